@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ortpkg.authoring.opening import opened
-from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,
@@ -21,109 +19,38 @@ from ortpkg.cli.parameters import (
     TrustOption,
     TrustPolicyOption,
     VariantOption,
+    parse_options,
 )
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
-from ortpkg.cli.rendering import Output, is_quiet
+from ortpkg.cli.rendering import Output, OutputError, is_quiet
+from ortpkg.cli.run_guard import end_process
 from ortpkg.cli.run_options import ThreadsOption, VerifyOption
-from ortpkg.errors import ExitCode
+from ortpkg.cli.serve_options import (
+    CertificateOption,
+    ConcurrencyOption,
+    DefaultVersionOption,
+    GrpcPortOption,
+    HostOption,
+    IsolateOption,
+    LogRequestsOption,
+    PortOption,
+    PrivateKeyOption,
+    QueueOption,
+    RequestMemoryOption,
+    RequestSizeOption,
+    RequestTimeoutOption,
+    ServedArgument,
+    TokenFileOption,
+)
+from ortpkg.errors import ExitCode, LimitExceededError, UsageError
 from ortpkg.host.cores import usable_cores
+from ortpkg.quantities import time_limit_text
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.policy_place import policy_in_use
 
 if TYPE_CHECKING:
     from ortpkg.package.package_info import PackageInfo
     from ortpkg.serving.loading import Loaded
-    from ortpkg.serving.served_versions import ServedVersions
-
-ServedArgument = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="PKG",
-        help=(
-            "The packages: folders (name.ortpackage), names in the store, digits:2 for a version,"
-            " oci://host/repository:tag, ONNX files ..."
-        ),
-        parser=package_parser(Use.RUN_SAMPLES),
-    ),
-]
-HostOption = Annotated[
-    str,
-    typer.Option(
-        "--host", metavar="H", help="Where to listen; 0.0.0.0 is reached from other machines."
-    ),
-]
-PortOption = Annotated[
-    int,
-    typer.Option("--port", metavar="N", help="For HTTP; 0: one that is free.", min=0, max=65535),
-]
-GrpcPortOption = Annotated[
-    int,
-    typer.Option(
-        "--grpc-port", metavar="N", help="For gRPC; 0: one that is free.", min=0, max=65535
-    ),
-]
-ConcurrencyOption = Annotated[
-    int | None,
-    typer.Option(
-        "--concurrency",
-        metavar="N",
-        help="Requests that run at the same time; default: one per CPU.",
-        min=1,
-        max=4096,
-    ),
-]
-QueueOption = Annotated[
-    int,
-    typer.Option(
-        "--max-queue",
-        metavar="N",
-        help="Requests that may wait; the next are answered with 429.",
-        min=0,
-    ),
-]
-RequestTimeoutOption = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        metavar="T",
-        help="Time that a request may take, waiting included: 90s, 500ms (alone: seconds).",
-        parser=duration_argument,
-    ),
-]
-RequestMemoryOption = Annotated[
-    int | None,
-    typer.Option(
-        "--memory-limit",
-        metavar="SIZE",
-        help=(
-            "Memory that a run may take, weights included: 500MB, 1.5GiB. Default: the machine's."
-        ),
-        parser=nbytes_argument,
-    ),
-]
-RequestSizeOption = Annotated[
-    int,
-    typer.Option(
-        "--max-request",
-        metavar="SIZE",
-        help="Of a request's body: 64MiB, 500kB; a number alone is bytes.",
-        parser=nbytes_argument,
-    ),
-]
-IsolateOption = Annotated[
-    bool,
-    typer.Option(
-        "--isolate/--no-isolate",
-        help=(
-            "Run onnxruntime, OpenVINO and plug-ins in child processes, so that a crash of theirs"
-            " is an answer; runs of one model take turns then."
-        ),
-    ),
-]
-LogRequestsOption = Annotated[
-    bool,
-    typer.Option("--log-requests", help="Log every request, not only those that are refused."),
-]
+    from ortpkg.serving.serving_options import ListeningPlace, LoadWishes, ServingLimits
 
 
 def command(
@@ -131,11 +58,15 @@ def command(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     grpc_port: GrpcPortOption = 8081,
+    default_version: DefaultVersionOption = None,
     concurrency: ConcurrencyOption = None,
     max_queue: QueueOption = 100,
     timeout: RequestTimeoutOption = 60.0,
     memory_limit: RequestMemoryOption = None,
     max_request: RequestSizeOption = 64 << 20,
+    ssl_certfile: CertificateOption = None,
+    ssl_keyfile: PrivateKeyOption = None,
+    token_file: TokenFileOption = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     device: DeviceOption = None,
@@ -155,13 +86,19 @@ def command(
     Says where it listens once every model has run; SIGTERM and Ctrl-C let it finish what runs.
     Nobody but this machine reaches it unless --host says so.
     """
-    from ortpkg.serving.kserve_server import Addresses, serve  # numpy, onnx
-    from ortpkg.serving.loading import load
-    from ortpkg.serving.served_versions import ServedVersions
-    from ortpkg.serving.server_log import log_event, logged
-    from ortpkg.serving.serving_options import ListeningPlace, LoadWishes, ServingLimits
+    from ortpkg.serving.serving_options import LoadWishes, ServingLimits  # as in _serve
 
-    output = Output(is_json=as_json)
+    selection = SelectionWishes(
+        variant=variant, device=device, ep=ep, backend=backend, policy=policy
+    )
+    wishes = LoadWishes(
+        selection=selection,
+        component=component,
+        trust=trust,
+        verify=verify,
+        isolate=isolate,
+        threads=threads,
+    )
     limits = ServingLimits(
         concurrency=concurrency or usable_cores(),
         most_waiting=max_queue,
@@ -169,59 +106,124 @@ def command(
         memory_limit_nbytes=memory_limit,
         request_nbytes=max_request,
     )
-    wishes = LoadWishes(
-        selection=SelectionWishes(
-            variant=variant, device=device, ep=ep, backend=backend, policy=policy
-        ),
-        component=component,
-        trust=trust,
-        verify=verify,
-        isolate=isolate,
-        threads=threads,
+    server = _Server(
+        Output(is_json=as_json),
+        wishes,
+        limits,
+        parse_options("--default-version", default_version, form="NAME=VERSION"),
+        trust_policy,
+    )
+    place = _place(host, port, grpc_port, (ssl_certfile, ssl_keyfile), token_file)
+    return server.serve(packages, place, logs_requests=log_requests)
+
+
+def _place(
+    host: str,
+    port: int,
+    grpc_port: int,
+    encryption: tuple[Path | None, Path | None],
+    token_file: Path | None,
+) -> ListeningPlace:
+    from ortpkg.serving.bearer_token import read_token
+    from ortpkg.serving.serving_options import ListeningPlace
+
+    certificate, private_key = encryption
+    if (certificate is None) is not (private_key is None):
+        raise UsageError("--ssl-certfile and --ssl-keyfile are given together")
+    return ListeningPlace(
+        host=host,
+        port=port,
+        grpc_port=grpc_port,
+        certificate=certificate,
+        private_key=private_key,
+        token=None if token_file is None else read_token(token_file),
     )
 
-    def load_all(versions: ServedVersions) -> None:
-        with policy_in_use(trust_policy):
+
+class _Server:
+    """One ``ortpkg serve``: packages, how they are opened and what requests may take."""
+
+    def __init__(
+        self,
+        output: Output,
+        wishes: LoadWishes,
+        limits: ServingLimits,
+        defaults: dict[str, str],
+        trust_policy: Path | None,
+    ) -> None:
+        from ortpkg.serving.served_versions import ServedVersions
+
+        self._output, self._wishes, self._limits = output, wishes, limits
+        self._trust_policy = trust_policy
+        self._versions = ServedVersions(defaults)
+
+    def serve(self, roots: Sequence[Path], place: ListeningPlace, *, logs_requests: bool) -> int:
+        """Until the process is told to end; the exit code."""
+        # numpy, onnx and KServe, which take seconds
+        from ortpkg.serving.kserve_server import serve
+        from ortpkg.serving.server_log import logged
+        from ortpkg.trust.trust_policy_file import read_policy
+
+        if self._trust_policy is not None:
+            read_policy(self._trust_policy)  # it has to be one, whether or not anything asks it
+        is_json = self._output.is_json or not sys.stderr.isatty()
+        with logged(is_json=is_json, is_quiet=is_quiet()), ExitStack() as stack:
+            infos = [stack.enter_context(opened(root)) for root in roots]
+            has_finished = serve(
+                lambda: self._load(infos),
+                place,
+                self._limits,
+                self._versions,
+                self._say,
+                logs_requests=logs_requests,
+            )
+        if not has_finished:
+            drain = time_limit_text(self._limits.drain_s)
+            error = LimitExceededError(f"requests did not end within {drain}", limit="time")
+            end_process(error, self._output)  # which waits for no thread that still computes
+        return ExitCode.DONE
+
+    def _load(self, infos: Sequence[PackageInfo]) -> None:
+        from ortpkg.serving.loading import load
+
+        with policy_in_use(self._trust_policy):
             for info in infos:
-                loaded = load(info, wishes, limits)
-                versions.add(loaded.model)
+                loaded = load(info, self._wishes, self._limits)
+                self._versions.add(loaded.model)
                 _log_loaded(loaded)
 
-    def say(addresses: Addresses) -> None:
-        log_event("ready", http=addresses.http, grpc=addresses.grpc)
-        if as_json:
-            told = {"http": addresses.http, "grpc": addresses.grpc}
-            output.json("serve", {**told, "models": [each.title for each in versions]})
-        else:
-            output.line(f"HTTP {addresses.http}, gRPC {addresses.grpc}")
-        sys.stdout.flush()
+    def _say(self, http: str, grpc: str) -> None:
+        from ortpkg.serving.server_log import log_event
 
-    versions = ServedVersions()
-    with (
-        logged(is_json=as_json or not sys.stderr.isatty(), is_quiet=is_quiet()),
-        ExitStack() as stack,
-    ):
-        infos: list[PackageInfo] = [stack.enter_context(opened(each)) for each in packages]
-        serve(
-            load_all,
-            ListeningPlace(host=host, port=port, grpc_port=grpc_port),
-            limits,
-            versions,
-            say,
-            logs_requests=log_requests,
-        )
-    return ExitCode.DONE
+        log_event("ready", http=http, grpc=grpc)
+        with suppress(OSError, OutputError):  # nobody listens there; the log has it too
+            if self._output.is_json:
+                models = [{"name": each.name, "version": each.version} for each in self._versions]
+                self._output.json("serve", {"http": http, "grpc": grpc, "models": models})
+            else:
+                self._output.line(f"HTTP on {http}, gRPC on {grpc}")
+            sys.stdout.flush()
 
 
 def _log_loaded(loaded: Loaded) -> None:
-    from ortpkg.serving.server_log import log_event
+    from ortpkg.serving.server_log import log_event, log_warning
 
     model, first_run = loaded.model, loaded.first_run
+    for each in loaded.warnings:
+        log_warning("warning", model=model.name, version=model.version, message=each)
+    if first_run.matches is False:
+        log_warning(
+            "warning",
+            model=model.name,
+            version=model.version,
+            message="its samples do not give what the package expects; ortpkg run says more",
+        )
     log_event(
         "loaded",
         model=model.name,
         version=model.version,
         variants=[f"{each.component}/{each.variant}" for each in model.variants],
+        places=[f"{each.ep} ({each.backend}) {each.device}".strip() for each in model.variants],
         first_run=first_run.on,
         matches=first_run.matches,
         duration_s=round(loaded.duration_s, 3),

@@ -5,6 +5,6 @@ which of them a name and a version mean; ``answering`` runs requests on a bounde
 None of these knows a server. ``kserve_server`` puts KServe's parts together on a host and a port;
 it and the other modules of that name are all that imports KServe, which the extra ``serve`` brings.
 
-Other folders may import: ``kserve_server``, ``loading``, ``served_versions``, ``server_log``,
-``serving_options``.
+Other folders may import: ``bearer_token``, ``kserve_server``, ``loading``, ``served_versions``,
+``server_log``, ``serving_options``.
 """

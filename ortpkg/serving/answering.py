@@ -106,11 +106,15 @@ class Answering:
         self._is_ending = True
         is_done = await self._wait(self.limits.drain_s)
         if not is_done:
-            for options in self._runs.values():
-                options.terminate = True
+            self.hurry()
             await self._wait(_GRACE_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
         return is_done
+
+    def hurry(self) -> None:
+        """Tells every run to end."""
+        for options in self._runs.values():
+            options.terminate = True
 
     async def _wait(self, most_s: float) -> bool:
         try:

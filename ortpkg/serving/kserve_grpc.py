@@ -14,12 +14,13 @@ from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import (
 from kserve.protocol.grpc.servicer import InferenceServicer
 from kserve.protocol.infer_type import RequestedOutput
 
-from ortpkg.errors import InvalidRequestError, quoted
+from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
+from ortpkg.serving.bearer_token import check_bearer_token
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.protocol_tensors import raw_bytes
-from ortpkg.serving.refusals import refusal_of
+from ortpkg.serving.refusals import Refusal, refusal_of
 from ortpkg.serving.server_log import log_fault
-from ortpkg.serving.serving_options import ServingLimits
+from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
 
 #: Datatype → the field of a message that carries its values one by one.
 _CONTENTS = {
@@ -36,6 +37,10 @@ _CONTENTS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
+
+
+#: What a load balancer asks, which has no token.
+_OPEN_METHODS = frozenset({"ServerLive", "ServerReady"})
 
 
 class VersionedServicer(InferenceServicer):
@@ -145,10 +150,47 @@ def _message(response: InferResponse) -> Any:
     )
 
 
-def make_grpc_server(data_plane: PackageDataPlane, limits: ServingLimits) -> grpc.aio.Server:
+class TokenInterceptor(grpc.aio.ServerInterceptor):
+    """Lets those pass who show the token; health is told to all."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """The handler of a call, or one that refuses it."""
+        if handler_call_details.method.rpartition("/")[2] not in _OPEN_METHODS:
+            metadata = dict(handler_call_details.invocation_metadata)
+            try:
+                check_bearer_token(metadata.get("authorization"), self._token)
+            except UnauthorizedError as error:
+                return _refusing(refusal_of(error))
+        return await continuation(handler_call_details)
+
+
+def _refusing(refusal: Refusal) -> grpc.RpcMethodHandler:
+    async def refuse(request: Any, context: Any) -> None:
+        del request
+        await context.abort(grpc.StatusCode[refusal.grpc_code], refusal.reason)
+
+    return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def add_port(server: grpc.aio.Server, address: str, place: ListeningPlace) -> int:
+    """Has the server listen there; the port. Raises RuntimeError or OSError where it cannot."""
+    if place.certificate is None or place.private_key is None:
+        return int(server.add_insecure_port(address))
+    pair = (place.private_key.read_bytes(), place.certificate.read_bytes())
+    return int(server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
+
+
+def make_grpc_server(
+    data_plane: PackageDataPlane, limits: ServingLimits, token: str | None
+) -> grpc.aio.Server:
     """The service on a server that listens nowhere yet."""
+    guards = () if token is None else (TokenInterceptor(token),)
     server = grpc.aio.server(
-        interceptors=(RefusingInterceptor(),),
+        interceptors=(*guards, RefusingInterceptor()),
+        maximum_concurrent_rpcs=limits.connections,
         options=[
             ("grpc.max_receive_message_length", limits.request_nbytes),
             ("grpc.max_send_message_length", -1),

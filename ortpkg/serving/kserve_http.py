@@ -21,7 +21,7 @@ from kserve.protocol.rest.v2_datamodels import (
 from kserve.protocol.rest.v2_endpoints import V2Endpoints
 from starlette.exceptions import HTTPException
 
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import NotServingError, OrtpkgError
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.protocol_bodies import (
     JSON_LENGTH_HEADER,
@@ -35,6 +35,7 @@ from ortpkg.serving.refusals import Refusal, refusal_of
 from ortpkg.serving.server_log import log_fault
 
 _PREFIX = "/v2"
+_RETRY_AFTER_S = 1.0
 _VERSION = "/versions/{model_version}"
 
 
@@ -44,6 +45,12 @@ class VersionedEndpoints(V2Endpoints):
     def __init__(self, data_plane: PackageDataPlane) -> None:
         super().__init__(data_plane)
         self._data_plane = data_plane
+
+    async def ready(self) -> ServerReadyResponse:
+        """Whether every model has had its first run. NotServingError where not."""
+        if not await self._data_plane.ready():
+            raise NotServingError("the server is not ready", retry_after_s=_RETRY_AFTER_S)
+        return ServerReadyResponse(ready=True)
 
     async def model_metadata(
         self, model_name: str, model_version: str | None = None

@@ -14,7 +14,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from ortpkg.errors import CancelledError, UsageError, quoted, unquoted
@@ -31,23 +31,15 @@ _GRPC_GRACE_S = 1.0
 _BACKLOG = 2048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
-    """Where a server listens: URL of HTTP, and host:port of gRPC (None: not)."""
-
-    http: str
-    grpc: str | None
-
-
 def serve(
-    load: Callable[[ServedVersions], None],
+    load: Callable[[], None],
     place: ListeningPlace,
     limits: ServingLimits,
     versions: ServedVersions,
-    on_ready: Callable[[Addresses], None],
+    on_ready: Callable[[str, str], None],
     *,
     logs_requests: bool = False,
-) -> None:
+) -> bool:
     """Serves until the process is told to end (SIGTERM, SIGINT), then finishes what runs.
 
     Args:
@@ -55,8 +47,11 @@ def serve(
         place: where it listens.
         limits: what requests may take.
         versions: the models.
-        on_ready: told when every model is there.
+        on_ready: told where it listens, the URL of HTTP and host:port of gRPC, when every model is
+            there.
         logs_requests: log every request, not only those that are refused.
+
+    Returns whether what ran then ended in time; else threads go on.
 
     Raises UsageError where KServe is missing or the server cannot listen there, CancelledError
     where the process is told to end before the models are there, and what ``load`` raises.
@@ -64,7 +59,7 @@ def serve(
     load_kserve()
     server = _Server(place, limits, versions, logs_requests=logs_requests)
     with asyncio.Runner(loop_factory=server.loop_factory) as runner:
-        runner.run(server.serve(load, on_ready))
+        return runner.run(server.serve(load, on_ready))
 
 
 class _Server:
@@ -78,6 +73,7 @@ class _Server:
     ) -> None:
         import uvicorn  # it, KServe and grpc are an extra's, and come after load_kserve
 
+        from ortpkg.serving.kserve_connections import BoundedConnection
         from ortpkg.serving.kserve_http import make_application
         from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
 
@@ -86,8 +82,7 @@ class _Server:
         self._plane = PackageDataPlane(VersionedRepository(versions, self._answering))
         application = GuardedApplication(
             make_application(self._plane),
-            request_nbytes=limits.request_nbytes,
-            body_s=limits.timeout_s,
+            limits,
             token=place.token,
             logs_requests=logs_requests,
         )
@@ -101,16 +96,16 @@ class _Server:
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(limits.drain_s)),
             limit_concurrency=limits.connections,
+            http=BoundedConnection,
             ssl_certfile=place.certificate,
             ssl_keyfile=place.private_key,
+            ssl_keyfile_password="",  # or OpenSSL asks for one at the terminal
         )
         self.loop_factory = self._config.get_loop_factory()
         with _told_as_usage("the certificate or its key cannot be used"):
             self._config.load()
 
-    async def serve(
-        self, load: Callable[[ServedVersions], None], on_ready: Callable[[Addresses], None]
-    ) -> None:
+    async def serve(self, load: Callable[[], None], on_ready: Callable[[str, str], None]) -> bool:
         """From the first socket to the last request."""
         with _bound(self._place) as listener, _Stop() as stop:
             http = _http_server(self._config)
@@ -118,20 +113,31 @@ class _Server:
             serving = asyncio.create_task(http.serve([listener]))
             try:
                 await self._load(load, stop)
+                self._versions.complete()
                 self._plane.is_ready = True
-                on_ready(self._addresses(listener, grpc_port))
+                on_ready(*self._addresses(listener, grpc_port))
                 await stop.wait()
                 self._plane.is_ready = False
                 log_event("ending", open_requests=self._answering.open_requests)
-                is_done = await self._answering.drain()
+                is_done = await self._drain(stop)
                 log_event("ended", finished_all=is_done)
+                return is_done
             finally:
                 http.should_exit = True
                 await serving
-                if grpc_server is not None:
-                    await grpc_server.stop(_GRPC_GRACE_S)
+                await grpc_server.stop(_GRPC_GRACE_S)
 
-    async def _load(self, load: Callable[[ServedVersions], None], stop: _Stop) -> None:
+    async def _drain(self, stop: _Stop) -> bool:
+        """Waits for what runs; not after a second word that the process is to end."""
+        hurried = asyncio.create_task(stop.wait(2))
+        drained = asyncio.create_task(self._answering.drain())
+        await asyncio.wait({hurried, drained}, return_when=asyncio.FIRST_COMPLETED)
+        if hurried.done():
+            self._answering.hurry()
+        hurried.cancel()
+        return await drained
+
+    async def _load(self, load: Callable[[], None], stop: _Stop) -> None:
         """Loads on a thread of its own, which an end of the process does not wait for."""
         loop = asyncio.get_running_loop()
         loaded: asyncio.Future[None] = loop.create_future()
@@ -147,7 +153,7 @@ class _Server:
         def work() -> None:
             failure: BaseException | None = None
             try:
-                load(self._versions)
+                load()
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 failure = error
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
@@ -162,45 +168,50 @@ class _Server:
             raise CancelledError("the server was told to end before its models were loaded")
         loaded.result()
 
-    async def _start_grpc(self) -> tuple[Any, int | None]:
-        if self._place.grpc_port is None:
-            return None, None
-        from ortpkg.serving.kserve_grpc import make_grpc_server  # as uvicorn above
+    async def _start_grpc(self) -> tuple[Any, int]:
+        from ortpkg.serving.kserve_grpc import add_port, make_grpc_server  # as uvicorn above
 
-        server = make_grpc_server(self._plane, self._limits)
+        server = make_grpc_server(self._plane, self._limits, self._place.token)
         address = _joined(self._place.host, self._place.grpc_port)
         with _told_as_usage(f"cannot listen on {quoted(address)}"):
-            port = server.add_insecure_port(address)
+            port = add_port(server, address, self._place)
         await server.start()
         return server, port
 
-    def _addresses(self, listener: socket.socket, grpc_port: int | None) -> Addresses:
+    def _addresses(self, listener: socket.socket, grpc_port: int) -> tuple[str, str]:
         host, port = listener.getsockname()[:2]
         scheme = "http" if self._place.certificate is None else "https"
-        return Addresses(
-            http=f"{scheme}://{_joined(host, port)}",
-            grpc=None if grpc_port is None else _joined(host, grpc_port),
-        )
+        return f"{scheme}://{_joined(host, port)}", _joined(host, grpc_port)
 
 
 class _Stop:
     """Hears that the process is to end; while this lasts, it ends by nothing else."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._words = 0
+        self._heard = asyncio.Condition()
         self._before: dict[signal.Signals, Any] = {}
+        self._notes: set[asyncio.Task[None]] = set()
 
-    async def wait(self) -> None:
-        """Returns once it is to end."""
-        await self._event.wait()
+    async def wait(self, words: int = 1) -> None:
+        """Returns once it was told so many times."""
+        async with self._heard:
+            await self._heard.wait_for(lambda: self._words >= words)
 
     def __enter__(self) -> _Stop:
         loop = asyncio.get_running_loop()
+
+        def hear(_signal: int, _frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(lambda: self._notes.add(loop.create_task(self._note())))
+
         for each in (signal.SIGINT, signal.SIGTERM):
-            self._before[each] = signal.signal(
-                each, lambda *_: loop.call_soon_threadsafe(self._event.set)
-            )
+            self._before[each] = signal.signal(each, hear)
         return self
+
+    async def _note(self) -> None:
+        async with self._heard:
+            self._words += 1
+            self._heard.notify_all()
 
     def __exit__(self, *_raised: object) -> None:
         for each, handler in self._before.items():

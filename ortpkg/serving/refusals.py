@@ -72,15 +72,19 @@ _STATUSES: tuple[tuple[type[OrtpkgError], int, str], ...] = (
 )
 
 
+#: Which limit → the same: of a run's time and memory, and of the time that a body takes to come.
+_STATUS_OF_LIMIT = {
+    "time": (504, "DEADLINE_EXCEEDED"),
+    "memory": (413, "RESOURCE_EXHAUSTED"),
+    "body": (408, "DEADLINE_EXCEEDED"),
+}
+
+
 def refusal_of(error: BaseException) -> Refusal:
     """What the client is told of ``error``."""
     if isinstance(error, LimitExceededError):
-        is_late = error.limit == "time"
-        return Refusal(
-            status=504 if is_late else 413,
-            grpc_code="DEADLINE_EXCEEDED" if is_late else "RESOURCE_EXHAUSTED",
-            reason=printable(error),
-        )
+        status, grpc_code = _STATUS_OF_LIMIT[error.limit]
+        return Refusal(status=status, grpc_code=grpc_code, reason=printable(error))
     for kind, status, grpc_code in _STATUSES:
         if isinstance(error, kind):
             return Refusal(

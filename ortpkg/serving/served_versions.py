@@ -8,21 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ortpkg.errors import UnknownModelError, UsageError, quoted
+from ortpkg.errors import NotServingError, UnknownModelError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.versions import parse_version
+
+#: When to come back for a model that is being loaded.
+_RETRY_AFTER_S = 1.0
 
 
 class ServedVersions:
     """The models of a server. Changes take effect with the next request.
 
-    ``defaults``: name → the version that answers where none is asked for.
+    Args:
+        defaults: name → the version that answers where none is asked for.
+
+    Attributes:
+        is_complete: whether everything that is to be served has come; until then what is not
+            there may still come.
     """
 
     def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
         self._models: dict[str, dict[str, ServedModel]] = {}
         self._defaults = dict(defaults or {})
+        self.is_complete = False
 
     def add(self, model: ServedModel) -> None:
         """Has ``model`` answer. UsageError where its name and version are taken."""
@@ -34,25 +43,27 @@ class ServedVersions:
     def find(self, name: str, version: str | None = None) -> ServedModel:
         """The model of that name and version; without one, the default's.
 
-        Raises UnknownModelError, which lists what there is.
+        Raises UnknownModelError, which lists what there is, and NotServingError where it may still
+        come.
         """
-        versions = self._models.get(name)
+        versions = self._models.get(name, {})
+        wanted = version or (self.default_version(name) if versions else None)
+        model = versions.get(wanted or "")
+        if model is not None:
+            return model
+        if not self.is_complete:
+            raise NotServingError("models are still being loaded", retry_after_s=_RETRY_AFTER_S)
         if not versions:
             raise UnknownModelError(
                 f"there is no model {quoted(name)}{did_you_mean(name, self._models)}; served are"
                 f" {_listed(self._models)}",
                 name=name,
             )
-        wanted = version or self.default_version(name)
-        model = versions.get(wanted)
-        if model is None:
-            raise UnknownModelError(
-                f"model {quoted(name)} has no version {quoted(wanted)}; served are"
-                f" {_listed(versions)}",
-                name=name,
-                version=wanted,
-            )
-        return model
+        raise UnknownModelError(
+            f"model {quoted(name)} has no version {quoted(wanted)}; served are {_listed(versions)}",
+            name=name,
+            version=wanted,
+        )
 
     def default_version(self, name: str) -> str:
         """The version of a served name that answers where none is asked for."""
@@ -66,10 +77,14 @@ class ServedVersions:
         """What is served, in the order in which it came."""
         return tuple(self._models)
 
-    def check_defaults(self) -> None:
-        """Raises UnknownModelError for a default that is not served."""
+    def complete(self) -> None:
+        """Says that everything has come. UsageError for a default that is not served."""
+        self.is_complete = True
         for name, version in self._defaults.items():
-            self.find(name, version)
+            try:
+                self.find(name, version)
+            except UnknownModelError as error:
+                raise UsageError(f"the default {quoted(f'{name}={version}')}: {error}") from error
 
     def __iter__(self) -> Iterator[ServedModel]:
         return (model for versions in self._models.values() for model in versions.values())

@@ -39,10 +39,14 @@ def logged(*, is_json: bool, is_quiet: bool = False) -> Iterator[None]:
         _LOGGER.setLevel(level)
 
 
-def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+def log_event(event: str, **fields: Any) -> None:
     """Logs what happened; ``fields`` say more of it."""
-    if _LOGGER.isEnabledFor(level):
-        _LOGGER.log(level, event, extra={_FIELDS: fields})
+    _log(logging.INFO, event, fields)
+
+
+def log_warning(event: str, **fields: Any) -> None:
+    """Logs what somebody should look at."""
+    _log(logging.WARNING, event, fields)
 
 
 def log_fault(event: str, error: BaseException, **fields: Any) -> None:
@@ -52,7 +56,12 @@ def log_fault(event: str, error: BaseException, **fields: Any) -> None:
         place = place.tb_next
     where = "" if place is None else f"{place.tb_frame.f_code.co_filename}:{place.tb_lineno}"
     told = f"{type(error).__name__}: {error}"
-    log_event(event, level=logging.ERROR, error=told, where=where, **fields)
+    _log(logging.ERROR, event, {"error": told, "where": where, **fields})
+
+
+def _log(level: int, event: str, fields: dict[str, Any]) -> None:
+    if _LOGGER.isEnabledFor(level):
+        _LOGGER.log(level, event, extra={_FIELDS: fields})
 
 
 class _JsonLines(logging.Formatter):

@@ -44,14 +44,14 @@ class ListeningPlace:
 
     Attributes:
         host: a name or an address; by default nobody but this machine can reach it.
-        port, grpc_port: 0: one that is free; None as ``grpc_port``: no gRPC.
+        port, grpc_port: 0: one that is free.
         certificate, private_key: files in PEM; with them everything is encrypted.
         token: what clients must send as a bearer token; None: whoever reaches it is answered.
     """
 
     host: str = "127.0.0.1"
     port: int = 8080
-    grpc_port: int | None = 8081
+    grpc_port: int = 8081
     certificate: Path | None = None
     private_key: Path | None = None
     token: str | None = field(default=None, repr=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidFeedError, RunError, UnknownModelError, UsageError
+from ortpkg.errors import InvalidFeedError, NotServingError, RunError, UnknownModelError, UsageError
 from ortpkg.package.reader import open_package
 from ortpkg.serving.loading import load
 from ortpkg.serving.protocol_tensors import GivenTensor
@@ -90,14 +90,28 @@ def test_the_newest_version_answers_where_none_is_asked_for() -> None:
 
 def test_another_default_can_be_named_and_has_to_be_there() -> None:
     versions = ServedVersions({"adder": "2"})
-    with pytest.raises(UnknownModelError, match="no model 'adder'"):
-        versions.check_defaults()
+    with pytest.raises(UsageError, match="'adder=2': there is no model 'adder'"):
+        versions.complete()
     versions.add(adder("3"))
-    with pytest.raises(UnknownModelError, match="'adder' has no version '2'; served are '3'"):
-        versions.check_defaults()
+    with pytest.raises(UsageError, match="'adder' has no version '2'; served are '3'"):
+        versions.complete()
     versions.add(adder("2"))
-    versions.check_defaults()
+    versions.complete()
     assert versions.find("adder").version == "2"
+
+
+def test_what_is_not_there_may_still_come_until_everything_has() -> None:
+    versions = ServedVersions()
+    with pytest.raises(NotServingError, match="still being loaded"):
+        versions.find("adder")
+    versions.add(adder("1"))
+    with pytest.raises(NotServingError, match="still being loaded"):
+        versions.find("adder", "2")
+    versions.complete()
+    with pytest.raises(UnknownModelError, match="'adder' has no version '2'; served are '1'"):
+        versions.find("adder", "2")
+    with pytest.raises(UnknownModelError, match="there is no model 'ader'"):
+        versions.find("ader")
 
 
 def test_a_version_is_served_once() -> None:

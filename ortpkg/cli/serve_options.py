@@ -1,0 +1,126 @@
+"""The options of ``ortpkg serve``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortpkg.cli.package_argument import Use, package_parser
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+
+ServedArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PKG",
+        help=(
+            "The packages: folders (name.ortpackage), names in the store, digits:2 for a version,"
+            " oci://host/repository:tag, ONNX files ..."
+        ),
+        parser=package_parser(Use.RUN_SAMPLES),
+    ),
+]
+HostOption = Annotated[
+    str,
+    typer.Option(
+        "--host", metavar="H", help="Where to listen; 0.0.0.0 is reached from other machines."
+    ),
+]
+PortOption = Annotated[
+    int,
+    typer.Option("--port", metavar="N", help="For HTTP; 0: one that is free.", min=0, max=65535),
+]
+GrpcPortOption = Annotated[
+    int,
+    typer.Option(
+        "--grpc-port", metavar="N", help="For gRPC; 0: one that is free.", min=0, max=65535
+    ),
+]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        "--concurrency",
+        metavar="N",
+        help="Requests that run at the same time; default: one per CPU.",
+        min=1,
+        max=4096,
+    ),
+]
+QueueOption = Annotated[
+    int,
+    typer.Option(
+        "--max-queue",
+        metavar="N",
+        help="Requests that may wait; the next are answered with 429.",
+        min=0,
+    ),
+]
+RequestTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="T",
+        help="Time that a request may take, waiting included: 90s, 500ms (alone: seconds).",
+        parser=duration_argument,
+    ),
+]
+RequestMemoryOption = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help=(
+            "Memory that a run may take, weights included: 500MB, 1.5GiB. Default: the machine's."
+        ),
+        parser=nbytes_argument,
+    ),
+]
+RequestSizeOption = Annotated[
+    int,
+    typer.Option(
+        "--max-request",
+        metavar="SIZE",
+        help="Of a request's body: 64MiB, 500kB; a number alone is bytes.",
+        parser=nbytes_argument,
+    ),
+]
+IsolateOption = Annotated[
+    bool,
+    typer.Option(
+        "--isolate/--no-isolate",
+        help=(
+            "Run onnxruntime, OpenVINO and plug-ins in child processes, so that a crash of theirs"
+            " is an answer; runs of one model take turns then."
+        ),
+    ),
+]
+LogRequestsOption = Annotated[
+    bool,
+    typer.Option("--log-requests", help="Log every request, not only those that are refused."),
+]
+DefaultVersionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--default-version",
+        metavar="NAME=VERSION",
+        help="The version that answers where none is asked for; default: the newest. Repeatable.",
+    ),
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ssl-certfile", metavar="FILE", help="Encrypt, with this certificate (chain) in PEM."
+    ),
+]
+PrivateKeyOption = Annotated[
+    Path | None, typer.Option("--ssl-keyfile", metavar="FILE", help="Its private key in PEM.")
+]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Ask clients for the bearer token that stands in it; health is told to all.",
+    ),
+]

@@ -1,0 +1,191 @@
+"""One request over HTTP with its answer: counted, bounded, timed, and ended where its client goes.
+
+What is here are callables of ASGI; they know no server and no application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.errors import (
+    InvalidRequestError,
+    LimitExceededError,
+    RequestTooLargeError,
+    ServerBusyError,
+)
+from ortpkg.quantities import limit_text, time_limit_text
+from ortpkg.serving.refusals import Refusal
+from ortpkg.serving.server_log import log_event
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: Of what clients have gone from (nginx's word): nobody gets it, the log has it.
+CLIENT_GONE = 499
+#: Shorter requests are not worth asking whether somebody still waits for them.
+_WATCH_AFTER_S = 0.1
+_RETRY_AFTER_S = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class HeldBytes:
+    """The bodies that a server holds at a time.
+
+    Attributes:
+        request_nbytes: the largest body.
+        most_nbytes: of all together.
+        body_s: how long a body may take to come.
+        nbytes: of all together now.
+    """
+
+    request_nbytes: int
+    most_nbytes: int
+    body_s: float
+    nbytes: int = 0
+
+
+class Exchange:
+    """A request, read through :meth:`receive` and answered through :meth:`send`.
+
+    Attributes:
+        is_begun: whether an answer has begun.
+        is_abandoned: whether the client went before it had its answer.
+        status: of the answer.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, held: HeldBytes) -> None:
+        self._scope, self._receive, self._send, self._held = scope, receive, send, held
+        self._start = time.monotonic()
+        length = header(scope, b"content-length")
+        self._has_body = length not in (None, "0") or header(scope, b"transfer-encoding")
+        self._is_complete = not self._has_body
+        self._length = length or ""
+        self._received_nbytes = self._sent_nbytes = 0
+        self._watch: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self.is_begun = self.is_abandoned = False
+        self.status = 500
+
+    def check_head(self) -> None:
+        """Raises where the header says already that the body will not do."""
+        if header(self._scope, b"content-encoding") not in (None, "", "identity"):
+            raise InvalidRequestError("bodies are taken as they are, without Content-Encoding")
+        if self._length.isdigit() and int(self._length[:20]) > self._held.request_nbytes:
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        """The next part of the body. Raises where it comes too slowly, or there is too much."""
+        if self._is_complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._start + self._held.body_s - time.monotonic()):
+                message = await self._receive()
+        except TimeoutError:
+            raise LimitExceededError(
+                f"the request did not come within {time_limit_text(self._held.body_s)}",
+                limit="body",
+            ) from None
+        if message["type"] == "http.request":
+            self._count(len(message.get("body", b"")))
+            self._is_complete = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """A part of the answer."""
+        if message["type"] == "http.response.start":
+            self.is_begun = True
+            self.status = message["status"]
+            if not self._is_complete:  # what is left of the body is not read
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        else:
+            self._sent_nbytes += len(message.get("body", b""))
+        await self._send(message)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Says why; not where an answer has begun."""
+        if self.is_begun:
+            return
+        body = json.dumps({"error": refusal.reason}).encode()
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            **refusal.headers,
+        }
+        await self.send(
+            {
+                "type": "http.response.start",
+                "status": refusal.status,
+                "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+            }
+        )
+        await self.send({"type": "http.response.body", "body": body})
+
+    def watch(self) -> None:
+        """From now on the task that runs this is cancelled where the client goes."""
+        task = asyncio.current_task()
+        assert task is not None, "a request is answered in a task"
+        self._watch = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._begin_watch, task)
+
+    def end(self) -> None:
+        """Forgets it."""
+        if self._watch is not None:
+            self._watch.cancel()
+        self._held.nbytes -= self._received_nbytes
+
+    def log(self) -> None:
+        """Logs what became of it."""
+        log_event(
+            "request",
+            protocol="http",
+            method=self._scope["method"],
+            path=self._scope["path"],
+            status=CLIENT_GONE if self.is_abandoned else self.status,
+            duration_ms=round((time.monotonic() - self._start) * 1e3, 3),
+            received_nbytes=self._received_nbytes,
+            sent_nbytes=self._sent_nbytes,
+        )
+
+    def _count(self, nbytes: int) -> None:
+        self._received_nbytes += nbytes
+        self._held.nbytes += nbytes
+        if self._received_nbytes > self._held.request_nbytes:
+            raise self._too_large()
+        if self._held.nbytes > self._held.most_nbytes:
+            raise ServerBusyError(
+                "the requests that are open take all the memory that they may",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+    def _begin_watch(self, task: asyncio.Task[Any]) -> None:
+        if not self._is_complete:  # it is still being read: by then its reader hears of it
+            self._watch = asyncio.get_running_loop().call_later(
+                _WATCH_AFTER_S, self._begin_watch, task
+            )
+            return
+        self._watch = asyncio.create_task(self._cancel_where_gone(task))
+
+    async def _cancel_where_gone(self, task: asyncio.Task[Any]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not task.done():
+            self.is_abandoned = True
+            task.cancel()
+
+    def _too_large(self) -> RequestTooLargeError:
+        return RequestTooLargeError(
+            f"a request may have {limit_text(self._held.request_nbytes)}",
+            limit_nbytes=self._held.request_nbytes,
+        )
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The value of a header; its last one where it is given twice."""
+    found = [value for key, value in scope["headers"] if key == name]
+    return found[-1].decode("latin-1") if found else None

@@ -1,0 +1,128 @@
+"""Runs of a server: as many at a time as may, others wait or come back, each ends in its time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import CancelledError, LimitExceededError, NotServingError, ServerBusyError
+from ortpkg.serving.answering import Answering
+from ortpkg.serving.served_model import ServedModel
+from ortpkg.serving.serving_options import ServingLimits
+from tests.serving.test_served_model import Adder
+
+
+class Slow(Adder):
+    """Runs until it is let go, or told to end."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Semaphore(0), threading.Event()
+
+    def run(self, names: Any, feed: Any, options: Any = None) -> list[Any]:
+        """Runs."""
+        self.begun.release()
+        while not self.go.wait(0.005):
+            if options.terminate:
+                raise CancelledError("told to end")
+        return super().run(names, feed, options)
+
+
+FEED = {"a": np.array([1.0], np.float32), "b": np.array([2.0], np.float32)}
+Test = Callable[[Answering, Slow, ServedModel], Coroutine[Any, Any, None]]
+
+
+def with_answering(test: Test, **limits: Any) -> None:
+    async def run() -> None:
+        session = Slow()
+        answering = Answering(
+            ServingLimits(**{"concurrency": 1, "most_waiting": 1, "drain_s": 0.05, **limits})
+        )
+        try:
+            await asyncio.wait_for(
+                test(answering, session, ServedModel(name="m", version="1", session=session)), 60
+            )
+        finally:
+            session.go.set()
+            await answering.drain()
+
+    asyncio.run(run())
+
+
+async def begun(session: Slow) -> None:
+    await asyncio.to_thread(session.begun.acquire)
+
+
+def test_who_would_wait_behind_too_many_is_told_to_come_back() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        first = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await begun(session)
+        second = asyncio.create_task(answering.answer(model, FEED, ["difference"]))
+        await asyncio.sleep(0)
+        with pytest.raises(ServerBusyError, match="1 requests wait already") as busy:
+            await answering.answer(model, FEED, ["sum"])
+        assert busy.value.retry_after_s > 0
+        session.go.set()
+        assert (await first)["sum"].tolist() == [3]
+        assert (await second)["difference"].tolist() == [-1]
+        assert answering.open_requests == 0
+
+    with_answering(test)
+
+
+def test_waiting_counts_as_time() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        first = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await begun(session)
+        second = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await asyncio.sleep(0.1)
+        session.go.set()
+        await first
+        with pytest.raises(LimitExceededError, match="waited for all of its 50 ms") as late:
+            await second
+        assert late.value.limit == "time"
+
+    with_answering(test, timeout_s=0.05)
+
+
+def test_a_run_ends_where_nobody_waits_for_it_any_more() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        task = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await begun(session)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while answering.open_requests:
+            await asyncio.sleep(0.005)
+
+    with_answering(test)
+
+
+def test_an_end_waits_for_what_runs_and_takes_nothing_new() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        task = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await begun(session)
+        drained = asyncio.create_task(answering.drain())
+        await asyncio.sleep(0)
+        with pytest.raises(NotServingError, match="about to end"):
+            await answering.answer(model, FEED, ["sum"])
+        session.go.set()
+        assert await drained
+        assert (await task)["sum"].tolist() == [3]
+
+    with_answering(test, drain_s=30)
+
+
+def test_an_end_tells_runs_that_take_too_long_to_end() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        task = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await begun(session)
+        assert not await answering.drain()
+        with pytest.raises(CancelledError):
+            await task
+
+    with_answering(test)

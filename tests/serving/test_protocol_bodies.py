@@ -1,0 +1,137 @@
+"""Bodies of the protocol: read as their clients wrote them, refused where they lie."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortpkg.errors import InvalidRequestError
+from ortpkg.serving.protocol_bodies import InferenceBody, read_body, response_body
+from ortpkg.serving.protocol_tensors import TensorSpec
+
+DATA = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
+BINARY = {"name": "y", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}
+
+
+def read(document: Any, tail: bytes = b"", length: str | None = None) -> InferenceBody:
+    head = json.dumps(document).encode()
+    if length is None and tail:
+        length = str(len(head))
+    return read_body(head + tail, length, lambda view: json.loads(bytes(view)))
+
+
+def test_json_and_binary_tensors_stand_beside_each_other() -> None:
+    second = {**BINARY, "name": "z", "parameters": {"binary_data_size": 2}}
+    body = read({"id": "7", "inputs": [BINARY, DATA, second]}, b"abcde")
+    assert body.id == "7"
+    assert [each.name for each in body.inputs] == ["y", "x", "z"]
+    assert [bytes(each.data) for each in body.inputs if each.name != "x"] == [b"abc", b"de"]
+    assert body.inputs[1].data == [1, 2]
+
+
+def test_what_outputs_are_to_be_is_said_for_each_or_for_all() -> None:
+    outputs = [{"name": "a"}, {"name": "b", "parameters": {"binary_data": False}}]
+    body = read(
+        {"inputs": [], "outputs": outputs, "parameters": {"binary_data_output": True}},
+    )
+    assert body.output_names == ("a", "b")
+    assert [body.is_binary_output(name) for name in "abc"] == [True, False, True]
+    assert not read({"inputs": []}).is_binary_output("a")
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "the request must be an object"),
+        ({}, "inputs must be a list"),
+        ({"inputs": [1]}, r"inputs\[0\] must be an object"),
+        ({"inputs": [DATA, {**DATA, "name": 3}]}, r"inputs\[1\].name must be a text"),
+        ({"inputs": [{**DATA, "shape": 3}]}, "shape must be a list"),
+        ({"inputs": [{**DATA, "datatype": None}]}, "datatype must be a text"),
+        ({"inputs": [{**DATA, "data": "12"}]}, "data must be a list"),
+        ({"inputs": [{**BINARY, "data": [1]}]}, "needs either data or the parameter"),
+        ({"inputs": [{**DATA, "data": None}]}, "needs either data or the parameter"),
+        ({"inputs": [{**BINARY, "parameters": []}]}, "needs either data or the parameter"),
+        ({"inputs": [{**BINARY, "parameters": 3}]}, "parameters must be an object"),
+        ({"inputs": [{**BINARY, "parameters": {"binary_data_size": True}}]}, "a whole number"),
+        ({"inputs": [{**BINARY, "parameters": {"binary_data_size": -1}}]}, "a whole number"),
+        ({"inputs": [BINARY]}, "binary_data_size is 3, and the request has 0 bytes left"),
+        ({"inputs": [], "id": 3}, "id must be a text"),
+        ({"inputs": [], "outputs": {"a": 1}}, "outputs must be a list"),
+        ({"inputs": [], "outputs": [3]}, r"outputs\[0\] must be an object"),
+        ({"inputs": [], "parameters": {"binary_data_output": 1}}, "must be true or false"),
+        (
+            {"inputs": [], "outputs": [{"name": "a", "parameters": {"binary_data": "no"}}]},
+            "must be true or false",
+        ),
+        (
+            {"inputs": [], "outputs": [{"name": "a", "parameters": {"classification": 3}}]},
+            "classification is not supported",
+        ),
+    ],
+)
+def test_what_is_not_as_the_protocol_has_it_is_told(document: Any, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        read(document)
+
+
+@pytest.mark.parametrize("length", ["-1", "1000", "x", "", "1e1", " 5", "٣", "9" * 100])
+def test_a_length_of_json_that_lies_is_refused(length: str) -> None:
+    with pytest.raises(InvalidRequestError, match="Inference-Header-Content-Length"):
+        read({"inputs": [DATA]}, b"abc", length)
+
+
+def test_bytes_that_belong_to_no_input_are_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="2 bytes that belong to no input"):
+        read({"inputs": [BINARY]}, b"abcde")
+
+
+def test_what_is_no_json_is_told() -> None:
+    with pytest.raises(InvalidRequestError, match="the request is no JSON"):
+        read_body(b"{", None, lambda view: json.loads(bytes(view)))
+
+
+SPECS = tuple(
+    TensorSpec(name=name, datatype=datatype, shape=None)
+    for name, datatype in (("a", "FP32"), ("b", "BYTES"), ("c", "FP16"))
+)
+VALUES = {
+    "a": np.array([[1.5, 2.0]], np.float32),
+    "b": np.array(["ü", "x"], object),
+    "c": np.array([0.5], np.float16),
+}
+
+
+def test_an_answer_has_its_outputs_as_they_were_asked_for() -> None:
+    binary = [{"name": name, "parameters": {"binary_data": name != "a"}} for name in "abc"]
+    body = response_body(
+        read({"id": "7", "inputs": [], "outputs": binary}), "m", "1", SPECS, VALUES
+    )
+    assert {**body.head, "outputs": None} == {
+        "id": "7",
+        "model_name": "m",
+        "model_version": "1",
+        "outputs": None,
+    }
+    first, second, third = body.head["outputs"]
+    assert (first["shape"], first["data"].tolist()) == ([1, 2], [1.5, 2.0])
+    assert second["parameters"] == {"binary_data_size": len(body.tails[0])}
+    assert body.tails == (b"\2\0\0\0\xc3\xbc\1\0\0\0x", VALUES["c"].tobytes())
+    assert third["datatype"] == "FP16"
+
+
+def test_texts_are_texts_in_json() -> None:
+    body = response_body(read({"inputs": []}), "m", "1", SPECS[1:2], VALUES)
+    assert body.head["outputs"][0]["data"] == ["ü", "x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("a", np.array([np.nan])), ("a", np.array([np.inf])), ("c", VALUES["c"])]
+)
+def test_what_json_cannot_carry_has_to_be_asked_for_in_binary(name: str, value: Any) -> None:
+    spec = next(each for each in SPECS if each.name == name)
+    with pytest.raises(InvalidRequestError, match="ask for it with binary_data"):
+        response_body(read({"inputs": []}), "m", "1", [spec], {name: value})
