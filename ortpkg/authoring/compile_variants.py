@@ -32,6 +32,7 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.document_names import MANIFEST
@@ -66,6 +67,7 @@ class CompileWishes:
         shares_weights: variants that can lie in one folder share one binary.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
         timeout_s: of all compiling together.
+        memory_limit_nbytes: of a process that compiles, as in CompileRequest.
     """
 
     ep: str
@@ -79,6 +81,7 @@ class CompileWishes:
     shares_weights: bool = False
     for_onnxruntime: bool = False
     timeout_s: float = 3600.0
+    memory_limit_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +146,13 @@ def compile_variants(
         )
     check_is_not_installed(target)
     package = open_package(target)
-    targets = _targets(package, wishes)
+    limits = LoadControl(
+        memory_limit_nbytes=wishes.memory_limit_nbytes,
+        timeout_s=wishes.timeout_s,
+        what="compiling",
+    )
+    with load_limits(limits):
+        targets = _targets(package, wishes)
     check_intact(target, notify=notify, progress=progress)
     with compile_folder() as folder:
         groups = _groups(package, targets, wishes, notify)
@@ -279,6 +288,7 @@ def _compile_group(
         is_embedded=wishes.is_embedded,
         is_shared=wishes.shares_weights and not wishes.is_embedded,
         for_onnxruntime=wishes.for_onnxruntime,
+        memory_limit_nbytes=wishes.memory_limit_nbytes,
     )
     models = compile_models(request, timeout_s=wishes.timeout_s, notify=notify)
     session_options = {"ep.share_ep_contexts": "1"} if len(group) > 1 and request.is_shared else {}

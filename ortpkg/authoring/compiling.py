@@ -10,6 +10,7 @@ from pathlib import Path
 from ortpkg.authoring.compile_files import compile_files
 from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
 from ortpkg.errors import TrustRequiredError
+from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.session.compile_models import CompiledModel, CompileRequest
 from ortpkg.storage.file_operations import FileOperations
@@ -72,10 +73,14 @@ def compile_model_files(
     """
     notify = notify or _log.warning
     ep_known_here(request.ep)
+    limits = LoadControl(
+        memory_limit_nbytes=request.memory_limit_nbytes, timeout_s=timeout_s, what="compiling"
+    )
     is_ours = True
     for job in request.jobs:
         try:
-            check_source_model(Path(job.model))
+            with load_limits(limits):
+                check_source_model(Path(job.model))
         except TrustRequiredError:
             if not trust:
                 raise

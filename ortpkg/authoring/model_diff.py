@@ -29,7 +29,7 @@ from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ModelSignature, ValueSignature
 from ortpkg.graph.proto_text import text_of
-from ortpkg.graph.proto_walk import walk_graphs, walk_nodes
+from ortpkg.graph.proto_walk import ModelPart, walk_parts
 from ortpkg.graph.tensor_codec import decode_raw, encode_raw
 from ortpkg.graph.tensor_messages import TensorMessage
 from ortpkg.graph.types import ElementType
@@ -155,19 +155,25 @@ class _Model:
         }
         self.initializers = _initializers(self._weights)
         proto = read_model_file(place.path, limits=_DEFAULT_LIMITS).proto
-        nodes = list(walk_nodes(proto, limits=_DEFAULT_LIMITS))
-        self.operators = Counter(map(_operator, nodes))
-        self.nodes = Counter(self._digest_of(node) for node in nodes)
-        for graph in walk_graphs(proto, limits=_DEFAULT_LIMITS):
-            self.nodes[_digest_of_interface(graph)] += 1
-            for sparse in graph.sparse_initializer:
+        self.operators: Counter[str] = Counter()
+        self.nodes: Counter[str] = Counter()
+        for part in walk_parts(proto, limits=_DEFAULT_LIMITS):
+            self._count(part)
+
+    def _count(self, part: ModelPart) -> None:
+        if isinstance(part, onnx.NodeProto):
+            self.operators[_operator(part)] += 1
+            self.nodes[self._digest_of(part)] += 1
+        elif isinstance(part, onnx.GraphProto):
+            self.nodes[_digest_of_interface(part)] += 1
+            for sparse in part.sparse_initializer:
                 stored = onnx.SparseTensorProto()
                 stored.CopyFrom(sparse)
                 self._settle_sparse(stored)
                 self.nodes[_sha256(stored.SerializeToString(deterministic=True))] += 1
-        for function in proto.functions:
+        else:
             stated = onnx.FunctionProto()
-            stated.CopyFrom(function)
+            stated.CopyFrom(part)
             for name in ("node", "doc_string", "value_info", "metadata_props"):
                 stated.ClearField(name)
             self.nodes[_sha256(stated.SerializeToString(deterministic=True))] += 1

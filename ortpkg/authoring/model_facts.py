@@ -49,9 +49,10 @@ def read_model_facts(path: Path) -> ModelFacts:
     ModelError where it is missing, not ONNX, or names a file outside its folder.
     """
     proto = read_model_file(path, limits=_DEFAULT_LIMITS).proto
+    signature = signature_of(proto)
     sources: dict[str, None] = {}
     architectures: dict[str, None] = {}
-    for node in walk_nodes(proto, limits=_DEFAULT_LIMITS):
+    for node in walk_nodes(proto, limits=_DEFAULT_LIMITS) if signature.has_contexts else ():
         if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
             texts = {
                 attribute.name: attribute.s.decode("utf-8", "replace")
@@ -60,7 +61,7 @@ def read_model_facts(path: Path) -> ModelFacts:
             sources[texts.get("source", "")] = None
             architectures[texts.get("hardware_architecture", "")] = None
     return ModelFacts(
-        signature=signature_of(proto),
+        signature=signature,
         context_sources=tuple(filter(None, sources)),
         has_contexts=bool(sources),
         hardware_architectures=tuple(filter(None, architectures)),

@@ -15,6 +15,7 @@ from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
     CompileForOption,
+    CompileMemoryLimitOption,
     CompileTimeoutOption,
     DryRunOption,
     JsonOption,
@@ -87,6 +88,7 @@ def command(
     share_weights: ShareWeightsOption = False,
     reader: CompileForOption = Reader.ORTPKG,
     timeout: CompileTimeoutOption = 3600.0,
+    memory_limit: CompileMemoryLimitOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -112,6 +114,7 @@ def command(
         shares_weights=share_weights,
         for_onnxruntime=reader is Reader.ONNXRUNTIME,
         timeout_s=timeout,
+        memory_limit_nbytes=memory_limit,
     )
     start = time.perf_counter()
     with elapsed("compiling"):

@@ -17,6 +17,7 @@ from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
     CompileForOption,
+    CompileMemoryLimitOption,
     CompileTimeoutOption,
     DryRunOption,
     JsonOption,
@@ -85,6 +86,7 @@ def command(
     backend: CompileBackendOption = None,
     reader: CompileForOption = Reader.ORTPKG,
     timeout: CompileTimeoutOption = 3600.0,
+    memory_limit: CompileMemoryLimitOption = None,
     trust: TrustOption = False,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
@@ -112,6 +114,7 @@ def command(
         config_entries=_entries(config_entries or [], output),
         is_shared=True,
         for_onnxruntime=reader is Reader.ONNXRUNTIME,
+        memory_limit_nbytes=memory_limit,
     )
     start = time.perf_counter()
     with elapsed("compiling"):

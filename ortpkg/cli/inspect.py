@@ -7,6 +7,7 @@ from pathlib import Path
 from ortpkg.authoring.opening import opened
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.load_limits import LoadMemoryLimitOption, LoadTimeoutOption, load_limited
 from ortpkg.cli.package_json import license_of, package_json
 from ortpkg.cli.parameters import (
     CompatOption,
@@ -32,12 +33,15 @@ def command(
     package: OptionalPackageArgument = None,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
+    timeout: LoadTimeoutOption = None,
+    memory_limit: LoadMemoryLimitOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Show a package's component models, their variants and what each variant needs."""
     output = Output(is_json=as_json)
     root = chosen_package(package, output)
     with (
+        load_limited(timeout, memory_limit, output),
         copy_progress() as progress,
         opened(
             root, compat=compat, allow_external_paths=allow_external_paths, progress=progress

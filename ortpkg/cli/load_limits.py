@@ -81,7 +81,7 @@ def load_limited(
     from ortpkg.host.memory import resident_nbytes
 
     timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-    control = LoadControl(memory_limit_nbytes=memory_limit_nbytes, timeout_s=timeout_s)
+    control = LoadControl(memory_limit_nbytes=memory_limit_nbytes, timeout_s=timeout_s, what="it")
     done = threading.Event()
     watch = threading.Thread(
         target=_watch,

@@ -20,7 +20,7 @@ from ortpkg.cli.completion import (
     complete_variant,
 )
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.quantity_arguments import duration_argument
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.errors import UsageError, quoted
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 
@@ -253,6 +253,18 @@ CompileTimeoutOption = Annotated[
         metavar="T",
         help="Time that compiling may take: 90s, 30min; a number alone is seconds.",
         parser=duration_argument,
+    ),
+]
+CompileMemoryLimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help=(
+            "Memory that the process that compiles may hold: 800MB, 2GiB; a number alone is bytes."
+            " Default: the machine's."
+        ),
+        parser=nbytes_argument,
     ),
 ]
 NameOption = Annotated[

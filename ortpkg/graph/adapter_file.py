@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.errors import AdapterFileError, quoted
-from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.graph.types import MOST_DIMENSIONS, ElementType, numpy_dtype
 from ortpkg.storage.file_replacement import write_model_file
 
 Tensor = npt.NDArray[Any]
@@ -32,7 +32,6 @@ _VTABLE = struct.pack("<6H", 12, 20, 4, 8, 12, 16)
 _TABLE_NBYTES = 20
 _ALIGNMENT = 8
 _MOST_PARAMETERS = 1 << 20
-_MOST_DIMENSIONS = 64
 #: Types that the schema knows and that have a raw form.
 _TYPES = frozenset(range(1, 21)) - {int(ElementType.STRING)}
 
@@ -171,7 +170,7 @@ class _Reader:
     def _parameter(self, table: int) -> tuple[str, Tensor, ElementType]:
         start, length = self._vector(table, 0, most=len(self._content))
         name = self._content[start : start + length].decode()
-        start, rank = self._vector(table, 1, most=_MOST_DIMENSIONS)
+        start, rank = self._vector(table, 1, most=MOST_DIMENSIONS)
         shape = struct.unpack_from(f"<{rank}q", self._content, start)
         number = self._number(table, 2)
         if number not in _TYPES or min(shape, default=0) < 0:

@@ -22,12 +22,11 @@ from ortpkg.graph.load_control import load_control, polled_parts
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.tensor_codec import decode_raw
-from ortpkg.graph.types import PACKED_BITS, ElementType, numpy_dtype, stored_nbytes
+from ortpkg.graph.types import MOST_DIMENSIONS, PACKED_BITS, ElementType, numpy_dtype, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number
 
 Array = npt.NDArray[Any]
 
-_MOST_DIMENSIONS = 64  # numpy's own limit
 _MOST_ELEMENTS = (1 << 63) // 16 - 1  # likewise, in bytes, for the widest elements
 _UNTYPED_FIELDS = {
     ElementType.FLOAT: "float_data",
@@ -239,9 +238,9 @@ def _type_and_shape(tensor: onnx.TensorProto, where: str) -> tuple[ElementType, 
 
 
 def _checked_shape(dims: Any, where: str) -> tuple[int, ...]:
-    if len(dims) > _MOST_DIMENSIONS:
+    if len(dims) > MOST_DIMENSIONS:
         raise ModelFileError(
-            f"{where} has {len(dims)} dimensions; at most {_MOST_DIMENSIONS} are supported"
+            f"{where} has {len(dims)} dimensions; at most {MOST_DIMENSIONS} are supported"
         )
     shape = tuple(int(dimension) for dimension in dims)
     if any(dimension < 0 for dimension in shape):

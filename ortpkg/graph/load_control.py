@@ -36,6 +36,7 @@ class LoadControl:
     Args:
         memory_limit_nbytes, timeout_s: as of a run; None: no limit.
         check: raises where the caller does not want the session any more.
+        what: that has the limits, in messages.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class LoadControl:
         memory_limit_nbytes: int | None,
         timeout_s: float | None,
         check: Callable[[], None] = lambda: None,
+        what: str = "making the session",
     ) -> None:
         self.memory_limit_nbytes = memory_limit_nbytes
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self._check = check
+        self._what = what
         self._charged = 0
 
     @property
@@ -62,9 +65,7 @@ class LoadControl:
         if self._deadline is not None and time.monotonic() > self._deadline:
             assert self._timeout_s is not None, "a deadline comes of it"
             limit = time_limit_text(self._timeout_s)
-            raise LimitExceededError(
-                f"making the session passed its time limit of {limit}", limit="time"
-            )
+            raise LimitExceededError(f"{self._what} passed its time limit of {limit}", limit="time")
 
     def charge(self, nbytes: int) -> None:
         """Counts what the model's own objects take.

@@ -8,7 +8,7 @@ Authoring compares variants by it and copies the files that it names; selection 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -16,13 +16,14 @@ import onnx
 
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.external_data import check_location, external_data_info, is_external
-from ortpkg.graph.model_file import ModelFile, ModelSource, read_model_file
+from ortpkg.graph.load_control import polled_parts
+from ortpkg.graph.model_file import ModelSource, read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import entries_of, text_of
-from ortpkg.graph.proto_walk import walk_graphs, walk_nodes, walk_tensors
-from ortpkg.graph.quantization_word import quantization_of
+from ortpkg.graph.proto_walk import ModelPart, tensors_of, walk_parts
+from ortpkg.graph.quantization_word import QuantizationWord
 from ortpkg.graph.types import ElementType, Shape, SparseTensorType, TensorType, stored_nbytes
-from ortpkg.graph.value_types import element_type_from_number, value_type_from_proto
+from ortpkg.graph.value_types import element_type_from_number, value_type_from_proto, verify_rank
 
 MICROSOFT_DOMAIN = "com.microsoft"
 
@@ -67,9 +68,10 @@ class ModelSignature:
         opset_imports: domain ("" for ONNX's own) → version.
         element_types: names of all data types of weights and declared values, sorted ("float",
             "int64").
-        quantization: see :func:`ortpkg.graph.quantization_word.quantization_of`.
+        quantization: see :meth:`ortpkg.graph.quantization_word.QuantizationWord.word`.
         external_files, context_files: files needed beside the model, in order of appearance; of
             contexts of EPContext nodes the locations, as of external files.
+        has_contexts: whether it has EPContext nodes, with a file or without.
         node_count: with sub-graphs and function bodies.
     """
 
@@ -83,6 +85,7 @@ class ModelSignature:
     context_files: tuple[str, ...]
     metadata_props: Mapping[str, str]
     node_count: int
+    has_contexts: bool
 
 
 _DEFAULT_LIMITS = ModelLimits()
@@ -102,26 +105,88 @@ def read_model_signature(
 
 def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) -> ModelSignature:
     """As :func:`read_model_signature`, for bytes and messages too."""
-    model_file = read_model_file(source, limits=limits)
-    proto = model_file.proto
-    nodes = list(walk_nodes(proto, limits=limits))
-    tensors = list(walk_tensors(proto, limits=limits))
+    proto = read_model_file(source, limits=limits).proto
+    survey = _Survey()
+    for part in walk_parts(proto, limits=limits):
+        survey.add(part)
     defaults = {tensor.name for tensor in proto.graph.initializer}
     defaults |= {sparse.values.name for sparse in proto.graph.sparse_initializer}
     return ModelSignature(
         inputs=tuple(
-            _value_signature(value) for value in proto.graph.input if value.name not in defaults
+            _value_signature(value)
+            for value in polled_parts(proto.graph.input)
+            if value.name not in defaults
         ),
-        outputs=tuple(_value_signature(value) for value in proto.graph.output),
+        outputs=tuple(_value_signature(value) for value in polled_parts(proto.graph.output)),
         opset_imports={_domain(opset.domain): opset.version for opset in proto.opset_import},
         ir_version=proto.ir_version,
-        element_types=_element_types(model_file, tensors, limits),
-        quantization=quantization_of(nodes, tensors),
-        external_files=_external_files(tensors),
-        context_files=_context_files(nodes),
+        element_types=tuple(
+            sorted(kind.name.lower() for kind in survey.types - {ElementType.UNDEFINED})
+        ),
+        quantization=survey.quantization.word(),
+        external_files=tuple(
+            ExternalFile(location=location, nbytes=nbytes)
+            for location, nbytes in survey.external.items()
+        ),
+        context_files=tuple(survey.contexts),
         metadata_props=entries_of(proto.metadata_props, "metadata"),
-        node_count=len(nodes),
+        node_count=survey.node_count,
+        has_contexts=survey.has_contexts,
     )
+
+
+class _Survey:
+    """What a model's parts say together, in one walk over them: there may be very many.
+
+    Attributes:
+        node_count, quantization: as in :class:`ModelSignature`.
+        types: element types of tensors and declared values.
+        external: location → the least size that serves every tensor in it.
+        has_contexts, contexts: whether there are EPContext nodes, and their files, in order.
+    """
+
+    def __init__(self) -> None:
+        self.node_count = 0
+        self.types: set[ElementType] = set()
+        self.external: dict[str, int] = {}
+        self.has_contexts = False
+        self.contexts: dict[str, None] = {}
+        self.quantization = QuantizationWord()
+
+    def add(self, part: ModelPart) -> None:
+        if isinstance(part, onnx.NodeProto):
+            self._add_node(part)
+        elif isinstance(part, onnx.GraphProto):
+            for values in (part.input, part.output, part.value_info):
+                for value in polled_parts(values):
+                    self._add_value(value)
+        for tensor in tensors_of(part):
+            self._add_tensor(tensor)
+
+    def _add_node(self, node: onnx.NodeProto) -> None:
+        self.node_count += 1
+        self.quantization.add_node(node)
+        if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
+            self.has_contexts = True
+            found = _context_file(node)
+            if found is not None:
+                self.contexts[found] = None
+
+    def _add_value(self, value: onnx.ValueInfoProto) -> None:
+        value_type = value_type_from_proto(value.type, f"value {quoted(value.name)}")
+        if isinstance(value_type, TensorType | SparseTensorType):
+            self.types.add(value_type.element_type)
+
+    def _add_tensor(self, tensor: onnx.TensorProto) -> None:
+        where = f"tensor {quoted(tensor.name)}"
+        verify_rank(len(tensor.dims), where)
+        self.quantization.add_tensor(tensor)
+        self.types.add(element_type_from_number(tensor.data_type, where))
+        if is_external(tensor):
+            info = external_data_info(tensor)
+            length = info.length if info.length is not None else _least_nbytes(tensor)
+            known_nbytes = self.external.get(info.location, 0)
+            self.external[info.location] = max(known_nbytes, info.offset + length)
 
 
 def _domain(domain: str) -> str:
@@ -138,34 +203,6 @@ def _value_signature(value: onnx.ValueInfoProto) -> ValueSignature:
     )
 
 
-def _element_types(
-    model_file: ModelFile, tensors: Iterable[onnx.TensorProto], limits: ModelLimits
-) -> tuple[str, ...]:
-    found = {
-        element_type_from_number(tensor.data_type, f"tensor {quoted(tensor.name)}")
-        for tensor in tensors
-    }
-    for graph in walk_graphs(model_file.proto, limits=limits):
-        for values in (graph.input, graph.output, graph.value_info):
-            for value in values:
-                value_type = value_type_from_proto(value.type, f"value {quoted(value.name)}")
-                if isinstance(value_type, TensorType | SparseTensorType):
-                    found.add(value_type.element_type)
-    return tuple(sorted(kind.name.lower() for kind in found - {ElementType.UNDEFINED}))
-
-
-def _external_files(tensors: Iterable[onnx.TensorProto]) -> tuple[ExternalFile, ...]:
-    needed: dict[str, int] = {}
-    for tensor in tensors:
-        if is_external(tensor):
-            info = external_data_info(tensor)
-            length = info.length if info.length is not None else _least_nbytes(tensor)
-            needed[info.location] = max(needed.get(info.location, 0), info.offset + length)
-    return tuple(
-        ExternalFile(location=location, nbytes=nbytes) for location, nbytes in needed.items()
-    )
-
-
 def _least_nbytes(tensor: onnx.TensorProto) -> int:
     element_type = element_type_from_number(tensor.data_type, f"tensor {quoted(tensor.name)}")
     if element_type in (ElementType.UNDEFINED, ElementType.STRING):
@@ -177,20 +214,15 @@ def _least_nbytes(tensor: onnx.TensorProto) -> int:
     return stored_nbytes(element_type, prod(tensor.dims))
 
 
-def _context_files(nodes: Iterable[onnx.NodeProto]) -> tuple[str, ...]:
-    """The files of EPContext nodes, each location once."""
-    found: dict[str, None] = {}  # in order
-    for node in nodes:
-        if node.op_type != "EPContext" or node.domain != MICROSOFT_DOMAIN:
-            continue
-        attributes = {attribute.name: attribute for attribute in node.attribute}
-        embedded = attributes["embed_mode"].i if "embed_mode" in attributes else 1
-        location = _text(attributes, "ep_cache_context")
-        if embedded or not location:
-            continue
-        check_location(location, f"EPContext node {quoted(node.name)}")
-        found[location] = None
-    return tuple(found)
+def _context_file(node: onnx.NodeProto) -> str | None:
+    """The file of an EPContext node; None where its context lies in the model."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    embedded = attributes["embed_mode"].i if "embed_mode" in attributes else 1
+    location = _text(attributes, "ep_cache_context")
+    if embedded or not location:
+        return None
+    check_location(location, f"EPContext node {quoted(node.name)}")
+    return location
 
 
 def _text(attributes: Mapping[str, onnx.AttributeProto], name: str) -> str:

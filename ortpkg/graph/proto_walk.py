@@ -5,68 +5,81 @@ It does not recurse, for strangers nest as deep as they like.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import onnx
 
 from ortpkg.errors import InvalidGraphError
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.model_limits import ModelLimits
+
+#: What a model's nodes and tensors are in, and the nodes themselves.
+ModelPart = onnx.GraphProto | onnx.FunctionProto | onnx.NodeProto
+
+
+def walk_parts(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[ModelPart]:
+    """Every graph and function of a model, each before its nodes: what looks at all asks once.
+
+    Graphs are the main one, all sub-graphs (in functions too), and those of training information.
+
+    Raises InvalidGraphError past the limits on node count or nesting, LimitExceededError where the
+    session or command that is under way has reached a limit.
+    """
+    pending: list[tuple[onnx.GraphProto | onnx.FunctionProto, int]] = [(model.graph, 0)]
+    pending += [(function, 0) for function in model.functions]
+    for training in model.training_info:
+        pending += [(training.initialization, 0), (training.algorithm, 0)]
+    pending.reverse()
+    node_count = 0
+    while pending:
+        part, depth = pending.pop()
+        if depth > limits.subgraph_depth:
+            raise InvalidGraphError(f"graphs are nested deeper than {limits.subgraph_depth} levels")
+        node_count += len(part.node)
+        if node_count > limits.node_count:
+            raise InvalidGraphError(f"the model has more than {limits.node_count} nodes")
+        yield part
+        found: list[onnx.GraphProto] = []
+        for node in polled_parts(part.node):
+            yield node
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    found.append(attribute.g)
+                found += attribute.graphs
+        pending += [(graph, depth + 1) for graph in reversed(found)]
 
 
 def walk_nodes(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.NodeProto]:
-    """Every node of the main graph, of all sub-graphs and of all model-local functions.
-
-    Raises InvalidGraphError past the limits on node count or nesting.
-    """
-    for _graph, nodes in _walk(model, limits):
-        yield from nodes
+    """The nodes of :func:`walk_parts`."""
+    for part in walk_parts(model, limits=limits):
+        if isinstance(part, onnx.NodeProto):
+            yield part
 
 
 def walk_graphs(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.GraphProto]:
-    """The main graph, all sub-graphs (in functions too), and graphs of training information."""
-    for graph, _nodes in _walk(model, limits):
-        if graph is not None:
-            yield graph
+    """The graphs of :func:`walk_parts`."""
+    for part in walk_parts(model, limits=limits):
+        if isinstance(part, onnx.GraphProto):
+            yield part
 
 
 def walk_tensors(model: onnx.ModelProto, *, limits: ModelLimits) -> Iterator[onnx.TensorProto]:
-    """Every tensor: initializers, those in attributes, sparse ones as values and indices."""
-    for graph, nodes in _walk(model, limits):
-        if graph is not None:
-            yield from graph.initializer
-            yield from _dense_parts(graph.sparse_initializer)
-        for node in nodes:
-            yield from _attribute_tensors(node.attribute)
-    for function in model.functions:
-        yield from _attribute_tensors(function.attribute_proto)
+    """Every tensor of :func:`walk_parts`, in its order."""
+    for part in walk_parts(model, limits=limits):
+        yield from tensors_of(part)
 
 
-def _walk(
-    model: onnx.ModelProto, limits: ModelLimits
-) -> Iterator[tuple[onnx.GraphProto | None, Iterable[onnx.NodeProto]]]:
-    roots: list[tuple[onnx.GraphProto | None, Iterable[onnx.NodeProto], int]] = [
-        (model.graph, model.graph.node, 0)
-    ]
-    roots += [(None, function.node, 0) for function in model.functions]
-    for training in model.training_info:
-        roots += [(graph, graph.node, 0) for graph in (training.initialization, training.algorithm)]
-    node_count = 0
-    pending = roots[::-1]
-    while pending:
-        graph, nodes, depth = pending.pop()
-        if depth > limits.subgraph_depth:
-            raise InvalidGraphError(f"graphs are nested deeper than {limits.subgraph_depth} levels")
-        yield graph, nodes
-        found: list[tuple[onnx.GraphProto | None, Iterable[onnx.NodeProto], int]] = []
-        for node in nodes:
-            node_count += 1
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    found.append((attribute.g, attribute.g.node, depth + 1))
-                found += [(inner, inner.node, depth + 1) for inner in attribute.graphs]
-        if node_count > limits.node_count:
-            raise InvalidGraphError(f"the model has more than {limits.node_count} nodes")
-        pending += found[::-1]
+def tensors_of(part: ModelPart) -> Iterable[onnx.TensorProto]:
+    """A part's own: initializers, those in attributes, sparse ones as values and indices."""
+    if isinstance(part, onnx.NodeProto):
+        attributes = part.attribute
+        return _attribute_tensors(attributes) if attributes else ()
+    if isinstance(part, onnx.GraphProto):
+        return itertools.chain(
+            polled_parts(part.initializer), _dense_parts(part.sparse_initializer)
+        )
+    return _attribute_tensors(part.attribute_proto)
 
 
 def _dense_parts(sparse: Iterable[onnx.SparseTensorProto]) -> Iterator[onnx.TensorProto]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import prod
 
 import onnx
@@ -25,6 +25,7 @@ _BLOCKWISE_BITS = {
     "GatherBlockQuantized": ("bits", 4),
     "QMoE": ("expert_weight_bits", 4),
 }
+_QUANTIZING_OPERATORS = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _FLOAT_TYPES = {
     ElementType.FLOAT16: "fp16",
     ElementType.BFLOAT16: "bf16",
@@ -32,39 +33,57 @@ _FLOAT_TYPES = {
 }
 
 
-def quantization_of(nodes: Iterable[onnx.NodeProto], tensors: Iterable[onnx.TensorProto]) -> str:
-    """The most specific word for how a model is quantized.
+class QuantizationWord:
+    """What nodes and tensors of a model, told one by one, say together."""
 
-    One of ``int4-blockwise`` (any bit width), ``qdq-int8``, ``qoperator-int8``, ``dynamic-int8``,
-    ``weight-int8`` (any type), ``fp16``, ``bf16``, ``fp64``, ``none``.
-    """
-    nodes = list(nodes)
-    tensor_types = {tensor.name: tensor.data_type for tensor in tensors if tensor.name}
-    for node in nodes:
-        if node.op_type == "Constant" and node.output:
+    def __init__(self) -> None:
+        self._operators: set[str] = set()
+        #: Of the nodes that the word can depend on.
+        self._nodes: list[onnx.NodeProto] = []
+        self._tensor_types: dict[str, int] = {}
+        #: Element type → how many elements the tensors of it have.
+        self._sizes: Counter[int] = Counter()
+
+    def add_node(self, node: onnx.NodeProto) -> None:
+        """Takes one node of the model, of whichever graph."""
+        op_type = node.op_type
+        self._operators.add(op_type)
+        if op_type in _BLOCKWISE_BITS or op_type in _QUANTIZING_OPERATORS:
+            self._nodes.append(node)
+        elif op_type == "Constant" and node.output:
             for attribute in node.attribute:
                 if attribute.name == "value":
-                    tensor_types[node.output[0]] = attribute.t.data_type
-    operators = {node.op_type for node in nodes}
-    bits = [_bits(node) for node in nodes if node.op_type in _BLOCKWISE_BITS]
-    bits += [
-        _dequantized_bits(node, tensor_types) for node in nodes if _is_blockwise_dequantize(node)
-    ]
-    if bits:
-        return f"int{min(bits)}-blockwise"
-    if operators & _QUANTIZED_OPERATORS:
-        return "qoperator-int8"
-    if operators & _DYNAMIC_OPERATORS:
-        return "dynamic-int8"
-    kinds = Counter(
-        _quantized_type(node, tensor_types)
-        for node in nodes
-        if node.op_type in ("QuantizeLinear", "DequantizeLinear")
-    )
-    if kinds:
-        prefix = "qdq" if "QuantizeLinear" in operators else "weight"
-        return f"{prefix}-{min(kinds, key=lambda kind: (-kinds[kind], kind))}"
-    return _float_kind(tensors)
+                    self._tensor_types[node.output[0]] = attribute.t.data_type
+
+    def add_tensor(self, tensor: onnx.TensorProto) -> None:
+        """Takes one tensor of the model."""
+        if tensor.name:
+            self._tensor_types[tensor.name] = tensor.data_type
+        self._sizes[tensor.data_type] += prod(tensor.dims)
+
+    def word(self) -> str:
+        """The most specific word for how the model is quantized.
+
+        One of ``int4-blockwise`` (any bit width), ``qdq-int8``, ``qoperator-int8``,
+        ``dynamic-int8``, ``weight-int8`` (any type), ``fp16``, ``bf16``, ``fp64``, ``none``.
+        """
+        bits = [_bits(node) for node in self._nodes if node.op_type in _BLOCKWISE_BITS]
+        bits += [
+            _dequantized_bits(node, self._tensor_types)
+            for node in self._nodes
+            if _is_blockwise_dequantize(node)
+        ]
+        if bits:
+            return f"int{min(bits)}-blockwise"
+        if self._operators & _QUANTIZED_OPERATORS:
+            return "qoperator-int8"
+        if self._operators & _DYNAMIC_OPERATORS:
+            return "dynamic-int8"
+        kinds = Counter(_quantized_type(node, self._tensor_types) for node in self._nodes)
+        if kinds:
+            prefix = "qdq" if "QuantizeLinear" in self._operators else "weight"
+            return f"{prefix}-{min(kinds, key=lambda kind: (-kinds[kind], kind))}"
+        return _float_kind(self._sizes)
 
 
 def _attribute_int(node: onnx.NodeProto, name: str, default: int) -> int:
@@ -104,11 +123,8 @@ def _quantized_type(node: onnx.NodeProto, tensor_types: Mapping[str, int]) -> st
     return name.removeprefix("u")
 
 
-def _float_kind(tensors: Iterable[onnx.TensorProto]) -> str:
+def _float_kind(sizes: Mapping[int, int]) -> str:
     """The float type that most weights have."""
-    sizes: Counter[int] = Counter()
-    for tensor in tensors:
-        sizes[tensor.data_type] += prod(tensor.dims)
     floats = [ElementType.FLOAT, *_FLOAT_TYPES]
     most = max(floats, key=lambda kind: sizes[kind])
     return _FLOAT_TYPES.get(most, "none")

@@ -17,6 +17,7 @@ import onnx.defs
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.operator_schemas import find_schema
+from ortpkg.graph.types import MOST_DIMENSIONS
 
 _Option = onnx.defs.OpSchema.FormalParameterOption
 #: Attribute kinds that say the same; exporters have written the second where the definition has the
@@ -27,7 +28,6 @@ _MOST = 1 << 31
 _AXES = frozenset(
     {"axes", "axis", "batch_axis", "perm", "scan_input_axes", "scan_output_axes", "time_axis"}
 )
-_MOST_DIMENSIONS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,10 +133,10 @@ def _problems(node: Node, formals: _Formals) -> Iterator[str]:
                 f"has the attribute {quoted(name)} of type {attribute.kind}; {expected_kind} was"
                 " expected"
             )
-        if name in _AXES and any(abs(axis) > _MOST_DIMENSIONS for axis in _integers(attribute)):
+        if name in _AXES and any(abs(axis) > MOST_DIMENSIONS for axis in _integers(attribute)):
             yield (
                 f"has the attribute {quoted(name)} of {attribute.value}; no tensor has over"
-                f" {_MOST_DIMENSIONS} axes"
+                f" {MOST_DIMENSIONS} axes"
             )
     check = _FURTHER_PROBLEMS.get((node.domain, node.op_type))
     if check is not None:

@@ -15,6 +15,9 @@ import numpy as np
 Dimension = int | str | None
 Shape = tuple[Dimension, ...]
 
+#: Most dimensions of a tensor; numpy has no more.
+MOST_DIMENSIONS = 64
+
 
 class ElementType(IntEnum):
     """TensorProto.DataType, same numbers."""

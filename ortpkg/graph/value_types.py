@@ -8,9 +8,9 @@ from __future__ import annotations
 import onnx
 
 from ortpkg.errors import InvalidGraphError, quoted
-from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.types import (
+    MOST_DIMENSIONS,
     Dimension,
     ElementType,
     MapType,
@@ -75,12 +75,21 @@ def _tensor_type(
     )
 
 
+def verify_rank(rank: int, where: str) -> None:
+    """InvalidGraphError for more dimensions than tensors have."""
+    if rank > MOST_DIMENSIONS:
+        raise InvalidGraphError(
+            f"{where} has {rank} dimensions; at most {MOST_DIMENSIONS} are supported"
+        )
+
+
 def shape_from_proto(proto: onnx.TensorShapeProto, where: str) -> Shape:
     """Dimensions as numbers, names, or None where nothing is said.
 
-    InvalidGraphError for a negative one.
+    InvalidGraphError for a negative one, and for more of them than tensors have.
     """
-    return tuple(_dimension(dimension, where) for dimension in polled_parts(proto.dim))
+    verify_rank(len(proto.dim), where)
+    return tuple(_dimension(dimension, where) for dimension in proto.dim)
 
 
 def _dimension(proto: onnx.TensorShapeProto.Dimension, where: str) -> Dimension:

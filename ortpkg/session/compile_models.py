@@ -83,6 +83,8 @@ class CompileRequest:
         is_embedded: contexts go into the models instead of a file beside them.
         is_shared: the models make a session group: one binary, equal weights once.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
+        memory_limit_nbytes: the child process that compiles is ended when it, with what it started,
+            holds more; None: no limit.
     """
 
     jobs: tuple[CompileJob, ...]
@@ -94,6 +96,7 @@ class CompileRequest:
     is_embedded: bool = False
     is_shared: bool = False
     for_onnxruntime: bool = False
+    memory_limit_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +129,19 @@ def compile_models(
         notify: is told where models of a group keep weights of their own, and why.
 
     Raises:
-        CompileError: the compiler failed, crashed, hung or took no node; what was written so far
-            may be there.
+        CompileError: the compiler failed, crashed, hung, held too much memory or took no node; what
+            was written so far may be there.
         NoSuitableVariantError: the EP is not here, or has no such device.
         InvalidSessionOptionError: a config entry, or an option of the EP, is not what it should be.
         UsageError: two models would be written to one file.
     """
     check_outputs_differ(request)
-    result = call_in_child(_FUNCTION, {"request": asdict(request)}, timeout_s=timeout_s)
+    result = call_in_child(
+        _FUNCTION,
+        {"request": asdict(request)},
+        timeout_s=timeout_s,
+        memory_limit_nbytes=request.memory_limit_nbytes,
+    )
     if result.outcome is not ChildOutcome.DONE:
         raise CompileError(
             f"{resolve_ep_name(request.ep)} did not compile {_listed(request)}: {result.reason}",

@@ -23,8 +23,6 @@ Sizes = tuple[Size, ...]
 
 #: Of larger tensors no elements are followed.
 MOST_ELEMENTS = 1024
-#: Most dimensions of a tensor; numpy has no more.
-MOST_DIMENSIONS = 64
 #: What a dimension without a number is taken for where 32 bits have to hold what is computed of it.
 _LARGEST_DIMENSION = 1 << 28
 

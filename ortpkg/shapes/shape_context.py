@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from ortpkg.errors import quoted
 from ortpkg.graph.graph import Graph, Initializer, Node
-from ortpkg.graph.types import ElementType
+from ortpkg.graph.types import MOST_DIMENSIONS, ElementType
 from ortpkg.shapes.expressions import Expression, Size, TooLargeError
 from ortpkg.shapes.knowledge import (
-    MOST_DIMENSIONS,
     MOST_ELEMENTS,
     WHOLE_NUMBERS,
     Elements,

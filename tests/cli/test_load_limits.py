@@ -5,22 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import DIGITS, RunCommand
 
+MODEL = next(DIGITS.glob("models/classifier/cpu-fp32/*.onnx"))
 
-@pytest.mark.parametrize("command", ["plan", "validate"])
-def test_what_takes_too_long_is_an_error_that_names_the_limit(command: str) -> None:
-    words = [sys.executable, "-m", "ortpkg", command, str(DIGITS), "--timeout", "1us", "--json"]
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", DIGITS],
+        ["validate", DIGITS],
+        ["inspect", MODEL],
+        ["diff", MODEL, MODEL],
+        ["compile", DIGITS, "--ep", "prepack"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_takes_too_long_is_an_error_that_names_the_limit(words: list[str | Path]) -> None:
+    words = [sys.executable, "-m", "ortpkg", *map(str, words), "--timeout", "1us", "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=50)
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["type"]) == (5, "LimitExceededError")
     assert "passed its time limit of " in error["message"]
 
 
-@pytest.mark.parametrize("command", ["plan", "validate"])
+@pytest.mark.parametrize("command", ["plan", "validate", "inspect", "migrate-check"])
 def test_wide_limits_change_nothing(ortpkg: RunCommand, command: str) -> None:
     limited = ortpkg(command, DIGITS, "--timeout", "10min", "--memory-limit", "8GiB")
     assert limited == ortpkg(command, DIGITS)

@@ -85,6 +85,7 @@ def check_runs(folder: Path) -> None:
     [
         (["-i", "fault|abort"], "it was ended by SIGABRT"),
         (["-i", "fault|hang", "--timeout", "3"], "no answer within 3 s"),
+        (["--memory-limit", "5MB"], "it held more than 5 MB of memory"),
         (["-i", "fault|decode"], "no such instruction"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.errors import InvalidGraphError, ModelFileError, ModelNotFoundError
+from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import (
     ExternalFile,
@@ -218,3 +220,46 @@ def test_refuses_deeply_nested_sub_graphs() -> None:
 
     with pytest.raises(InvalidGraphError, match="nested deeper than 3 levels"):
         signature_of(model, limits=ModelLimits(subgraph_depth=3))
+
+
+@pytest.mark.parametrize("place", ["input", "initializer", "constant"])
+def test_refuses_more_dimensions_than_a_tensor_has(place: str) -> None:
+    model = parse("g (float[2] x) => (float[2] y) { y = Identity(x) }")
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1 << 60] * 65)
+    if place == "input":
+        model.graph.input[0].CopyFrom(helper.make_tensor_value_info("w", 1, [1] * 65))
+    elif place == "initializer":
+        model.graph.initializer.append(tensor)
+    else:
+        model.graph.node.append(helper.make_node("Constant", [], ["w"], value=tensor))
+
+    with pytest.raises(InvalidGraphError, match="'w' has 65 dimensions; at most 64 are supported"):
+        signature_of(model)
+
+
+def test_asks_for_the_limits_of_a_command_again_and_again_among_many_nodes() -> None:
+    model = parse("g (float[2] x) => (float[2] y) { y = Identity(x) }")
+    model.graph.node.extend([model.graph.node[0]] * 5000)
+    asked: list[None] = []
+    control = LoadControl(
+        memory_limit_nbytes=None, timeout_s=None, check=lambda: asked.append(None)
+    )
+
+    with load_limits(control):
+        assert signature_of(model).node_count == 5001
+    assert len(asked) == 5  # in one walk, once for 1024 nodes
+
+
+def test_keeps_no_node_beside_the_message() -> None:
+    def most_kept(count: int) -> int:
+        model = parse("g (float[2] x) => (float[2] y) { y = Identity(x) }")
+        model.graph.node.extend([model.graph.node[0]] * count)
+        tracemalloc.start()
+        try:
+            signature_of(model)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    most_kept(10)
+    assert most_kept(4000) < most_kept(10) + 10_000

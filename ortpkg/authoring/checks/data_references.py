@@ -19,13 +19,10 @@ from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN
 from ortpkg.graph.proto_text import entries_of
 from ortpkg.graph.proto_walk import walk_nodes, walk_tensors
-from ortpkg.graph.types import ElementType, stored_nbytes
+from ortpkg.graph.types import MOST_DIMENSIONS, ElementType, stored_nbytes
 from ortpkg.graph.value_types import element_type_from_number
 
 _NO_OFFSET = 1 << 63
-_MOST_DIMENSIONS = (
-    256  # far above what any runtime takes; multiplying millions of numbers would never end
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +120,7 @@ def _data_reference(tensor: onnx.TensorProto) -> DataReference:
 
 def _needed_nbytes(tensor: onnx.TensorProto) -> tuple[int | None, str]:
     """How many bytes the tensor takes, and what is wrong with its type or shape."""
-    if len(tensor.dims) > _MOST_DIMENSIONS:
+    if len(tensor.dims) > MOST_DIMENSIONS:
         return None, f"has {len(tensor.dims)} dimensions"
     if any(dimension < 0 for dimension in tensor.dims):
         return None, "has a negative dimension"
