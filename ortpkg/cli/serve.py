@@ -25,6 +25,7 @@ from ortpkg.cli.rendering import Output, OutputError, is_quiet
 from ortpkg.cli.run_guard import end_process
 from ortpkg.cli.run_options import ThreadsOption, VerifyOption
 from ortpkg.cli.serve_options import (
+    BatchLatencyOption,
     CertificateOption,
     ConcurrencyOption,
     DefaultVersionOption,
@@ -74,6 +75,7 @@ def command(
     policy: PolicyOption = "default",
     backend: BackendOption = "auto",
     threads: ThreadsOption = None,
+    batch_latency: BatchLatencyOption = None,
     isolate: IsolateOption = False,
     verify: VerifyOption = True,
     trust: TrustOption = False,
@@ -98,6 +100,7 @@ def command(
         verify=verify,
         isolate=isolate,
         threads=threads,
+        batch_latency_s=batch_latency,
     )
     limits = ServingLimits(
         concurrency=concurrency or usable_cores(),
@@ -228,3 +231,13 @@ def _log_loaded(loaded: Loaded) -> None:
         matches=first_run.matches,
         duration_s=round(loaded.duration_s, 3),
     )
+    if loaded.batches is not None:
+        plan, reason = loaded.batches.plan, loaded.batches.reason
+        log_event(
+            "batching",
+            model=model.name,
+            version=model.version,
+            most_rows=1 if plan is None else plan.most_rows,
+            longest_wait_s=0.0 if plan is None else round(plan.longest_wait_s, 6),
+            reason=reason,
+        )

@@ -85,6 +85,18 @@ RequestSizeOption = Annotated[
         parser=nbytes_argument,
     ),
 ]
+BatchLatencyOption = Annotated[
+    float | None,
+    typer.Option(
+        "--batch-latency",
+        metavar="T",
+        help=(
+            "Join requests that wait into one run, of as many rows as answers within this time"
+            " allow: 20ms. Default: never."
+        ),
+        parser=duration_argument,
+    ),
+]
 IsolateOption = Annotated[
     bool,
     typer.Option(

@@ -88,11 +88,8 @@ def component_workload(
 def synthetic_workload(
     package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int], why: str
 ) -> Workload:
-    """One feed of random values; see :func:`~ortpkg.arrays.synthetic_inputs.synthetic_feed`."""
-    ranges = {
-        value.name: value.value_range for value in package.inputs if value.value_range is not None
-    }
-    feed = synthetic_feed(inputs, sizes=sizes, ranges=ranges)
+    """One feed of random values; see :func:`made_up_feed`."""
+    feed = made_up_feed(package, inputs, sizes=sizes)
     shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in feed.items())
     return Workload(
         feeds=[feed],
@@ -100,6 +97,19 @@ def synthetic_workload(
         is_synthetic=True,
         description=f"{why}: random inputs, seed {SEED}: {shapes}",
     )
+
+
+def made_up_feed(
+    package: PackageInfo, inputs: Sequence[DeclaredValue], *, sizes: Mapping[str, int] = EMPTY
+) -> dict[str, Array]:
+    """Random values in the ranges that the package states.
+
+    See :func:`~ortpkg.arrays.synthetic_inputs.synthetic_feed`.
+    """
+    ranges = {
+        value.name: value.value_range for value in package.inputs if value.value_range is not None
+    }
+    return synthetic_feed(inputs, sizes=sizes, ranges=ranges)
 
 
 def pipeline_feeds(

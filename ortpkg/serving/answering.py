@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from ortpkg.errors import LimitExceededError, NotServingError, ServerBusyError
 from ortpkg.quantities import time_limit_text
+from ortpkg.serving.batching import Batcher, BatchPlan
 from ortpkg.serving.protocol_tensors import Array
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.serving_options import ServingLimits
@@ -38,7 +40,8 @@ class Answering:
         self._threads = ThreadPoolExecutor(limits.concurrency, thread_name_prefix="ortpkg-serving")
         self._open = 0
         self._runs: dict[int, RunOptions] = {}
-        self._is_ending = False
+        self._batchers: dict[ServedModel, Batcher] = {}
+        self._is_ending = self._is_over = False
         self._is_idle = asyncio.Event()
         self._is_idle.set()
 
@@ -63,27 +66,63 @@ class Answering:
         """
         options = self._run_options(timeout_s)
         allowed_s = options.timeout_s or self.limits.timeout_s
+        if model.batch_plan is not None:
+            return await self._answer_joined(
+                model, model.batch_plan, inputs, output_names, allowed_s
+            )
         deadline = time.monotonic() + allowed_s
 
         def run() -> dict[str, Array]:
             options.timeout_s = deadline - time.monotonic()
             if options.timeout_s <= 0:
-                raise LimitExceededError(
-                    f"the request waited for all of its {time_limit_text(allowed_s)}", limit="time"
-                )
+                raise _waited_too_long(allowed_s)
             return model.infer(inputs, output_names, options)
 
-        self._runs[id(options)] = options
+        with self._listed(options):
+            try:
+                return await self.run(run)
+            except asyncio.CancelledError:
+                options.terminate = True
+                raise
+
+    async def _answer_joined(
+        self,
+        model: ServedModel,
+        plan: BatchPlan,
+        inputs: Mapping[str, Array],
+        output_names: Sequence[str],
+        allowed_s: float,
+    ) -> dict[str, Array]:
+        """As :meth:`answer`, in one run with requests that wait beside it."""
+
+        def run(joined: Mapping[str, Array]) -> dict[str, Array]:
+            options = self._run_options(None)
+            options.terminate = self._is_over
+            with self._listed(options):
+                return model.infer(joined, None, options)
+
+        if model not in self._batchers:
+            self._batchers[model] = Batcher(run, plan, executor=self._threads)
+        self._begin()
         try:
-            return await self.run(run)
-        except asyncio.CancelledError:
-            options.terminate = True
-            raise
+            async with asyncio.timeout(allowed_s):
+                outputs = await self._batchers[model].infer(inputs)
+        except TimeoutError:
+            raise _waited_too_long(allowed_s) from None
         finally:
-            del self._runs[id(options)]
+            self._note_end()
+        return {name: outputs[name] for name in output_names or outputs}
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
         """``work()`` on one of the threads. Raises ServerBusyError, NotServingError."""
+        self._begin()
+        loop = asyncio.get_running_loop()
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._note_end))
+        return await asyncio.wrap_future(future)
+
+    def _begin(self) -> None:
+        """Counts one more request as open. Raises ServerBusyError, NotServingError."""
         if self._is_ending:
             raise NotServingError("the server is about to end", retry_after_s=_RETRY_AFTER_S)
         if self._open >= self.limits.concurrency + self.limits.most_waiting:
@@ -91,12 +130,8 @@ class Answering:
                 f"{self.limits.most_waiting} requests wait already, and no more may",
                 retry_after_s=_RETRY_AFTER_S,
             )
-        loop = asyncio.get_running_loop()
-        future = self._threads.submit(work)
         self._open += 1
         self._is_idle.clear()
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._note_end))
-        return await asyncio.wrap_future(future)
 
     async def drain(self) -> bool:
         """Takes no further requests, and waits for those that are open.
@@ -112,8 +147,9 @@ class Answering:
         return is_done
 
     def hurry(self) -> None:
-        """Tells every run to end."""
-        for options in self._runs.values():
+        """Tells every run to end, those too that begin from now on."""
+        self._is_over = True
+        for options in list(self._runs.values()):
             options.terminate = True
 
     async def _wait(self, most_s: float) -> bool:
@@ -122,6 +158,15 @@ class Answering:
         except TimeoutError:
             return False
         return True
+
+    @contextmanager
+    def _listed(self, options: RunOptions) -> Iterator[None]:
+        """Has the end of the server find a run, as long as it goes on."""
+        self._runs[id(options)] = options
+        try:
+            yield
+        finally:
+            del self._runs[id(options)]
 
     def _note_end(self) -> None:
         self._open -= 1
@@ -135,3 +180,9 @@ class Answering:
         )
         options.memory_limit_nbytes = self.limits.memory_limit_nbytes
         return options
+
+
+def _waited_too_long(allowed_s: float) -> LimitExceededError:
+    return LimitExceededError(
+        f"the request waited for all of its {time_limit_text(allowed_s)}", limit="time"
+    )

@@ -10,13 +10,14 @@ from typing import Any
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
-from ortpkg.arrays.synthetic_inputs import synthetic_feed
 from ortpkg.distribution.used_packages import used_package
 from ortpkg.errors import OrtpkgError, RunError, quoted, unquoted
+from ortpkg.measuring.workloads import made_up_feed
 from ortpkg.package.formats.samples import SampleSet, read_samples
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
 from ortpkg.selection.verdict import Verdict
+from ortpkg.serving.batch_choice import BatchChoice, choose_batches
 from ortpkg.serving.served_model import RunningVariant, ServedModel
 from ortpkg.serving.serving_options import LoadWishes, ServingLimits
 from ortpkg.session.options import RunOptions
@@ -48,12 +49,14 @@ class Loaded:
     Attributes:
         model: it.
         first_run: what it was tried with.
+        batches: how its requests are joined; None where that is not wished.
         warnings: of the selection of its variants.
         duration_s: from the package to the end of the first run.
     """
 
     model: ServedModel
     first_run: FirstRun
+    batches: BatchChoice | None
     warnings: tuple[str, ...]
     duration_s: float
 
@@ -98,10 +101,17 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
     ]
     model = ServedModel(name=name, version=version, session=session, variants=variants)
     component = None if chosen.is_pipeline else next(iter(chosen.variants))
-    first_run = _first_run(model, _samples(package, component, wishes), info, limits)
+    samples = _samples(package, component, wishes)
+    first_run = _first_run(model, samples, info, limits)
+    batches: BatchChoice | None = None
+    if wishes.batch_latency_s is not None:
+        only = None if component is None else chosen.variants[component].verdict(backend=backend)
+        batches = choose_batches(model, info, only, samples, bound_s=wishes.batch_latency_s)
+        model.batch_plan = batches.plan
     return Loaded(
         model=model,
         first_run=first_run,
+        batches=batches,
         warnings=tuple(
             dict.fromkeys(
                 warning for each in chosen.variants.values() for warning in each.selection.warnings
@@ -182,6 +192,4 @@ def _run_samples(
 
 
 def _run_made_up(model: ServedModel, info: PackageInfo) -> None:
-    ranges = {each.name: each.value_range for each in info.inputs if each.value_range is not None}
-    feed = synthetic_feed(model.session.get_inputs(), sizes={}, ranges=ranges)
-    model.infer(feed)
+    model.infer(made_up_feed(info, model.session.get_inputs()))

@@ -10,6 +10,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidFeedError, RunError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.protocol_tensors import (
     Array,
     DeclaredValue,
@@ -60,6 +61,9 @@ class ServedModel:
         session: what runs it, of one component model or of a pipeline.
         variants: what each component model runs as.
 
+    Attributes:
+        batch_plan: how requests are joined into one run; None: they are not.
+
     Raises ModelError where an input or output has no datatype in the protocol.
     """
 
@@ -75,6 +79,7 @@ class ServedModel:
         self.version = version
         self.session = session
         self.variants = tuple(variants)
+        self.batch_plan: BatchPlan | None = None
         self.inputs = tuple(spec_of(each) for each in session.get_inputs())
         self.outputs = tuple(spec_of(each) for each in session.get_outputs())
         overridable: Sequence[DeclaredValue] = getattr(

@@ -68,6 +68,8 @@ class LoadWishes:
         verify: compare with digests.json what is loaded.
         isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
         threads: how many work within an operator; None: one per CPU.
+        batch_latency_s: requests are joined as long as they are answered within so long; None: they
+            are not.
     """
 
     selection: SelectionWishes = ANY_VARIANT
@@ -76,3 +78,4 @@ class LoadWishes:
     verify: bool = True
     isolate: bool = False
     threads: int | None = None
+    batch_latency_s: float | None = None

@@ -1,0 +1,100 @@
+"""How requests of a model are joined: by what ``ortpkg bench`` recorded, or by runs of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ortpkg.arrays.array_files import read_npz
+from ortpkg.measuring.batch_times import can_be_joined, measure_batches, recorded_batch_times
+from ortpkg.measuring.workloads import made_up_feed
+from ortpkg.package.formats.samples import SampleSet
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.providers.machine_offer import this_machine
+from ortpkg.quantities import time_limit_text
+from ortpkg.selection.verdict import Verdict
+from ortpkg.serving.batching import BatchPlan, plan_batches
+from ortpkg.serving.protocol_tensors import Array
+from ortpkg.serving.served_model import ServedModel
+
+#: Rows of the runs that are timed where nothing is recorded.
+_ROWS = tuple(1 << power for power in range(11))
+_MOST_MEASURING_S = 10.0
+#: Where more rows give fewer rows a second than this share of the best, still more are not tried.
+_WORTHWHILE = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchChoice:
+    """What was found for a model.
+
+    Attributes:
+        plan: how its requests are joined; None: they are not.
+        reason: what that goes by, or why there is none.
+    """
+
+    plan: BatchPlan | None
+    reason: str
+
+
+def choose_batches(
+    model: ServedModel,
+    package: PackageInfo,
+    verdict: Verdict | None,
+    samples: Sequence[SampleSet],
+    *,
+    bound_s: float,
+) -> BatchChoice:
+    """How requests of ``model`` are joined so that they are answered within ``bound_s``.
+
+    Args:
+        model: runs; nothing else runs on it now.
+        package: what it is made of.
+        verdict: of the variant that it is; None of a pipeline, of which nothing is recorded.
+        samples: of the package; runs are timed with rows of them, where there are some.
+
+    Raises what a run raises.
+    """
+    session = model.session
+    if not can_be_joined([each.shape for each in (*session.get_inputs(), *session.get_outputs())]):
+        reason = "its inputs and outputs do not all have the same free first dimension"
+        return BatchChoice(plan=None, reason=reason)
+    times_s = {} if verdict is None else _recorded(package, verdict)
+    source = "recorded"
+    if not times_s:
+        feed = _one_row(model, package, samples)
+        times_s = measure_batches(
+            model.infer,
+            feed,
+            _ROWS,
+            most_s=_MOST_MEASURING_S,
+            is_enough=lambda times: not _is_worthwhile(times, bound_s),
+        )
+        source = "measured"
+    plan = plan_batches(times_s, bound_s)
+    if plan is None:
+        reason = f"two runs of it do not fit into {time_limit_text(bound_s)}"
+        return BatchChoice(plan=None, reason=reason)
+    return BatchChoice(plan=plan, reason=source)
+
+
+def _is_worthwhile(times_s: Mapping[int, float], bound_s: float) -> bool:
+    """Whether runs of more rows than were timed may still fit, and gain anything."""
+    rates = [rows / max(time_s, 1e-9) for rows, time_s in times_s.items()]
+    return 2 * max(times_s.values()) <= bound_s and rates[-1] >= _WORTHWHILE * max(rates)
+
+
+def _recorded(package: PackageInfo, verdict: Verdict) -> dict[int, float]:
+    ep = verdict.variant.constraints.ep
+    return recorded_batch_times(package, verdict, this_machine(named={ep} if ep else set()))
+
+
+def _one_row(
+    model: ServedModel, package: PackageInfo, samples: Sequence[SampleSet]
+) -> dict[str, Array]:
+    """Inputs of one row: of the first samples with rows, else made up."""
+    for each in samples:
+        if each.batch_axis == 0:
+            arrays = read_npz(each.inputs)
+            return {name: array[:1] for name, array in arrays.items()}
+    return made_up_feed(package, model.session.get_inputs())
