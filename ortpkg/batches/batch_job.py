@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ortpkg.batches.batch_folder import BatchFolder, inputs_json, verify_is_free
+from ortpkg.batches.batch_size import DEFAULT_BATCH_SIZE, TRIED_SIZES, best_batch_size
 from ortpkg.batches.column_mapping import ColumnMap, column_map
 from ortpkg.batches.csv_rows import csv_header
 from ortpkg.batches.image_rows import IMAGE, PATH, PictureInput
@@ -20,11 +23,10 @@ from ortpkg.batches.part_planning import PartLimits, plan_parts
 from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import MOST_ROWS, Part
+from ortpkg.batches.rows import Rows, taken
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 
-#: Rows of one run where nobody says how many, and nothing is recorded.
-DEFAULT_BATCH_SIZE = 64
 JOB_SCHEMA_VERSION = "1.0"
 
 
@@ -101,16 +103,29 @@ def verify_wishes(wishes: BatchWishes) -> InputFiles:
     return source
 
 
+#: Rows → seconds of a run, measured on rows of the job.
+Measure = Callable[[Rows, RunPlan], Mapping[int, float]]
+
+
 def prepare(
-    source: InputFiles, wishes: BatchWishes, facts: ModelFacts, batch_size: int
+    source: InputFiles,
+    wishes: BatchWishes,
+    facts: ModelFacts,
+    *,
+    recorded: Mapping[int, float] | None = None,
+    measure: Measure | None = None,
 ) -> BatchJob:
     """Looks through the input, and begins or goes on with the output.
+
+    The batch size is what the caller says, or the job that goes on; else what is best by what was
+    recorded, or else measured on the first rows.
 
     Args:
         source: what :func:`verify_wishes` found.
         wishes: what the caller says.
         facts: of the package.
-        batch_size: rows of one run, where neither the caller nor the job that goes on says.
+        recorded: rows → seconds of a run, where ``ortpkg bench`` recorded it.
+        measure: measures the same.
 
     Raises UsageError for what does not fit together.
     """
@@ -128,29 +143,44 @@ def prepare(
         "columns": {name: list(each) for name, each in columns.items()},
         "kept": list(kept),
         "has_errors": wishes.collects_errors,
-        "batch_size": wishes.batch_size or batch_size,
     }
     parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
     if wishes.resume:
         job = folder.go_on(job)
         _verify_batch_size(job, wishes)
-    layout = model_layout(facts.inputs, facts.outputs, job["batch_size"])
-    _verify_kept(layout, kept)
+    size = wishes.batch_size or job.get("batch_size")
+    plan = RunPlan(
+        layout=model_layout(facts.inputs, facts.outputs, size),
+        columns=columns,
+        batch_size=size or DEFAULT_BATCH_SIZE,
+        kept=kept,
+        stops=not wishes.collects_errors,
+    )
+    _verify_kept(plan.layout, kept)
+    reading = _reading(source, wishes, facts, columns)
+    if size is None:
+        times = recorded or (_measured(parts, reading, plan, measure) if measure else {})
+        plan = replace(plan, batch_size=best_batch_size(times, wishes.part_rows))
     if not wishes.resume:
-        folder.begin(job)
+        folder.begin({**job, "batch_size": plan.batch_size})
     return BatchJob(
         parts=parts,
         written=frozenset(folder.written(parts)) if wishes.resume else frozenset(),
-        reading=_reading(source, wishes, facts, columns),
-        plan=RunPlan(
-            layout=layout,
-            columns=columns,
-            batch_size=job["batch_size"],
-            kept=kept,
-            stops=not wishes.collects_errors,
-        ),
+        reading=reading,
+        plan=plan,
         folder=folder,
     )
+
+
+def _measured(
+    parts: Sequence[Part], reading: Reading, plan: RunPlan, measure: Measure
+) -> Mapping[int, float]:
+    if plan.layout.fixed_rows is not None:
+        return {}
+    _, rows = next(iter(reading.rows_of(parts[:1])))
+    few = np.arange(min(len(rows.row_ids), max(TRIED_SIZES)))
+    columns = {name: taken(column, few) for name, column in rows.columns.items()}
+    return measure(Rows(row_ids=rows.row_ids[few], columns=columns), plan)
 
 
 def _verify_batch_size(job: Mapping[str, Any], wishes: BatchWishes) -> None:

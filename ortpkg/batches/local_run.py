@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.engines import BatchEngine
-from ortpkg.batches.package_runner import ModelFacts, PackageRunner, PackageUse
+from ortpkg.batches.node_trial import NodeTrial, trial_of
+from ortpkg.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import readings
 from ortpkg.batches.progress import PartDone
+from ortpkg.batches.rows import Rows
 
 
 class _LocalEngine:
     def __init__(self, use: PackageUse) -> None:
         self._runner = PackageRunner(use)
 
-    def facts(self) -> ModelFacts:
-        return self._runner.facts
+    def trials(self) -> list[NodeTrial]:
+        return [trial_of(self._runner, platform.node())]
+
+    def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
+        return self._runner.measure(rows, plan)
 
     def run(self, job: BatchJob) -> Iterator[PartDone]:
         for group in readings(job.to_do):

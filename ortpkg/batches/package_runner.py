@@ -11,14 +11,32 @@ from typing import Any
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.authoring.opening import opened
+from ortpkg.batches.batch_size import TRIED_SIZES
 from ortpkg.batches.part_run import RunPlan, run_part
 from ortpkg.batches.parts import Part
+from ortpkg.batches.row_feeds import row_feeds
 from ortpkg.batches.rows import Rows
-from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.errors import (
+    ExecutionProviderError,
+    NoSuitableVariantError,
+    OrtpkgError,
+    quoted,
+)
+from ortpkg.measuring.batch_times import measure_batches, recorded_batch_times
 from ortpkg.measuring.package_digest import package_digest
+from ortpkg.measuring.record_store import load_records, now_text, write_quarantine
 from ortpkg.package.package_info import ValueInfo
-from ortpkg.selection.measurements import CanaryFailure, PlaceKey, place_of
+from ortpkg.providers.machine_offer import this_machine
+from ortpkg.selection.measurements import (
+    CanaryFailure,
+    PlaceKey,
+    QuarantineCause,
+    QuarantineEntry,
+    place_of,
+)
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+
+_MEASURING_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +50,8 @@ class PackageUse:
         threads: of each session; None: as many as the machine has cores.
         trust: accept options of the package that can reach beyond it.
         canary: first try a variant in a child process.
+        allowed: the :attr:`ChosenVariant.key` of what may run, where results have to be the same
+            everywhere; None: anything.
     """
 
     reference: str
@@ -40,6 +60,7 @@ class PackageUse:
     threads: int | None = None
     trust: bool = False
     canary: bool = False
+    allowed: frozenset[tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +72,14 @@ class ChosenVariant:
     ep: str
     backend: str
     device: str
+    device_type: str
     reason: str
     version: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from what may give other results."""
+        return self.component, self.variant, self.ep, self.backend, self.device_type
 
     @property
     def text(self) -> str:
@@ -123,6 +150,61 @@ class PackageRunner:
             except ExecutionProviderError as error:
                 self._go_on_without(error)
 
+    # --- what is known ----------------------------------------------------------------------------
+
+    def recorded_errors(self) -> dict[str, float | None]:
+        """Component → the largest error that ``ortpkg bench`` recorded here of what runs it."""
+        offer = this_machine(named={each.ep for each in self.chosen if each.ep})
+        records = load_records(self.package.info, offer)
+        found: dict[str, float | None] = {}
+        for name, variant in self._variants.items():
+            place = variant.verdict(backend=self._use.wishes.backend).ep_device
+            found[name] = None
+            if records is not None and not records.stale_reason and place is not None:
+                key = place_of(name, variant.name, place, offer.ep_devices).key
+                errors = [each.max_abs_error for each in records.measurements if each.key == key]
+                found[name] = next(iter(errors), None)
+        return found
+
+    def recorded_batch_times(self) -> dict[int, float]:
+        """Rows → seconds of a run, as ``ortpkg bench --batch-rows`` recorded; of all components."""
+        offer = this_machine(named={each.ep for each in self.chosen if each.ep})
+        found = [
+            recorded_batch_times(
+                self.package.info, variant.verdict(backend=self._use.wishes.backend), offer
+            )
+            for variant in self._variants.values()
+        ]
+        sizes = set.intersection(*(set(times) for times in found)) if found else set()
+        return {size: sum(times[size] for times in found) for size in sorted(sizes)}
+
+    def planned_nbytes(self, rows: int) -> int:
+        """The memory that a run of so many rows takes, as far as the sessions' plans tell."""
+        sessions = getattr(self.session, "sessions", {"": self.session})
+        total = 0
+        for session in sessions.values():
+            firsts = {each.shape[0] for each in session.get_inputs() if each.shape}
+            sizes = {name: rows for name in firsts if isinstance(name, str)}
+            try:
+                total += session.get_plan(sizes).graph.peak_nbytes or 0
+            except OrtpkgError:  # what is only an estimate stops nobody
+                continue
+        return total
+
+    def measure(self, rows: Rows, plan: RunPlan) -> dict[int, float]:
+        """Rows → seconds of a run, measured on rows of the input, for a few seconds at most."""
+        feeds = row_feeds(rows, plan.layout, plan.columns, max(TRIED_SIZES))
+        if plan.layout.fixed_rows is not None or not feeds.batches:
+            return {}
+        first = feeds.feed(feeds.batches[0])
+        names = list(plan.layout.outputs)
+        try:
+            return measure_batches(
+                lambda feed: self.session.run(names, feed), first, TRIED_SIZES, most_s=_MEASURING_S
+            )
+        except OrtpkgError:  # the run itself says what is wrong, and with which row
+            return {}
+
     # --- variants ---------------------------------------------------------------------------------
 
     def _start(self) -> None:
@@ -142,7 +224,18 @@ class PackageRunner:
                 continue
             self._variants = variants.variants
             self.chosen = tuple(_chosen(each, self._use) for each in variants.variants.values())
+            self._verify_allowed()
             return
+
+    def _verify_allowed(self) -> None:
+        allowed = self._use.allowed
+        for each in self.chosen:
+            if allowed is not None and each.key not in allowed:
+                failed = "; ".join(self.notes)
+                raise NoSuitableVariantError(
+                    f"what is left here, {each.text}, may give other results than the rest of the"
+                    f" batch{f' ({failed})' if failed else ''}; --same-results does not allow it"
+                )
 
     def _create(self, variant: ModelVariant) -> Any:
         return variant.create_session(backend=self._use.wishes.backend, threads=self._use.threads)
@@ -165,8 +258,16 @@ class PackageRunner:
             failure = CanaryFailure(**asdict(versioned), reason=str(error))
             self._failures[failure.key] = failure
             self.notes.append(
-                f"variant {quoted(variant.name)} is not used on {place.ep_name} any more: {error}"
+                f"variant {quoted(variant.name)} failed on {place.ep_name} ({place.backend}) and is"
+                f" in quarantine: {error}"
             )
+            entry = QuarantineEntry(
+                **asdict(versioned),
+                cause=QuarantineCause.ERROR,
+                detail=str(error),
+                recorded_at=now_text(),
+            )
+            write_quarantine(self.package.info, [entry])
         if len(self._failures) == before:
             raise error
 
@@ -197,6 +298,7 @@ def _chosen(variant: ModelVariant, use: PackageUse) -> ChosenVariant:
         ep=place.ep_name if place is not None else "",
         backend=place.backend if place is not None else "",
         device="" if device is None else f"{device.type} {device.name}".strip(),
+        device_type="" if device is None else device.type.value,
         reason=verdict.reason,
         version=variant.version or "",
     )

@@ -6,11 +6,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ortpkg.batches.batch_folder import write_errors
-from ortpkg.batches.batch_job import DEFAULT_BATCH_SIZE, BatchWishes, prepare, verify_wishes
+from ortpkg.batches.batch_job import BatchWishes, prepare, verify_wishes
 from ortpkg.batches.column_mapping import parse_map
 from ortpkg.batches.engines import BatchEngine, Workers
 from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
 from ortpkg.batches.local_run import local_engine
+from ortpkg.batches.node_trial import usable
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
@@ -26,6 +27,7 @@ from ortpkg.cli.batch_options import (
     ReferenceArgument,
     ResumeOption,
     RowsOption,
+    SameResultsOption,
     WorkersOption,
     WorkerThreadsOption,
 )
@@ -45,7 +47,6 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_options import CanaryOption, ResizeOption
 from ortpkg.errors import ExitCode, UsageError, quoted
-from ortpkg.host.cores import usable_cores
 from ortpkg.names import did_you_mean
 from ortpkg.selection.wishes import SelectionWishes
 
@@ -66,6 +67,7 @@ def command(
     workers: WorkersOption = None,
     threads: WorkerThreadsOption = 1,
     in_process: InProcessOption = False,
+    same_results: SameResultsOption = None,
     component: ComponentOption = None,
     variant: VariantOption = None,
     device: DeviceOption = None,
@@ -115,10 +117,16 @@ def command(
         canary=canary,
     )
     shown = BatchOutput(Output(is_json=as_json))
-    count = workers or max(1, usable_cores() // threads)
-    with _engine(use, ray, Workers(count=count, cpus=threads), in_process=in_process) as engine:
-        shown.note("opening the package")
-        job = prepare(source, wishes, engine.facts(), DEFAULT_BATCH_SIZE)
+    with _engine(
+        use, ray, Workers(count=workers, cpus=threads), same_results, in_process=in_process
+    ) as engine:
+        trials = engine.trials()
+        shown.tell_trials(trials)
+        first = usable(trials)[0]
+        assert first.facts is not None
+        job = prepare(
+            source, wishes, first.facts, recorded=first.batch_times or {}, measure=engine.measure
+        )
         shown.begin(job)
         with shown.progress(job) as progress:
             for done in engine.run(job):
@@ -131,13 +139,18 @@ def command(
 
 
 def _engine(
-    use: PackageUse, address: str | None, workers: Workers, *, in_process: bool
+    use: PackageUse,
+    address: str | None,
+    workers: Workers,
+    tolerance: float | None,
+    *,
+    in_process: bool,
 ) -> AbstractContextManager[BatchEngine]:
     if in_process:
         return local_engine(use)
     from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
 
-    return ray_engine(use, address, workers)
+    return ray_engine(use, address, workers, tolerance)
 
 
 def _absolute(reference: str) -> str:

@@ -86,7 +86,11 @@ PartRowsOption = Annotated[
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        "--workers", metavar="N", help="How many; default: one per CPU.", min=1, max=1 << 14
+        "--workers",
+        metavar="N",
+        help="How many; default: as many as cores and memory of the nodes allow.",
+        min=1,
+        max=1 << 14,
     ),
 ]
 WorkerThreadsOption = Annotated[
@@ -103,5 +107,15 @@ RayOption = Annotated[
 ]
 InProcessOption = Annotated[
     bool, typer.Option("--in-process", help="Run in this process, without Ray.")
+]
+SameResultsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--same-results",
+        metavar="TOLERANCE",
+        help="Refuse nodes that would run variants whose recorded errors (ortpkg bench) differ by"
+        " more.",
+        min=0,
+    ),
 ]
 DEFAULT_PART_ROWS = MOST_ROWS

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ortpkg.batches.batch_job import BatchJob
+from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.progress import PartDone, Tally
 from ortpkg.cli.rendering import (
     JSON_SCHEMA_VERSION,
@@ -40,6 +41,14 @@ class BatchOutput:
     def note(self, text: str) -> None:
         """Says what is done, on standard error."""
         self._output.note(text)
+
+    def tell_trials(self, trials: Sequence[NodeTrial]) -> None:
+        """Says which nodes cannot run the package, and why, and what else they have to say."""
+        for trial in trials:
+            if trial.problem is not None:
+                self._output.warning(f"{trial.node} runs nothing: {trial.problem}")
+            for note in trial.notes:
+                self._output.warning(f"{trial.node}: {note}")
 
     def begin(self, job: BatchJob) -> None:
         """Says what there is to do."""

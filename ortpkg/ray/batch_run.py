@@ -2,84 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.engines import BatchEngine, Workers
-from ortpkg.batches.package_runner import ModelFacts, PackageRunner, PackageUse
-from ortpkg.batches.parts import readings
+from ortpkg.batches.node_trial import NodeTrial, try_here, usable
+from ortpkg.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.batches.part_run import RunPlan
+from ortpkg.batches.parts import Part, readings
 from ortpkg.batches.progress import PartDone
-from ortpkg.errors import OrtpkgError
+from ortpkg.batches.rows import Rows
+from ortpkg.batches.same_results import verify_same_results
+from ortpkg.errors import ClusterError, OrtpkgError, printable
+from ortpkg.host.cores import usable_cores
 from ortpkg.ray.cluster import cluster
-from ortpkg.ray.stages import DONE, FAILED, PARTS, RunPackage, read_parts, write_part
+from ortpkg.ray.stages import DONE, FAILED, PARTS, RunPackage, node_name, read_parts, write_part
+from ortpkg.ray.worker_pools import CPU, Pool, shares, worker_pools
 
-#: Of a core, while a part is read or written: what mostly waits for a disk.
-_FILE_CPUS = 0.25
-#: Cores that a cluster of our own has for reading and writing beside those of its workers.
-FILE_CORES = 1
+#: Ray's names of what computes beside cores.
+_DEVICES = ("GPU", "NPU")
+#: Of each of these there is at most one for each worker: they wait for disks.
+_LEAST_FILE_TASKS = 2
+_NODE_ID = "ray.io/node-id"
 
 
 class _RayEngine:
-    """Runs batches on a cluster that is connected."""
+    """Runs batches on a cluster that is connected.
 
-    def __init__(self, ray: Any, use: PackageUse, workers: Workers) -> None:
+    Args:
+        ray: the library.
+        use: the package.
+        workers: how many.
+        tolerance: by how much errors of variants may differ; None: they need not be known.
+    """
+
+    def __init__(
+        self, ray: Any, use: PackageUse, workers: Workers, tolerance: float | None
+    ) -> None:
         self._ray = ray
         self._use = use
         self._workers = workers
+        self._tolerance = tolerance
+        self._offers = {
+            node["NodeID"]: node["Resources"]
+            for node in ray.nodes()
+            if node["Alive"] and node["Resources"].get(CPU, 0) >= workers.cpus
+        }
+        if not self._offers:
+            raise ClusterError(f"the cluster has no node with {workers.cpus:g} cores for a worker")
+        self._trials: list[NodeTrial] = []
+        self._all_usable = True
 
-    def facts(self) -> ModelFacts:
-        """What a job has to know of the package, from the node that can first open it.
+    def trials(self) -> list[NodeTrial]:
+        pending = [self._on(node_id, _try, self._use) for node_id in self._offers]
+        found = [self._got(each, node) for each, node in zip(pending, self._offers, strict=True)]
+        self._trials = usable(found)
+        self._all_usable = len(self._trials) == len(found)
+        if self._tolerance is not None:
+            verify_same_results(self._trials, self._tolerance)
+            allowed = frozenset(each.key for trial in self._trials for each in trial.chosen)
+            self._use = replace(self._use, allowed=allowed)
+        return found
 
-        Raises what a worker raises there.
-        """
-        found = self._ray.get(self._ray.remote(_facts).remote(self._use))
-        if isinstance(found, OrtpkgError):
-            raise found
-        return found  # type: ignore[no-any-return]  # of Ray, which has no types here
+    def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
+        node_id = self._trials[0].node_id
+        found: Mapping[int, float] = self._ray.get(
+            self._on(node_id, _measure, self._use, rows, plan)
+        )
+        return found
+
+    def _on(self, node_id: str, function: Any, *arguments: Any) -> Any:
+        """Calls a function on a node, with the devices that it has."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # an extra
+
+        offer = self._offers[node_id]
+        return (
+            self._ray.remote(function)
+            .options(
+                num_cpus=0,
+                num_gpus=min(1, offer.get("GPU", 0)),
+                resources={"NPU": 1} if offer.get("NPU", 0) >= 1 else None,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            )
+            .remote(*arguments)
+        )
+
+    def _got(self, pending: Any, node_id: str) -> NodeTrial:
+        try:
+            trial: NodeTrial = self._ray.get(pending)
+        except self._ray.exceptions.RayError as error:
+            problem = ClusterError(f"node {node_id[:6]} was lost: {printable(error)}")
+            return NodeTrial(node=node_name(node_id), node_id=node_id, problem=problem)
+        return trial
+
+    # --- the run ----------------------------------------------------------------------------------
 
     def run(self, job: BatchJob) -> Iterator[PartDone]:
-        """Reads, runs and writes every part that is not there yet, and tells of each as it is.
-
-        Raises the first error that a worker met.
-        """
-        data = self._ray.data
-        to_do = readings(job.to_do)
-        if not to_do:
+        groups = readings(job.to_do)
+        if not groups:
             return
-        context = data.DataContext.get_current()
+        context = self._ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.target_max_block_size = 1  # every part a block of its own: one worker's, then
-        dataset = (
-            data.from_items([{PARTS: group} for group in to_do], override_num_blocks=len(to_do))
-            .flat_map(read_parts, fn_kwargs={"reading": job.reading}, num_cpus=_FILE_CPUS)
-            .map(
-                RunPackage,
-                fn_constructor_kwargs={"use": self._use, "plan": job.plan},
-                compute=data.ActorPoolStrategy(size=self._workers.count),
-                num_cpus=self._workers.cpus,
-            )
-            .map(write_part, fn_kwargs={"folder": job.folder}, num_cpus=_FILE_CPUS)
-        )
+        pools = worker_pools(self._trials, self._offers, self._workers)
+        mine = [
+            self._dataset(job, pool, share, is_only=len(pools) == 1)
+            for pool, share in zip(pools, shares(groups, pools), strict=True)
+            if share
+        ]
+        dataset = mine[0].union(*mine[1:]) if len(mine) > 1 else mine[0]
         for row in dataset.iter_rows():
             if row[FAILED] is not None:
                 raise row[FAILED]
             yield row[DONE]
 
+    def _dataset(
+        self, job: BatchJob, pool: Pool, groups: Sequence[tuple[Part, ...]], *, is_only: bool
+    ) -> Any:
+        """What is read, run and written by one pool of workers."""
+        data = self._ray.data
+        file_tasks = {"num_cpus": 0, "concurrency": max(_LEAST_FILE_TASKS, pool.count)}
+        anywhere = is_only and self._all_usable
+        where = None if anywhere else {_NODE_ID: f"in({','.join(pool.node_ids)})"}
+        others = {name: count for name, count in pool.devices.items() if name != "GPU"}
+        return (
+            data.from_items([{PARTS: group} for group in groups], override_num_blocks=len(groups))
+            .flat_map(read_parts, fn_kwargs={"reading": job.reading}, **file_tasks)
+            .map(
+                RunPackage,
+                fn_constructor_kwargs={"use": self._use, "plan": job.plan},
+                compute=data.ActorPoolStrategy(size=pool.count),
+                num_cpus=pool.cpus,
+                num_gpus=pool.devices.get("GPU"),
+                resources=others or None,
+                memory=pool.memory_nbytes or None,
+                label_selector=where,
+            )
+            .map(write_part, fn_kwargs={"folder": job.folder}, **file_tasks)
+        )
+
 
 @contextmanager
-def ray_engine(use: PackageUse, address: str | None, workers: Workers) -> Iterator[BatchEngine]:
+def ray_engine(
+    use: PackageUse, address: str | None, workers: Workers, tolerance: float | None = None
+) -> Iterator[BatchEngine]:
     """Workers on a cluster: that at ``address``, or one of this machine's own for as long.
 
-    Raises as :func:`~ortpkg.ray.cluster.cluster`.
+    ``tolerance``: by how much the recorded errors of variants on different nodes may differ.
+
+    Raises as :func:`~ortpkg.ray.cluster.cluster`, and ClusterError where no node has the cores.
     """
-    with cluster(address, int(workers.count * workers.cpus) + FILE_CORES) as ray:
-        yield _RayEngine(ray, use, workers)
+    count = workers.count or max(1, int(usable_cores() / workers.cpus))
+    with cluster(address, int(count * workers.cpus)) as ray:
+        yield _RayEngine(ray, use, workers, tolerance)
 
 
-def _facts(use: PackageUse) -> ModelFacts | OrtpkgError:
+def _try(use: PackageUse) -> NodeTrial:
+    import ray  # this runs where Ray does alone
+
+    node_id = ray.get_runtime_context().get_node_id()
+    return try_here(use, node_name(node_id), node_id)
+
+
+def _measure(use: PackageUse, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
     try:
-        return PackageRunner(use).facts
-    except OrtpkgError as error:
-        return error
+        return PackageRunner(use).measure(rows, plan)
+    except OrtpkgError:  # the run itself says what is wrong
+        return {}

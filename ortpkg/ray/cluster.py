@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +15,15 @@ from typing import Any
 from ortpkg.errors import ClusterError, UsageError, printable, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 
-#: What Ray reads when it is imported. Nothing is sent; a slow machine is waited for.
+#: What Ray reads when it is imported. Nothing is sent; a slow machine is waited for; what its own
+#: processes log stays in their files.
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_raylet_start_wait_time_s": "180",
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
 }
+_ANSWER_S = 20.0
 _MOST_STORE_NBYTES = 2 << 30
 _STORE_SHARE = 0.2
 
@@ -35,7 +41,15 @@ def load_ray() -> Any:
             "batches on several workers need Ray: pip install 'ray[data]'; --in-process runs"
             " them in this process"
         ) from error
+    _quieten()
     return ray
+
+
+def _quieten() -> None:
+    """Keeps what Ray Data says of its own doings off standard error; errors reach us as such."""
+    for handler in logging.getLogger("ray.data").handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -53,8 +67,10 @@ def cluster(address: str | None, cpus: int) -> Iterator[Any]:
         yield ray  # of who called us
         return
     if address is not None:
+        _verify_answers(address)
         try:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            with _quiet_stderr():
+                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except Exception as error:  # Ray raises several kinds, builtin ones among them
             raise UsageError(
                 f"--ray {quoted(address)}: there is no cluster to join: {printable(error)}"
@@ -67,7 +83,8 @@ def cluster(address: str | None, cpus: int) -> Iterator[Any]:
     folder = tempfile.mkdtemp(prefix="ortpkg-ray-")
     try:
         try:
-            _start(ray, folder, cpus)
+            with _quiet_stderr():
+                _start(ray, folder, cpus)
         except Exception as error:  # as above
             raise ClusterError(
                 f"a Ray cluster of this machine's own does not start: {printable(error)}"
@@ -76,6 +93,36 @@ def cluster(address: str | None, cpus: int) -> Iterator[Any]:
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Drops what native code says on standard error of its own settings while it starts.
+
+    What goes wrong then is raised.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _verify_answers(address: str) -> None:
+    """UsageError where nothing listens at a HOST:PORT, for which Ray would wait for ever."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal() or "/" in host:
+        return  # "auto", or a form that Ray knows
+    try:
+        with socket.create_connection((host, int(port)), timeout=_ANSWER_S):
+            return
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--ray {quoted(address)}: nothing answers there: {error}") from error
 
 
 def _start(ray: Any, folder: str, cpus: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortpkg.batches.batch_job import DEFAULT_BATCH_SIZE
+from ortpkg.batches.batch_size import DEFAULT_BATCH_SIZE
 from ortpkg.batches.column_mapping import column_map
 from ortpkg.batches.model_layout import model_layout
 from ortpkg.batches.package_runner import ChosenVariant, PackageRunner, PackageUse

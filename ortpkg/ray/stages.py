@@ -6,6 +6,8 @@ as the error that it is, and is not tried again and again.
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -35,9 +37,8 @@ class RunPackage:
     def __init__(self, use: PackageUse, plan: RunPlan) -> None:
         import ray  # this runs where Ray does alone
 
-        context = ray.get_runtime_context()
-        self._worker = context.get_actor_id() or "worker"
-        self._node = _node_name(context.get_node_id())
+        self._node = node_name(ray.get_runtime_context().get_node_id())
+        self._worker = f"{self._node}:{os.getpid()}"
         self._plan = plan
         self._runner: PackageRunner | OrtpkgError
         try:
@@ -77,8 +78,6 @@ def write_part(row: Mapping[str, Any], folder: BatchFolder) -> dict[str, Any]:
     return {DONE: row.get(DONE), FAILED: row[FAILED]}
 
 
-def _node_name(node_id: str) -> str:
+def node_name(node_id: str) -> str:
     """A node as users know it: its host, and enough of its id to tell several of one host."""
-    import platform  # as above
-
     return f"{platform.node()}/{node_id[:6]}"

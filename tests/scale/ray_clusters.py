@@ -1,0 +1,99 @@
+"""A Ray cluster of several nodes on this machine, and ``ortpkg batch`` on it in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ortpkg.ray.cluster import load_ray
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "sample_packages/digits.ortpackage"
+
+
+@contextmanager
+def ray_cluster(folder: Path) -> Iterator[Any]:
+    """A cluster whose head has no cores to give: its workers are on nodes that may die.
+
+    It has the machine's own address: Ray takes a loopback one for that where it joins.
+    """
+    os.environ["RAY_TMPDIR"] = str(folder)  # where it notes its address, whatever else it is told
+    (folder / "ray").mkdir()
+    load_ray()
+    from ray.cluster_utils import Cluster  # Ray reads its settings when it is imported
+
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={
+            "num_cpus": 0,
+            "include_dashboard": False,
+        },
+    )
+    try:
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+class Batch:
+    """``ortpkg batch`` on rows of the digits package.
+
+    Args:
+        rows: an npy file.
+        out: the output.
+        words: further options.
+    """
+
+    def __init__(self, rows: Path, out: Path, *words: str) -> None:
+        command = ["batch", str(DIGITS), "--input", str(rows), "--output", str(out), "--json"]
+        self.log = out.with_suffix(".log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ortpkg", *command, *words],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """What it tells, as it does."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            yield json.loads(line)
+
+    def kill(self) -> None:
+        """Ends it at once, in the middle of what it does."""
+        self.process.kill()
+        self._close()
+
+    def _close(self) -> int:
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return self.process.wait(60)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """The rest of what it tells; it has to end well."""
+        events = list(self.events())
+        assert self._close() == 0, self.log.read_text()[-4000:]
+        return events
+
+
+def digest_of(out: Path, count: int) -> str:
+    """The digest of a batch's whole table, sorted by row; every row has to be there once."""
+    parts = sorted(out.glob("part-*"))
+    row_ids = np.concatenate([np.load(part / "row_id.npy") for part in parts])
+    logits = np.concatenate([np.load(part / "logits.npy") for part in parts])
+    order = np.argsort(row_ids, kind="stable")
+    np.testing.assert_array_equal(row_ids[order], np.arange(count))
+    return hashlib.sha256(logits[order].tobytes()).hexdigest()

@@ -1,0 +1,109 @@
+"""Batches on a cluster of two nodes: each row once, whatever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.scale.ray_clusters import Batch, digest_of, ray_cluster
+
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.timeout(1800),
+    # Ray leaves files and sockets open until its process ends.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+COUNT = int(os.environ.get("ORTPKG_SCALE_ROWS", "1000000"))
+PART_ROWS = str(max(1, COUNT // 100))
+OPTIONS = ("--part-rows", PART_ROWS, "--batch-size", "64")
+NODE = {"num_cpus": 3, "include_log_monitor": False}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rows") / "rows.npy"
+    images = np.random.default_rng(16).integers(0, 17, (COUNT, 64), np.uint8)
+    np.save(path, images)
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(rows: Path) -> str:
+    """The digest of what one process writes."""
+    out = rows.with_name("alone")
+    Batch(rows, out, "--in-process", *OPTIONS).finish()
+    return digest_of(out, COUNT)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with (
+        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
+        ray_cluster(Path(folder)) as cluster,
+    ):
+        for _ in range(2):
+            cluster.add_node(**NODE)
+        yield cluster
+
+
+def on(cluster: Any, *words: str) -> tuple[str, ...]:
+    return ("--ray", cluster.address, "--workers", "4", *OPTIONS, *words)
+
+
+def test_four_workers_write_the_table_of_one_process(
+    cluster: Any, rows: Path, expected: str, tmp_path: Path
+) -> None:
+    events = Batch(rows, tmp_path / "out", *on(cluster)).finish()
+    assert digest_of(tmp_path / "out", COUNT) == expected
+    assert {each["node"] for each in events if each["event"] == "part"} == {
+        each["node"] for each in events[-1]["nodes"]
+    }
+    assert len(events[-1]["nodes"]) == 2
+
+
+def test_a_killed_worker_and_a_killed_node_change_nothing(
+    cluster: Any, rows: Path, expected: str, tmp_path: Path
+) -> None:
+    batch = Batch(rows, tmp_path / "out", *on(cluster))
+    killed: list[str] = []
+    doomed = next(iter(cluster.worker_nodes))
+    for event in batch.events():
+        if event["event"] != "part":
+            continue
+        if not killed:
+            killed.append(event["worker"])
+            os.kill(int(event["worker"].rpartition(":")[2]), signal.SIGKILL)
+        elif len(killed) == 1 and event["rows_done"] > COUNT // 3:
+            killed.append("a node")
+            cluster.remove_node(doomed, allow_graceful=False)
+    batch.finish()
+    cluster.add_node(**NODE)
+    assert len(killed) == 2
+    assert digest_of(tmp_path / "out", COUNT) == expected
+
+
+def test_a_killed_command_goes_on_from_what_is_written(
+    cluster: Any, rows: Path, expected: str, tmp_path: Path
+) -> None:
+    batch = Batch(rows, tmp_path / "out", *on(cluster))
+    for event in batch.events():
+        if event["event"] == "part" and event["rows_done"] > COUNT // 4:
+            batch.kill()
+            break
+    before = {part.name: part.stat().st_ino for part in (tmp_path / "out").glob("part-*")}
+    assert before
+    begin, *events = Batch(rows, tmp_path / "out", *on(cluster, "--resume")).finish()
+    assert begin["rows_written_before"] >= COUNT // 4
+    assert sum(each["rows"] for each in events if each["event"] == "part") < COUNT
+    after = {part.name: part.stat().st_ino for part in (tmp_path / "out").glob("part-*")}
+    assert before.items() <= after.items()
+    assert digest_of(tmp_path / "out", COUNT) == expected
