@@ -11,6 +11,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.bench.candidates import candidates_of
 from ortpkg.bench.pipeline_recording import recordings
 from ortpkg.errors import quoted
+from ortpkg.host.directories import bench_lock_path
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.candidate_making import embedded_candidate
@@ -32,7 +33,6 @@ from ortpkg.providers.machine_offer import MachineOffer, this_machine
 from ortpkg.selection.measurements import Measurement, QuarantineEntry, place_of
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.storage.file_lock import hold_lock
-from ortpkg.storage.state_directory import bench_lock_path
 
 _MEMORY_SHARE = 0.9
 

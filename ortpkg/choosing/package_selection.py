@@ -26,6 +26,7 @@ from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError, quoted
+from ortpkg.host.directories import has_records
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
@@ -45,7 +46,6 @@ from ortpkg.selection.variant_facts import size_of
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wished_limits import NO_LIMITS, limits_of
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
-from ortpkg.storage.state_directory import has_records
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import CanaryFailure, SelectionRecords

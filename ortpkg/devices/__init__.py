@@ -3,7 +3,7 @@
 Public are ``probe``, ``read_profile`` and the values that they return.
 
 Other folders may import: ``architecture``, ``hardware``, ``implied_device_types``, ``json_form``,
-``labels``, ``machine``, ``machine_probe``, ``pci_vendors``, ``profiles``.
+``machine``, ``machine_probe``, ``pci_vendors``, ``profiles``.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ortpkg.errors import unquoted
+
 
 class DeviceType(StrEnum):
     """OrtHardwareDeviceType, in the lower-case form that packages use in ``constraints.device``."""
@@ -81,3 +83,12 @@ class EpDevice:
     backend: str = "embedded"
     ep_metadata: Mapping[str, str] = field(default_factory=dict)
     ep_options: Mapping[str, str] = field(default_factory=dict)
+
+
+def hardware_label(device: HardwareDevice) -> str:
+    """For people, e.g. "GPU (NVIDIA H200)"; the type alone where the name is unknown.
+
+    Names come from hardware and drivers, so they are escaped.
+    """
+    kind = device.type.value.upper()
+    return f"{kind} ({unquoted(device.name)})" if device.name else kind

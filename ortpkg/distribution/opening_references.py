@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortpkg.distribution.used_packages import UsedPackage, keep_in_use
 from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError, quoted
-from ortpkg.project.locked_names import as_locked
+from ortpkg.project.lock_file import as_locked
 from ortpkg.registry.references import PathReference, Reference, StoreReference
 from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
 

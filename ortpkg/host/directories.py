@@ -33,6 +33,21 @@ def state_directory() -> str:
     return os.environ.get(STATE_ENVIRONMENT) or _platform_directory("state", "~/.local/state")
 
 
+def records_directory() -> str:
+    """One file per package that was measured here or failed here."""
+    return os.path.join(state_directory(), "records")  # noqa: PTH118 - see state_directory
+
+
+def has_records() -> bool:
+    """Whether anything may be recorded on this machine; costs one look at a directory."""
+    return os.path.isdir(records_directory())  # noqa: PTH112 - see state_directory
+
+
+def bench_lock_path() -> Path:
+    """Held while something is measured, so that two benchmarks do not measure each other."""
+    return Path(state_directory()) / "bench.lock"
+
+
 def store_directory() -> Path:
     """Packages that are installed: ``ORTPKG_STORE``, else ``store`` in the user's for data."""
     if stated := os.environ.get(STORE_ENVIRONMENT):

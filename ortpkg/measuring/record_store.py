@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import quoted, unquoted
+from ortpkg.host.directories import has_records, records_directory
 from ortpkg.measuring.fingerprint import (
     changes,
     fingerprint_of,
@@ -48,7 +49,6 @@ from ortpkg.selection.measurements import (
 from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.file_replacement import replace_file
 from ortpkg.storage.planned_files import PlannedFiles
-from ortpkg.storage.state_directory import has_records, records_directory
 from ortpkg.versions import are_same_versions
 
 _LOCK_TIMEOUT_S = 10.0

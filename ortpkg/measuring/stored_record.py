@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.host.directories import records_directory
 from ortpkg.measuring.quarantine_copy import recover
 from ortpkg.measuring.record_format import (
     MOST_BYTES,
@@ -13,7 +14,6 @@ from ortpkg.measuring.record_format import (
     RecordFormatError,
     parse_record,
 )
-from ortpkg.storage.state_directory import records_directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ stranger may name), ``integrity`` (digests), ``formats`` (each generation of doc
 (how a package is changed and repaired), ``archive`` (one packed file).
 
 Only this folder may import: ``counted_documents``, ``reading_rules``, ``schema_version``,
-``formats.declared_values``, ``formats.sparse_variants``, ``formats.universal_format``,
-``integrity.absent_files``; other folders may import the rest, but for what an inner folder keeps to
-itself.
+``formats.sparse_variants``, ``formats.universal_format``, ``integrity.absent_files``; other folders
+may import the rest, but for what an inner folder keeps to itself.
 """

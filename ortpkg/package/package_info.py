@@ -8,7 +8,7 @@ need not check again. All paths are absolute, resolved and confined to the packa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -248,3 +248,29 @@ def own_version(variant: VariantInfo) -> str | None:
 def has_packages_version(variant: VariantInfo) -> bool:
     """Whether the package's version is the variant's: it states neither its own nor "none"."""
     return variant.metadata.get(VERSION_FACT, "") is not None and own_version(variant) is None
+
+
+def read_value_infos(declared: Iterable[Mapping[str, Any]] | None) -> tuple[ValueInfo, ...]:
+    """Inputs or outputs as manifest.json and pipeline.json state them, their schemas passed."""
+    return tuple(
+        ValueInfo(
+            name=value["name"],
+            type=value["type"],
+            shape=_read_shape(value.get("shape")),
+            value_range=_read_range(value.get("value_range")),
+        )
+        for value in declared or ()
+    )
+
+
+def _read_range(bounds: Sequence[float] | None) -> tuple[float, float] | None:
+    return None if bounds is None else (float(bounds[0]), float(bounds[1]))
+
+
+def _read_shape(
+    shape: Iterable[int | float | str | None] | None,
+) -> tuple[int | str | None, ...] | None:
+    if shape is None:
+        return None
+    # JSON Schema counts 1.0 as an integer.
+    return tuple(int(size) if isinstance(size, float) else size for size in shape)

@@ -27,12 +27,17 @@ from ortpkg.errors import (
 from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeError
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.formats.component_format import ComponentGeneration, read_component_format
-from ortpkg.package.formats.declared_values import read_value_infos
 from ortpkg.package.formats.metadata_format import read_component_root, read_metadata_format
 from ortpkg.package.formats.sparse_variants import with_absences
 from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.integrity.absent_files import AbsentFiles
-from ortpkg.package.package_info import ComponentInfo, Layout, PackageFormat, PackageInfo
+from ortpkg.package.package_info import (
+    ComponentInfo,
+    Layout,
+    PackageFormat,
+    PackageInfo,
+    read_value_infos,
+)
 from ortpkg.package.paths.disk_places import PathKind, kind_at
 from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.reading_rules import ReadingRules, reading_rules

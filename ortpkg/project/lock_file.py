@@ -7,7 +7,7 @@ machines: it has every file that any of them gets, and which variants each of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, read_document
 from ortpkg.errors import AuthoringError, PackageFormatError, UsageError, quoted
+from ortpkg.project.project_file import find_project
+from ortpkg.registry.references import StoreReference
 from ortpkg.storage.file_replacement import replace_file
 
 LOCK_FILE = "ortpkg.lock"
@@ -92,6 +94,23 @@ def read_lock(folder: Path) -> Lock | None:
         packages={name: _package(name, value) for name, value in packages.items()},
         wanted={name: value["wanted"] for name, value in packages.items()},
     )
+
+
+def as_locked(reference: StoreReference, folder: Path | None = None) -> StoreReference:
+    """The reference with the digest that the project of ``folder`` is locked on.
+
+    Left as it is: one that states a tag or digest, and a name that the project does not want, or
+    has not locked. ``folder`` is the current one where it is left out. UsageError where the
+    project's file or lock is wrong.
+    """
+    if reference.tag is not None or reference.digest is not None:
+        return reference
+    project = find_project(folder)
+    if project is None or reference.name not in project.packages:
+        return reference
+    lock = read_lock(project.folder)
+    locked = None if lock is None else lock.packages.get(reference.name)
+    return reference if locked is None else replace(reference, digest=locked.digest)
 
 
 def write_lock(folder: Path, lock: Lock) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ortpkg.devices.hardware import EpDevice
-from ortpkg.devices.labels import hardware_label
+from ortpkg.devices.hardware import EpDevice, hardware_label
 from ortpkg.errors import quoted, unquoted
 from ortpkg.quantities import duration_text
 from ortpkg.selection.candidate import Judgement

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ortpkg.devices.hardware import DeviceType, EpDevice
-from ortpkg.devices.labels import hardware_label
+from ortpkg.devices.hardware import DeviceType, EpDevice, hardware_label
 from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, KernelNotFoundError
 from ortpkg.providers.ep_registry import find_factory

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.devices.hardware import EpDevice, HardwareDevice, hardware_label
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
-from ortpkg.devices.labels import hardware_label
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.provider_answers import guard
 from ortpkg.ep_names import CPU_EP

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.project.lock_file import Lock, LockedPackage, write_lock
-from ortpkg.project.locked_names import as_locked
+from ortpkg.project.lock_file import Lock, LockedPackage, as_locked, write_lock
 from ortpkg.registry.references import StoreReference
 
 DIGEST = "sha256:" + "1" * 64

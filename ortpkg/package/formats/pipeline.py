@@ -18,8 +18,7 @@ from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.findings import FindingCollector, json_pointer, listed
 from ortpkg.documents.frozen import EMPTY, FrozenMapping, freeze
 from ortpkg.errors import Finding, PackageFormatError, quoted
-from ortpkg.package.formats.declared_values import read_value_infos
-from ortpkg.package.package_info import PackageInfo, ValueInfo
+from ortpkg.package.package_info import PackageInfo, ValueInfo, read_value_infos
 from ortpkg.package.paths.path_resolver import PathResolver
 from ortpkg.package.rules import (
     REPEAT_TOO_DEEP,
