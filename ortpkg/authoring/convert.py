@@ -28,7 +28,7 @@ from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.transaction import commit_change
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
-from ortpkg.package.integrity.digests import list_files
+from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations

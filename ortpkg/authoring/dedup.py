@@ -23,7 +23,8 @@ from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
-from ortpkg.package.integrity.digests import list_files, read_digests
+from ortpkg.package.integrity.digest_check import list_files
+from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.package.paths.disk_places import is_link
 from ortpkg.package.reader import open_package

@@ -45,7 +45,7 @@ from ortpkg.package.changes.transaction import (
     commit_change,
 )
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
-from ortpkg.package.integrity.digests import is_within, list_files
+from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.package_info import (
     VERSION_FACT,
     ComponentInfo,

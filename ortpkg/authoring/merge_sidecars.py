@@ -11,7 +11,7 @@ from ortpkg.authoring.same_content import have_same_bytes
 from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.errors import quoted
 from ortpkg.package.changes.transaction import DocumentChange
-from ortpkg.package.integrity.digests import list_files
+from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import PIPELINE, SAMPLES, samples_document
 

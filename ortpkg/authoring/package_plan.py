@@ -15,7 +15,8 @@ from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.integrity.digests import DifferenceKind, is_within, list_files, read_digests
+from ortpkg.package.integrity.digest_check import DifferenceKind, is_within, list_files
+from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.integrity.transferable_files import check_whole
 from ortpkg.package.integrity.verification import check_own_record, differences_of
 from ortpkg.package.package_info import PackageInfo

@@ -31,7 +31,7 @@ from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
-from ortpkg.package.integrity.digests import list_files
+from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.named_parts import verify_variants_known
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package

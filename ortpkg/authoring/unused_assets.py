@@ -9,7 +9,7 @@ from pathlib import Path
 from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.integrity.digests import is_within, list_files
+from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.package_info import PackageInfo
 
 _DIGEST = re.compile(rb"sha256[:-]([0-9a-f]{64})")

@@ -18,7 +18,7 @@ from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
-from ortpkg.package.integrity.digests import list_files
+from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
 

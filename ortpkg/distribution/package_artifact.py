@@ -9,13 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.package.integrity.digests import (
-    PackageDigests,
-    compute_digests,
-    dump_digests,
-    list_files,
-    read_digests,
-)
+from ortpkg.package.integrity.digest_check import compute_digests, list_files
+from ortpkg.package.integrity.digests import PackageDigests, dump_digests, read_digests
 from ortpkg.package.integrity.transferable_files import check_complete, check_digest, check_names
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE

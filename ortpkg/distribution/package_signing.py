@@ -13,7 +13,8 @@ from ortpkg.documents.findings import listed
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
-from ortpkg.package.integrity.digests import list_files, read_digests
+from ortpkg.package.integrity.digest_check import list_files
+from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.integrity.verification import check_is_package
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE

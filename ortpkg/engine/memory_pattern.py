@@ -8,19 +8,14 @@ stays right even for a value that the traced run happened not to ask memory for.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from types import MappingProxyType
 
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
+from ortpkg.engine.buffer_layout import Buffer, MemoryPattern, lay_out
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, OrtDevice
 from ortpkg.errors import UsageError
 from ortpkg.shapes.expressions import Expression
-
-#: With more buffers only the layout in the order of the steps is made; the other one is quadratic.
-_MOST_BUFFERS_FOR_BEST_LAYOUT = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +37,6 @@ class MemoryTraceRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPattern:
-    """The layout of one device's block.
-
-    Attributes:
-        peak_size: bytes of the block.
-        offsets: buffer (index of the value that owns it) → its offset.
-        sizes: buffer → bytes laid out for it.
-    """
-
-    peak_size: int
-    offsets: Mapping[int, int]
-    sizes: Mapping[int, int]
-
-    def offset_of(self, buffer: int) -> int | None:
-        """The offset of a buffer, None for one that the pattern does not know."""
-        return self.offsets.get(buffer)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPatternGroup:
     """A pattern per location."""
 
@@ -78,40 +54,6 @@ class MemoryPatternGroup:
     def peak_size(self) -> int:
         """Bytes of all blocks together."""
         return sum(pattern.peak_size for pattern in self.patterns)
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """What a layout places: bytes, and the steps (both ends included) in which they are used."""
-
-    owner: int
-    nbytes: int
-    intervals: tuple[tuple[int, int], ...]
-
-    @property
-    def first(self) -> int:
-        """The first step that the buffer is used in."""
-        return self.intervals[0][0]
-
-    @property
-    def last(self) -> int:
-        """The last step that the buffer is used in."""
-        return self.intervals[-1][1]
-
-    def overlaps(self, other: Buffer) -> bool:
-        """Whether both are in use at some step.
-
-        Each interval is looked at once: a long chain has thousands.
-        """
-        own = its = 0
-        while own < len(self.intervals) and its < len(other.intervals):
-            if self.intervals[own][1] < other.intervals[its][0]:
-                own += 1
-            elif other.intervals[its][1] < self.intervals[own][0]:
-                its += 1
-            else:
-                return True
-        return False
 
 
 @dataclass(slots=True)
@@ -256,158 +198,3 @@ def plan_memory_pattern(
         ]
         patterns.append(lay_out(buffers, location.alignment))
     return MemoryPatternGroup(locations=tuple(locations), patterns=tuple(patterns))
-
-
-def lay_out(buffers: Sequence[Buffer], alignment: int) -> MemoryPattern:
-    """Offsets for ``buffers``, aligned, such that two in use at once share no byte.
-
-    Best fit in the order in which the buffers begin comes first. Where it needs more than the least
-    possible, best fit in other orders is tried (quadratic, so not with very many buffers), and the
-    smallest is taken. Of equal candidates the earlier one wins, so that equal input gives an equal
-    layout.
-    """
-    offsets = _lay_out_by_step(buffers, alignment)
-    peak = _peak(buffers, offsets, alignment)
-    if len(buffers) <= _MOST_BUFFERS_FOR_BEST_LAYOUT:
-        least = least_possible_peak(buffers)
-        for importance in _IMPORTANCES:
-            if peak <= least:
-                break
-            candidate = _lay_out_by_importance(buffers, alignment, importance)
-            if _peak(buffers, candidate, alignment) < peak:
-                offsets, peak = candidate, _peak(buffers, candidate, alignment)
-    sizes = {buffer.owner: buffer.nbytes for buffer in buffers}
-    return MemoryPattern(
-        peak_size=peak, offsets=MappingProxyType(offsets), sizes=MappingProxyType(sizes)
-    )
-
-
-def least_possible_peak(buffers: Sequence[Buffer]) -> int:
-    """The largest sum of bytes in use at one step: no layout of this order can need less."""
-    changes: dict[int, int] = {}
-    for buffer in buffers:
-        for start, end in buffer.intervals:
-            changes[start] = changes.get(start, 0) + buffer.nbytes
-            changes[end + 1] = changes.get(end + 1, 0) - buffer.nbytes
-    peak = live = 0
-    for step in sorted(changes):
-        live += changes[step]
-        peak = max(peak, live)
-    return peak
-
-
-def _peak(buffers: Sequence[Buffer], offsets: Mapping[int, int], alignment: int) -> int:
-    return max(
-        (offsets[buffer.owner] + _aligned(buffer.nbytes, alignment) for buffer in buffers),
-        default=0,
-    )
-
-
-#: Which buffers are placed first: large ones, long-lived ones, those that take much for long.
-_IMPORTANCES: tuple[Callable[[Buffer], int], ...] = (
-    lambda buffer: buffer.nbytes,
-    lambda buffer: buffer.last - buffer.first,
-    lambda buffer: buffer.nbytes * (buffer.last - buffer.first + 1),
-)
-
-
-def _lay_out_by_importance(
-    buffers: Sequence[Buffer], alignment: int, importance: Callable[[Buffer], int]
-) -> dict[int, int]:
-    placed: list[tuple[int, int, int, int, Buffer]] = []
-    offsets: dict[int, int] = {}
-    for buffer in sorted(
-        buffers,
-        key=lambda buffer: (-importance(buffer), -buffer.nbytes, buffer.first, buffer.owner),
-    ):
-        begin, last = buffer.first, buffer.last
-        taken = [
-            (offset, end)
-            for offset, end, other_begin, other_last, other in placed
-            if other_begin <= last and begin <= other_last and buffer.overlaps(other)
-        ]
-        need = _aligned(buffer.nbytes, alignment)
-        offset = _best_gap(taken, need)
-        offsets[buffer.owner] = offset
-        insort(placed, (offset, offset + need, begin, last, buffer), key=lambda entry: entry[:2])
-    return offsets
-
-
-def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
-    """The start of the smallest gap of ``need`` bytes between ``taken`` ranges, sorted by start."""
-    best: int | None = None
-    best_size = 0
-    reached = 0
-    for start, end in taken:
-        gap = start - reached
-        if gap >= need and (best is None or gap < best_size):
-            best, best_size = reached, gap
-        reached = max(reached, end)
-    return reached if best is None else best
-
-
-def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    """Allocates and frees in the order of the steps.
-
-    A buffer keeps its place from its first step to its last.
-    """
-    free = _FreeRanges()
-    ending: list[tuple[int, int, int]] = []
-    offsets: dict[int, int] = {}
-    for buffer in sorted(buffers, key=lambda buffer: (buffer.first, -buffer.nbytes, buffer.owner)):
-        while ending and ending[0][0] < buffer.first:
-            _, offset, need = heappop(ending)
-            free.give_back(offset, need)
-        need = _aligned(buffer.nbytes, alignment)
-        offsets[buffer.owner] = free.take(need)
-        heappush(ending, (buffer.last, offsets[buffer.owner], need))
-    return offsets
-
-
-class _FreeRanges:
-    """Free ranges below the highest byte handed out, sorted by start, none next to another."""
-
-    def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []
-        # The same as (bytes, start), smallest first: there may be thousands, none of which is large
-        # enough.
-        self._by_size: list[tuple[int, int]] = []
-        self._top = 0
-
-    def take(self, need: int) -> int:
-        """The start of the smallest free range of ``need`` bytes, else the end of what is used."""
-        fitting = bisect_left(self._by_size, (need, 0))
-        if fitting < len(self._by_size):
-            _, start = self._by_size[fitting]
-            _, end = self._remove(bisect_left(self._ranges, (start, 0)))
-            if end - start > need:
-                self._add(start + need, end)
-            return start
-        start = self._top
-        if self._ranges and self._ranges[-1][1] == self._top:
-            start, _ = self._remove(len(self._ranges) - 1)
-        self._top = start + need
-        return start
-
-    def give_back(self, start: int, nbytes: int) -> None:
-        """Frees a range, joined with the free ranges beside it."""
-        end = start + nbytes
-        position = bisect_left(self._ranges, (start, 0))
-        if position < len(self._ranges) and self._ranges[position][0] == end:
-            _, end = self._remove(position)
-        if position > 0 and self._ranges[position - 1][1] == start:
-            start, _ = self._remove(position - 1)
-        self._add(start, end)
-
-    def _add(self, start: int, end: int) -> None:
-        insort(self._ranges, (start, end))
-        insort(self._by_size, (end - start, start))
-
-    def _remove(self, position: int) -> tuple[int, int]:
-        start, end = self._ranges.pop(position)
-        del self._by_size[bisect_left(self._by_size, (end - start, start))]
-        return start, end
-
-
-def _aligned(nbytes: int, alignment: int) -> int:
-    return -(-nbytes // alignment) * alignment

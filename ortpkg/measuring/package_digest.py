@@ -14,7 +14,8 @@ import os
 from pathlib import Path
 
 from ortpkg.errors import PackageError
-from ortpkg.package.integrity.digests import list_files, read_digests
+from ortpkg.package.integrity.digest_check import list_files
+from ortpkg.package.integrity.digests import read_digests
 
 _DOCUMENT_SUFFIX = ".json"
 _MOST_DOCUMENT_NBYTES = 1 << 20

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue
+from ortpkg.engine.buffer_layout import Buffer, least_possible_peak
 from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import ABSENT, NodeStep
-from ortpkg.engine.memory_pattern import Buffer, MemoryPatternGroup, least_possible_peak
+from ortpkg.engine.memory_pattern import MemoryPatternGroup
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.partition_policy import PartitionChoice
 from ortpkg.engine.size_classes import SizeClassPlanner

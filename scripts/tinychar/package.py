@@ -13,7 +13,8 @@ import onnx
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.documents.json_documents import dump_document
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.sidecar import DIGESTS_FILE
 from scripts.arrays import write_arrays
 from scripts.tinychar.corpus import Corpus

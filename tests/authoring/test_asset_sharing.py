@@ -21,7 +21,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, Severity, UsageError
 from ortpkg.package.integrity.asset_digest import directory_digest
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.weight_models import Array, make_model, outputs_of, weight

@@ -25,7 +25,8 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.package.integrity.asset_digest import listing_digest
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.paths.asset_reference import asset_folder_name
 from ortpkg.package.reader import open_package

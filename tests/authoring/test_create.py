@@ -14,7 +14,7 @@ from ortpkg.authoring.create import create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.package_info import Constraints
 from ortpkg.package.reader import check_package, open_package
 from tests.authoring.conftest import ModelMaker

@@ -25,7 +25,7 @@ from ortpkg.errors import (
     Severity,
     UsageError,
 )
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.session.inference_session import InferenceSession
 from tests.authoring.weight_models import (

@@ -16,7 +16,7 @@ from ortpkg.authoring.component_folders import ranges_of
 from ortpkg.authoring.contents import read_contents
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.model_weights import read_model_weights
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import Array, make_model, make_package, nbytes_of, weight
 

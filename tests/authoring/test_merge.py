@@ -25,7 +25,8 @@ from ortpkg.errors import (
     ResultUnreadableError,
     Severity,
 )
-from ortpkg.package.integrity.digests import check_digests, compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import check_digests, compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo, version_of
 from ortpkg.package.sidecar import DIGESTS_FILE, SAMPLES
 from ortpkg.selection.verdict import ReasonCode

@@ -15,7 +15,7 @@ from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
 from ortpkg.errors import AuthoringError
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations

@@ -14,7 +14,7 @@ from ortpkg.authoring.create import add_variant
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import Severity
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.package.reader import open_package
 from ortpkg.storage.file_operations import FileOperations
 from tests.authoring.weight_models import (

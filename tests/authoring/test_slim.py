@@ -27,7 +27,8 @@ from ortpkg.errors import (
 )
 from ortpkg.package import reader
 from ortpkg.package.formats.samples import read_samples
-from ortpkg.package.integrity.digests import check_digests, compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import check_digests, compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 from tests.authoring.conftest import ModelMaker
 from tests.package.failing_operations import content_of

@@ -17,7 +17,8 @@ from onnx.reference import ReferenceEvaluator
 
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.reader import open_package
 from ortpkg.session.inference_session import InferenceSession
 

@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.engine.allocation_planner import AllocKind
+from ortpkg.engine.buffer_layout import Buffer, MemoryPattern, lay_out, least_possible_peak
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import (
-    Buffer,
-    MemoryPattern,
     MemoryPatternGroup,
     OrtValuePatternPlanner,
     has_symbolic_sizes,
-    lay_out,
-    least_possible_peak,
     trace_static_shapes,
 )
 from ortpkg.errors import StatusCode, UsageError

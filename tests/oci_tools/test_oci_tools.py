@@ -15,7 +15,7 @@ import ortpkg
 from ortpkg.distribution.installation import install
 from ortpkg.distribution.publishing import publish
 from ortpkg.distribution.variant_choice import InstallWishes
-from ortpkg.package.integrity.digests import list_files
+from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.registry.oci_layout import OciLayout
 from ortpkg.registry.references import OciReference
 from ortpkg.registry.repositories import repository_of

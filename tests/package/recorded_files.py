@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 
 
 def write_files(root: Path, files: Mapping[str, bytes]) -> Path:

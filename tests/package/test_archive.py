@@ -14,7 +14,8 @@ from ortpkg.errors import AuthoringError, DigestMismatchError, PackageNotFoundEr
 from ortpkg.package.archive.archive_reader import open_archive
 from ortpkg.package.archive.package_archive import ArchiveSource, pack_package, unpack_package
 from ortpkg.package.changes.repair import repair_package
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_file

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from ortpkg.errors import PackageFormatError
+from ortpkg.package.integrity.digest_check import DifferenceKind, check_digests, compute_digests
 from ortpkg.package.integrity.digests import (
-    DifferenceKind,
     PackageDigests,
     PendingChange,
     RecordedFile,
-    check_digests,
-    compute_digests,
     dump_digests,
     read_digests,
 )

@@ -12,7 +12,8 @@ import pytest
 from ortpkg.errors import PackageFormatError
 from ortpkg.package.changes import garbage
 from ortpkg.package.changes.garbage import files_to_delete
-from ortpkg.package.integrity.digests import compute_digests, dump_digests, read_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests, read_digests
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.package.conftest import WritePackage

@@ -9,12 +9,8 @@ import pytest
 
 from ortpkg.errors import AuthoringError
 from ortpkg.package.changes.repair import DirectorySource, record_digests, repair_package
-from ortpkg.package.integrity.digests import (
-    PackageDigests,
-    PendingChange,
-    compute_digests,
-    dump_digests,
-)
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import PackageDigests, PendingChange, dump_digests
 from ortpkg.package.integrity.verification import VerificationReport, verify_package
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import hash_bytes

@@ -11,7 +11,8 @@ import pytest
 import ortpkg
 from ortpkg.errors import AuthoringError, NoSuitableVariantError, PackageFormatError
 from ortpkg.package.integrity.absent_files import AbsentFiles
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.integrity.verification import verify_package
 from ortpkg.package.reader import check_package, open_package
 from ortpkg.package.sidecar import DIGESTS_FILE

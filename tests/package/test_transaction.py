@@ -19,12 +19,8 @@ from ortpkg.package.changes.transaction import (
     commit_change,
     create_package,
 )
-from ortpkg.package.integrity.digests import (
-    check_digests,
-    compute_digests,
-    dump_digests,
-    list_files,
-)
+from ortpkg.package.integrity.digest_check import check_digests, compute_digests, list_files
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.storage.composed_file import ComposedFile, FileRange, Zeros
 from ortpkg.storage.file_operations import FileOperations
 from tests.package.failing_operations import FailingOperations, Killed, content_of

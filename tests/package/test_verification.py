@@ -13,12 +13,8 @@ from hypothesis import strategies as st
 
 from ortpkg.errors import PackageNotFoundError
 from ortpkg.package.integrity.asset_digest import listing_digest
-from ortpkg.package.integrity.digests import (
-    PackageDigests,
-    PendingChange,
-    compute_digests,
-    dump_digests,
-)
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import PackageDigests, PendingChange, dump_digests
 from ortpkg.package.integrity.verification import VerificationReport, verify_package
 from ortpkg.package.paths.asset_reference import asset_folder_name
 from tests.package.recorded_files import write_recorded

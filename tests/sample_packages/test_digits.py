@@ -14,7 +14,7 @@ import onnx.reference
 import onnxruntime
 import pytest
 
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.session.inference_session import InferenceSession
 from tests.sample_packages.conftest import VARIANTS, Digits, FloatArray
 

@@ -17,7 +17,7 @@ from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, UsageError
 from ortpkg.package.formats.samples import Tolerance, read_samples
-from ortpkg.package.integrity.digests import check_digests
+from ortpkg.package.integrity.digest_check import check_digests
 from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.samples.sample_runner import run_samples
 from tests.npz import arrays_in

@@ -11,13 +11,8 @@ from ortpkg.authoring.rules import file_rules
 from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
-from ortpkg.package.integrity.digests import (
-    STAGING_PREFIX,
-    DifferenceKind,
-    check_digests,
-    list_files,
-    read_digests,
-)
+from ortpkg.package.integrity.digest_check import DifferenceKind, check_digests, list_files
+from ortpkg.package.integrity.digests import STAGING_PREFIX, read_digests
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
 

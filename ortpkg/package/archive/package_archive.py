@@ -27,12 +27,11 @@ from ortpkg.package.archive.archive_writer import ArchiveWriter
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged
 from ortpkg.package.document_names import MANIFEST
+from ortpkg.package.integrity.digest_check import digests_of, list_files
 from ortpkg.package.integrity.digests import (
     LIMITS,
     PackageDigests,
-    digests_of,
     dump_digests,
-    list_files,
     parse_digests,
     read_digests,
     read_digests_document,

@@ -25,7 +25,8 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
-from ortpkg.package.integrity.digests import PackageDigests, is_within, list_files
+from ortpkg.package.integrity.digest_check import is_within, list_files
+from ortpkg.package.integrity.digests import PackageDigests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_folder_name
 from ortpkg.package.reader import open_package

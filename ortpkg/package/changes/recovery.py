@@ -17,13 +17,13 @@ from pathlib import Path
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.garbage import files_to_delete
 from ortpkg.package.changes.staging import TOKEN_NBYTES, explanation
+from ortpkg.package.integrity.digest_check import is_within
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     PackageDigests,
     PendingChange,
     RecordedFile,
     dump_digests,
-    is_within,
     read_digests,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE

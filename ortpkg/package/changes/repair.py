@@ -20,14 +20,16 @@ from typing import Protocol
 from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
 from ortpkg.package.changes.recovery import recover, write_digests
 from ortpkg.package.changes.store_guard import check_is_not_installed
-from ortpkg.package.integrity.digests import (
-    STAGING_PREFIX,
+from ortpkg.package.integrity.digest_check import (
     DifferenceKind,
-    PackageDigests,
     differences,
     digests_of,
-    dump_digests,
     list_files,
+)
+from ortpkg.package.integrity.digests import (
+    STAGING_PREFIX,
+    PackageDigests,
+    dump_digests,
     read_digests,
 )
 from ortpkg.package.integrity.verification import (

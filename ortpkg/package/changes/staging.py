@@ -13,7 +13,8 @@ from pathlib import Path
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.integrity.digests import STAGING_PREFIX, list_files
+from ortpkg.package.integrity.digest_check import list_files
+from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
 from ortpkg.storage.file_operations import FileOperations

@@ -40,13 +40,13 @@ from ortpkg.package.changes.staging import (
     staged,
 )
 from ortpkg.package.changes.store_guard import check_is_not_installed
+from ortpkg.package.integrity.digest_check import compute_digests
 from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     PackageDigests,
     PendingChange,
     RecordedFile,
     check_recordable,
-    compute_digests,
     dump_digests,
     read_digests,
 )

@@ -19,9 +19,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +31,17 @@ from ortpkg.documents.findings import finding
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, parse_document, read_document
 from ortpkg.errors import PackageFormatError, quoted
-from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file
-from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
+from ortpkg.package.sidecar import DIGESTS_FILE
+from ortpkg.storage.hashing import FileDigest
 
 STAGING_PREFIX = ".ortpkg-"
 """Names in the root that start so hold what a change in progress (or an interrupted one) has not
 published.
 """
 
-_MOST_FILES = 100_000
+MOST_FILES = 100_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
-LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * _MOST_FILES)
+LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * MOST_FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,78 +91,6 @@ class PackageDigests:
         for path in sorted(self.files, key=os.fsencode):
             sha256.update(f"{self.files[path].digests[-1]}  {path}\n".encode())
         return sha256.hexdigest()
-
-
-class DifferenceKind(StrEnum):
-    """How a file differs from what digests.json says."""
-
-    CHANGED = "changed"
-    MISSING = "missing"
-    EXTRA = "extra"
-    UNREADABLE = "unreadable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DigestDifference:
-    """One file that is not as recorded.
-
-    ``message`` says it in a sentence, digests are "" where there is none.
-    """
-
-    kind: DifferenceKind
-    file: str
-    message: str
-    expected: str = ""
-    actual: str = ""
-
-
-def list_files(root: Path) -> tuple[str, ...]:
-    """Every file and symbolic link of a package, relative to ``root`` with ``/``, in byte order.
-
-    Left out: digests.json itself, signatures, and the staging folders of changes.
-    PackageFormatError for more than 100,000.
-    """
-    files: list[str] = []
-    for parent, directories, names in os.walk(root, onerror=_raise):
-        if Path(parent) == root:
-            directories[:] = [name for name in directories if not name.startswith(STAGING_PREFIX)]
-            names = [
-                name
-                for name in names
-                if name != DIGESTS_FILE and not name.startswith(STAGING_PREFIX)
-            ]
-        links = [name for name in directories if Path(parent, name).is_symlink()]
-        found = (Path(parent, name).relative_to(root).as_posix() for name in (*names, *links))
-        files += [path for path in found if not is_signature_file(path)]
-        if len(files) > _MOST_FILES:
-            raise PackageFormatError(
-                f"{quoted(root)} holds more than {_MOST_FILES} files", path=root
-            )
-    return tuple(sorted(files, key=os.fsencode))
-
-
-def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageDigests:
-    """Hashes every file of the package as it is now.
-
-    OSError where one cannot be read or is not a regular file, PackageFormatError where a name
-    cannot be recorded.
-    """
-    names = list_files(root)
-    return digests_of(root, hash_files({name: root / name for name in names}, progress=progress))
-
-
-def digests_of(root: Path, hashed: Mapping[str, HashedFile | OSError]) -> PackageDigests:
-    """What is to be recorded of the files ``hashed``, all that the package has.
-
-    Errors as :func:`compute_digests`.
-    """
-    check_recordable(root, hashed)
-    files = {}
-    for name, found in hashed.items():
-        if isinstance(found, OSError):
-            raise OSError(found.errno, found.strerror or str(found), str(root / name)) from found
-        files[name] = RecordedFile.of(found.digest)
-    return PackageDigests(files=files)
 
 
 def read_digests(root: Path) -> PackageDigests | None:
@@ -240,106 +167,6 @@ def dump_digests(digests: PackageDigests) -> bytes:
     return dump_document(document)
 
 
-def check_digests(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
-    """Re-hashes the whole package: every file that differs, sorted by path.
-
-    Where nothing is recorded, every file is extra.
-
-    What an interrupted change added or was about to remove may be there or not. PackageFormatError
-    as :func:`read_digests`.
-    """
-    recorded = read_digests(root) or PackageDigests()
-    present = list_files(root)
-    return differences(recorded, present, hash_recorded(root, recorded, present, progress=progress))
-
-
-def hash_recorded(
-    root: Path,
-    recorded: PackageDigests,
-    present: Collection[str],
-    *,
-    progress: Progress | None = None,
-) -> dict[str, HashedFile | OSError]:
-    """Hashes those of the files ``present`` that are recorded.
-
-    A folder in a file's place cannot be read.
-    """
-    listed = set(present)
-    files = [file for file in recorded.files if file in listed or (root / file).is_dir()]
-    return hash_files({file: root / file for file in files}, progress=progress)
-
-
-def differences(
-    recorded: PackageDigests, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
-) -> tuple[DigestDifference, ...]:
-    """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``.
-
-    Sorted by path.
-    """
-    pending = recorded.pending
-    transient = frozenset((*pending.adds, *pending.removes) if pending else ())
-    found = []
-    for file in sorted({*present, *recorded.files}, key=os.fsencode):
-        if file in hashed:
-            difference = _changed(file, recorded.files[file], hashed[file])
-            found += [difference] if difference else []
-        elif is_within(file, transient):
-            continue
-        elif file in recorded.files:
-            message = "recorded, but not there"
-            expected = recorded.files[file].digests[-1]
-            found.append(
-                DigestDifference(
-                    kind=DifferenceKind.MISSING, file=file, message=message, expected=expected
-                )
-            )
-        else:
-            found.append(
-                DigestDifference(
-                    kind=DifferenceKind.EXTRA, file=file, message="there, but not recorded"
-                )
-            )
-    return tuple(found)
-
-
-def is_within(path: str, places: Collection[str]) -> bool:
-    """Whether ``path`` is one of ``places`` or lies in one. Pass a set where there may be many."""
-    if path in places:
-        return True
-    end = path.find("/")
-    while end >= 0:
-        if path[:end] in places:
-            return True
-        end = path.find("/", end + 1)
-    return False
-
-
-def _changed(
-    file: str, recorded: RecordedFile, found: HashedFile | OSError
-) -> DigestDifference | None:
-    expected = recorded.digests[-1]
-    if isinstance(found, OSError):
-        message = quoted(found.strerror or found)
-        return DigestDifference(
-            kind=DifferenceKind.UNREADABLE, file=file, message=message, expected=expected
-        )
-    actual = found.digest
-    if actual.sha256 in recorded.digests:
-        return None
-    sizes = (
-        ""
-        if actual.nbytes == recorded.nbytes
-        else f" ({actual.nbytes} bytes instead of {recorded.nbytes})"
-    )
-    return DigestDifference(
-        kind=DifferenceKind.CHANGED,
-        file=file,
-        message=f"its bytes are not those recorded{sizes}",
-        expected=expected,
-        actual=actual.sha256,
-    )
-
-
 def _pending_of(value: Any, root: Path) -> PendingChange | None:
     if value is None:
         return None
@@ -355,8 +182,8 @@ def _pending_of(value: Any, root: Path) -> PendingChange | None:
         isinstance(text, str) for text in (*texts, *adds, *removes, *documents, *documents.values())
     ):
         raise _malformed(root, "/pending", "pending holds something else than texts")
-    if len(adds) + len(removes) + len(documents) > _MOST_FILES:
-        raise _malformed(root, "/pending", f"pending names more than {_MOST_FILES} files")
+    if len(adds) + len(removes) + len(documents) > MOST_FILES:
+        raise _malformed(root, "/pending", f"pending names more than {MOST_FILES} files")
     if not all(path.endswith(".json") for path in (texts[0], *documents)):
         raise _malformed(
             root, "/pending", "pending calls a file a document whose name does not end in .json"
@@ -397,7 +224,3 @@ def _malformed(root: Path, pointer: str, message: str) -> PackageFormatError:
     remedy = "rename the file, or delete digests.json: the next authoring command writes it anew"
     found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer=pointer, remedy=remedy)
     return PackageFormatError.from_findings([found], path=root)
-
-
-def _raise(error: OSError) -> None:
-    raise error

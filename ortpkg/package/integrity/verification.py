@@ -19,14 +19,16 @@ from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCo
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
-from ortpkg.package.integrity.digests import (
+from ortpkg.package.integrity.digest_check import (
     DifferenceKind,
     DigestDifference,
-    PackageDigests,
     differences,
-    dump_digests,
     hash_recorded,
     list_files,
+)
+from ortpkg.package.integrity.digests import (
+    PackageDigests,
+    dump_digests,
     read_digests,
     read_digests_document,
 )

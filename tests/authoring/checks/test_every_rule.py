@@ -27,7 +27,8 @@ from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.documents.document_rules import Rule
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
 from ortpkg.package.integrity.asset_digest import listing_digest
-from ortpkg.package.integrity.digests import compute_digests, dump_digests
+from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digests import dump_digests
 from ortpkg.package.paths.asset_reference import asset_folder_name
 from tests.authoring.checks.trees import (
     CPU,
