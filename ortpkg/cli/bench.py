@@ -290,16 +290,7 @@ def _print(report: BenchReport, output: Output) -> None:
         " process each; 'between' is the lowest and the highest median of a round",
         hang="  ",
     )
-    for component in report.workloads:
-        close = not_told_apart(
-            [each for each in report.results if each.candidate.component_name == component]
-        )
-        if close:
-            text = (
-                f"not told apart from the best of {component}, as their rounds overlap:"
-                f" {', '.join(close)}"
-            )
-            output.line(text, hang="  ")
+    _print_ties(report, output)
     for result in report.results:
         if result.batch_times:
             output.line(f"{result.candidate.label}: {_batches_text(result.batch_times)}", hang="  ")
@@ -318,6 +309,19 @@ def _print(report: BenchReport, output: Output) -> None:
             "recorded: ortpkg select --policy measured goes by it, ortpkg run by the fastest"
             " backend"
         )
+
+
+def _print_ties(report: BenchReport, output: Output) -> None:
+    for component in report.workloads:
+        close = not_told_apart(
+            [each for each in report.results if each.candidate.component_name == component]
+        )
+        if close:
+            output.line(
+                f"not told apart from the best of {component}, as their rounds overlap:"
+                f" {', '.join(close)}",
+                hang="  ",
+            )
 
 
 def _batches_text(times: Sequence[tuple[int, float]]) -> str:

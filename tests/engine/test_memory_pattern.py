@@ -146,7 +146,7 @@ def test_buffers_that_are_used_by_turns_are_compared_in_one_pass() -> None:
 def test_many_gaps_that_are_too_small_cost_a_new_buffer_no_look_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ortpkg.engine.memory_pattern._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
+    monkeypatch.setattr("ortpkg.engine.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
 
     def comb(count: int) -> list[Buffer]:
         """Buffers of which every second one ends, then as many that fit into no gap."""
@@ -178,7 +178,7 @@ layouts = st.lists(st.tuples(st.integers(1, 5000), intervals), max_size=40).map(
 @given(buffers=layouts)
 def test_no_two_buffers_share_bytes_while_both_are_in_use(most: int, buffers: list[Buffer]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ortpkg.engine.memory_pattern._MOST_BUFFERS_FOR_BEST_LAYOUT", most)
+        patch.setattr("ortpkg.engine.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", most)
         pattern = lay_out(buffers, 64)
     for step in range(31):
         live = [b for b in buffers if any(start <= step <= end for start, end in b.intervals)]

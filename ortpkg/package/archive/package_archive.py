@@ -92,14 +92,7 @@ def pack_package(
     """
     operations = operations or FileOperations()
     check_is_package(root)
-    if not (overwrite and is_replaceable(output, is_package=False)):
-        check_is_free(output)
-    elif not _is_archive(output):
-        raise AuthoringError(f"{quoted(output)} is no packed package: it is not overwritten")
-    if output.is_dir():
-        raise AuthoringError(f"{quoted(output)} is a folder; choose the name of a file")
-    if output.resolve().is_relative_to(root.resolve()):
-        raise AuthoringError(f"{quoted(output)} lies in the package itself; choose a place outside")
+    _check_output(output, root, overwrite=overwrite)
     with lock_package(root, on_wait=notify), lock_package(output, on_wait=notify):
         recover(root, operations=operations)
         recorded = read_digests(root)
@@ -118,10 +111,9 @@ def pack_package(
             for name in packed:
                 with open_regular(root / name) as (stream, size):
                     digest = writer.add(name, stream, nbytes=size, progress=progress)
-                if name in signatures:
-                    continue
-                check_digest(name, digest, recorded, root)
-                hashed[name] = HashedFile(digest=digest, stamp=None)
+                if name not in signatures:
+                    check_digest(name, digest, recorded, root)
+                    hashed[name] = HashedFile(digest=digest, stamp=None)
             writer.add_bytes(DIGESTS_FILE, _record(root, recorded, hashed))
             writer.finish()
     digests = digests_of(root, hashed)
@@ -132,6 +124,17 @@ def pack_package(
         package_digest=digests.package_digest,
         is_verified=recorded is not None,
     )
+
+
+def _check_output(output: Path, root: Path, *, overwrite: bool) -> None:
+    if not (overwrite and is_replaceable(output, is_package=False)):
+        check_is_free(output)
+    elif not _is_archive(output):
+        raise AuthoringError(f"{quoted(output)} is no packed package: it is not overwritten")
+    if output.is_dir():
+        raise AuthoringError(f"{quoted(output)} is a folder; choose the name of a file")
+    if output.resolve().is_relative_to(root.resolve()):
+        raise AuthoringError(f"{quoted(output)} lies in the package itself; choose a place outside")
 
 
 def _is_archive(path: Path) -> bool:
