@@ -61,13 +61,12 @@ def _is_module_or_in_one(name: str) -> bool:
     """Whether ``a.b.c`` is a module of ortpkg, or some name ``c`` in the module ``a.b``."""
     for known in (name, name.rpartition(".")[0], name.rpartition(".")[0].rpartition(".")[0]):
         place = ROOT.joinpath("ortpkg", *known.split("."))
-        if place.with_suffix(".py").exists():
-            rest = name.removeprefix(known).strip(".").split(".")[0]
-            return (
-                re.search(rf"\b{rest}\b", place.with_suffix(".py").read_text("utf-8")) is not None
-            )
         if place.is_dir() and known == name:
             return True
+        for module in (place.with_suffix(".py"), place / "__init__.py"):
+            if module.exists():
+                rest = name.removeprefix(known).strip(".").split(".")[0]
+                return re.search(rf"\b{rest}\b", module.read_text("utf-8")) is not None
     return False
 
 
@@ -98,6 +97,7 @@ def test_named_files_and_modules_are_there() -> None:
             "``package.no_rules``, ``package.rules.NoRule``",
             ["package.no_rules", "package.rules.NoRule"],
         ),
+        ("`ray.PackageModel` and `ray.NoModel` of a folder's own names", ["ray.NoModel"]),
     ],
 )
 def test_what_is_missing_is_named(tmp_path: Path, text: str, missing: list[str]) -> None:

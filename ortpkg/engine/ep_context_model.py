@@ -23,9 +23,9 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph_parts import MICROSOFT_DOMAIN
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, save_model
-from ortpkg.graph.parts import MICROSOFT_DOMAIN
 from ortpkg.providers.execution_provider import ExecutionProvider
 
 _log = logging.getLogger(__name__)

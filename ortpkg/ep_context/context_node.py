@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
-from ortpkg.graph.parts import MICROSOFT_DOMAIN
+from ortpkg.graph.graph_parts import MICROSOFT_DOMAIN
 
 EP_CONTEXT = "EPContext"
 

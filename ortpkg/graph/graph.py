@@ -14,10 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ortpkg.errors import InvalidGraphError, quoted
-from ortpkg.graph.load_control import poll_load
-from ortpkg.graph.name_stock import NameStock
-from ortpkg.graph.operator_call import OperatorCall
-from ortpkg.graph.parts import (
+from ortpkg.graph.graph_parts import (
     MICROSOFT_DOMAIN,
     ML_DOMAIN,
     ONNX_DOMAIN,
@@ -26,6 +23,9 @@ from ortpkg.graph.parts import (
     Initializer,
     ValueAnnotation,
 )
+from ortpkg.graph.load_control import poll_load
+from ortpkg.graph.name_stock import NameStock
+from ortpkg.graph.operator_call import OperatorCall
 from ortpkg.graph.types import ValueType
 from ortpkg.graph.use_lists import Use, UseLists
 

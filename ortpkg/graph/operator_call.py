@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ortpkg.errors import quoted, unquoted
-from ortpkg.graph.parts import Attribute
+from ortpkg.graph.graph_parts import Attribute
 
 
 class OperatorCall:

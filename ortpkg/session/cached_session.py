@@ -32,11 +32,11 @@ from ortpkg.ep_context.ep_context_options import (
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph_parts import MICROSOFT_DOMAIN
 from ortpkg.graph.initializers import MappedInitializer, SparseInitializer
 from ortpkg.graph.model import Model
 from ortpkg.graph.model_file import ModelSource
 from ortpkg.graph.onnx_writer import WriteOptions, inline_tensor, to_model_proto
-from ortpkg.graph.parts import MICROSOFT_DOMAIN
 from ortpkg.graph.topology import all_graphs
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
