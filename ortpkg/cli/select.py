@@ -45,6 +45,7 @@ from ortpkg.cli.selection_table import (
     is_table,
     place_of,
     print_table,
+    shared_warnings,
 )
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
@@ -216,11 +217,18 @@ def _print_choices(choices: Sequence[Choice], output: Output, *, show_reasons: b
     elif not show_reasons and is_table(choices):
         print_table(choices, output)
     else:
+        shared = shared_warnings(choices)
         for choice in choices:
-            _print_selection(choice, output, show_reasons=show_reasons)
+            _print_selection(choice, output, shared, show_reasons=show_reasons)
+        if not show_reasons:
+            for warning in shared:
+                output.warning(warning)
 
 
-def _print_selection(choice: Choice, output: Output, *, show_reasons: bool) -> None:
+def _print_selection(
+    choice: Choice, output: Output, shared: Sequence[str], *, show_reasons: bool
+) -> None:
+    """``shared``: what is said once, and not here."""
     selection = choice.selection
     if show_reasons:
         from ortpkg.cli.explanation_tree import tree_lines  # as above
@@ -241,4 +249,5 @@ def _print_selection(choice: Choice, output: Output, *, show_reasons: bool) -> N
     if selection.ties:
         output.warning(f"declaration order alone put it before {', '.join(selection.ties)}")
     for warning in selection.warnings:
-        output.warning(warning)
+        if warning not in shared:
+            output.warning(warning)

@@ -115,9 +115,21 @@ def print_table(choices: Sequence[Choice], output: Output) -> None:
         ],
         lines,
     )
+    shared = shared_warnings(choices)
     for choice in choices:
         for warning in choice.selection.warnings:
-            output.warning(f"{choice.label} on {choice.machine}: {warning}")
+            if warning not in shared:
+                output.warning(f"{choice.label} on {choice.machine}: {warning}")
+    for warning in shared:
+        output.warning(warning)
+
+
+def shared_warnings(choices: Sequence[Choice]) -> list[str]:
+    """What each of several choices warns of: said once, it is about the package."""
+    if len(choices) < 2:
+        return []
+    common = set.intersection(*(set(choice.selection.warnings) for choice in choices))
+    return [warning for warning in choices[0].selection.warnings if warning in common]
 
 
 def choice_to_json(choice: Choice) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.bound_outputs import BoundOutputs
+from ortpkg.engine.carried_values import counted_feeds
 from ortpkg.engine.execution_frame import ExecutionFrame, FrameGround, empty_views
 from ortpkg.engine.execution_plan import ExecutionPlan
 from ortpkg.engine.instructions import Instruction, make_instructions
@@ -218,4 +219,5 @@ def _run_subgraph(
 ) -> list[Value]:
     subgraph = subgraphs[node_index, attribute]
     outer = [values[index] for index in subgraph.captures]
-    return subgraph.executable.run(feeds, outer, control)
+    with counted_feeds(feeds, values, control):
+        return subgraph.executable.run(feeds, outer, control)

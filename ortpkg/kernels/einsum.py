@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -75,37 +76,108 @@ def einsum(info: OpKernelInfo) -> Compute:
         )
         out = context.output(0, shape, inputs[0].dtype)
         largest = max(out.size, _MOST_INTERMEDIATE_ELEMENTS, *(x.size for x in inputs))
-        result = _contracted(terms, [widened(x) for x in inputs], output_term, largest)
+        contraction = _Contraction(context, largest)
+        result = contraction.of(terms, [widened(x) for x in inputs], output_term)
         np.copyto(out, result, casting="unsafe")
         return out
 
     return compute
 
 
-def _contracted(terms: list[str], inputs: list[Tensor], output: str, largest: int) -> Tensor:
-    """The sum of products: terms first sum what is theirs, then parts, so that a run may end."""
-    reduced = [_reduced(place, terms, output) for place in range(len(terms))]
-    inputs = [
-        x if before == after else np.asarray(np.einsum(f"{before}->{after}", x))
-        for before, after, x in zip(terms, reduced, inputs, strict=True)
-    ]
-    sizes, ellipsis = _labelled_sizes(reduced, tuple(inputs))
-    work = math.prod(sizes.values()) * math.prod(ellipsis)
-    label = max(sizes, key=lambda each: sizes[each], default="")
-    if len(inputs) == 2 and work > _MOST_WORK_AT_ONCE and label and sizes[label] > 1:
-        return _in_parts(
-            reduced,
-            inputs,
-            output,
-            largest,
-            label,
-            max(sizes[label] * _MOST_WORK_AT_ONCE // work, 1),
+class _Contraction:
+    """One run of the operator: what it makes on the way is asked for before, and may be ended."""
+
+    def __init__(self, context: OpKernelContext, largest: int) -> None:
+        """``largest``: most elements of what is made on the way."""
+        self._context = context
+        self._largest = largest
+        #: Of what was made on the way and is still needed.
+        self._held_nbytes = 0
+
+    def of(self, terms: list[str], inputs: list[Tensor], output: str) -> Tensor:
+        """The sum of products: terms first sum what is theirs, then pairs, or parts of them."""
+        reduced = [_reduced(place, terms, output) for place in range(len(terms))]
+        inputs = [
+            x if before == after else np.asarray(np.einsum(f"{before}->{after}", x))
+            for before, after, x in zip(terms, reduced, inputs, strict=True)
+        ]
+        equation = f"{','.join(reduced)}->{output}"
+        if len(inputs) > 2:
+            order = ("greedy", self._largest)
+            path = np.einsum_path(equation, *inputs, optimize=order)[0][1:]
+            if len(path) > 1:
+                return self._stepwise(reduced, inputs, output, path)
+        sizes, ellipsis = _labelled_sizes(reduced, tuple(inputs))
+        work = math.prod(sizes.values()) * math.prod(ellipsis)
+        label = max(sizes, key=lambda each: sizes[each], default="")
+        if len(inputs) > 1 and work > _MOST_WORK_AT_ONCE and label and sizes[label] > 1:
+            step = max(sizes[label] * _MOST_WORK_AT_ONCE // work, 1)
+            return self._in_parts(reduced, inputs, output, label, step)
+        poll_run()
+        # Two that a library multiplies as matrices are laid out anew for that.
+        copied_nbytes = sum(x.nbytes for x in inputs) if len(inputs) == 2 else 0
+        made = math.prod(sizes[label] for label in output.replace(".", ""))
+        made *= math.prod(ellipsis) if "..." in output else 1
+        self._context.check_allocation(
+            self._held_nbytes + copied_nbytes + made * inputs[0].itemsize
         )
-    poll_run()
-    # A pairwise contraction order lets numpy use matrix products; what it makes on the way stays
-    # bounded.
-    order = ("greedy", largest) if len(inputs) > 1 else False
-    return np.asarray(np.einsum(f"{','.join(reduced)}->{output}", *inputs, optimize=order))
+        return np.asarray(np.einsum(equation, *inputs, optimize=len(inputs) == 2))
+
+    def _stepwise(
+        self,
+        terms: list[str],
+        inputs: list[Tensor],
+        output: str,
+        path: Iterable[tuple[int, ...]],
+    ) -> Tensor:
+        """The contraction in the order of ``path``: places of what each step takes and replaces."""
+        terms, inputs = list(terms), list(inputs)
+        held_before = self._held_nbytes
+        made: list[Tensor] = []
+        for places in path:
+            taken = [terms.pop(place) for place in sorted(places, reverse=True)]
+            operands = [inputs.pop(place) for place in sorted(places, reverse=True)]
+            result = self.of(taken, operands, _joint(taken, terms, output) if terms else output)
+            made = [x for x in made if not any(x is each for each in operands)] + [result]
+            self._held_nbytes = held_before + sum(x.nbytes for x in made)
+            terms.append(_joint(taken, terms, output) if terms else output)
+            inputs.append(result)
+        self._held_nbytes = held_before
+        return inputs[0]
+
+    def _in_parts(
+        self, terms: list[str], inputs: list[Tensor], output: str, label: str, step: int
+    ) -> Tensor:
+        """The contraction, ``step`` of the sizes that ``label`` stands for at a time."""
+        size = max(
+            x.shape[_axis(term, label, x.ndim)]
+            for term, x in zip(terms, inputs, strict=True)
+            if label in term
+        )
+        parts: list[Tensor] = []
+        for start in range(0, size, step):
+            sliced = [
+                x if label not in term else _sliced(x, _axis(term, label, x.ndim), start, step)
+                for term, x in zip(terms, inputs, strict=True)
+            ]
+            part = self.of(terms, sliced, output)
+            if label in output or not parts:
+                parts.append(part)
+            else:
+                parts[0] = parts[0] + part
+        return (
+            np.concatenate(parts, axis=_axis(output, label, parts[0].ndim))
+            if label in output
+            else parts[0]
+        )
+
+
+def _joint(taken: list[str], others: list[str], output: str) -> str:
+    """The term of what a step makes of ``taken``: what ``others`` or the output need of it."""
+    needed = "".join((output, *others))
+    dots = "..." if any("..." in term for term in taken) else ""
+    labels = dict.fromkeys("".join(taken).replace(".", ""))
+    return dots + "".join(label for label in labels if label in needed)
 
 
 def _reduced(place: int, terms: list[str], output: str) -> str:
@@ -115,33 +187,6 @@ def _reduced(place: int, terms: list[str], output: str) -> str:
     kept = dict.fromkeys(label for label in before + after if label in others)
     ahead = [label for label in kept if label in before]
     return "".join(ahead) + dots + "".join(label for label in kept if label not in before)
-
-
-def _in_parts(
-    terms: list[str], inputs: list[Tensor], output: str, largest: int, label: str, step: int
-) -> Tensor:
-    """The contraction, ``step`` of the sizes that ``label`` stands for at a time."""
-    size = max(
-        x.shape[_axis(term, label, x.ndim)]
-        for term, x in zip(terms, inputs, strict=True)
-        if label in term
-    )
-    parts: list[Tensor] = []
-    for start in range(0, size, step):
-        sliced = [
-            x if label not in term else _sliced(x, _axis(term, label, x.ndim), start, step)
-            for term, x in zip(terms, inputs, strict=True)
-        ]
-        part = _contracted(terms, sliced, output, largest)
-        if label in output or not parts:
-            parts.append(part)
-        else:
-            parts[0] = parts[0] + part
-    return (
-        np.concatenate(parts, axis=_axis(output, label, parts[0].ndim))
-        if label in output
-        else parts[0]
-    )
 
 
 def _axis(term: str, label: str, rank: int) -> int:

@@ -305,3 +305,21 @@ def test_many_components_ask_the_machine_and_read_its_records_once(
     monkeypatch.setattr(record_store, "package_digest", digest_of)
     assert ortpkg("select", root).code == 0
     assert (len(asked), len(digested)) == (1, 1)
+
+
+def test_what_is_doubtful_of_the_whole_package_is_said_once(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
+    root = tmp_path / "p.ortpackage"
+    for name in "abc":
+        folder = root / name
+        folder.mkdir(parents=True)
+        shutil.copyfile(DIGITS / "models/classifier/cpu-fp32/model.onnx", folder / "model.onnx")
+        (folder / "component.json").write_text(
+            json.dumps({"variants": {"v": {"variant_directory": "."}}})
+        )
+    content = {"schema_version": "1.0", "components": {name: name for name in "abc"}}
+    (root / "manifest.json").write_text(json.dumps(content))
+
+    said = ortpkg("select", root)
+    assert [said.code, said.err.count("unverified: the package has no digests.json")] == [0, 1]

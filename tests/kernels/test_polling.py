@@ -165,6 +165,8 @@ def test_a_sum_over_what_one_factor_has_alone_is_no_product() -> None:
         ("i...j,j->i...", [(6, 2, 5), (5,)]),
         ("bij,bjk->bik", [(1, 6, 5), (4, 5, 3)]),
         ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 6)]),
+        ("abcd,dcba,acbd->", [(2, 3, 2, 3), (3, 2, 3, 2), (2, 2, 3, 3)]),
+        ("...ij,jk,k...->...i", [(4, 2, 3), (3, 5), (5, 4)]),
     ],
 )
 def test_a_contraction_in_parts_is_the_same(
@@ -178,6 +180,17 @@ def test_a_contraction_in_parts_is_the_same(
     with InferenceSession(model("Einsum", feeds, equation=equation), None, ["cpu"]) as session:
         (found,) = session.run(None, feeds)
     np.testing.assert_allclose(found, np.einsum(equation, *feeds.values()), rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_contraction_makes_on_the_way_counts() -> None:
+    feeds = {f"x{at}": np.ones((20,) * 4, np.float32) for at in range(3)}  # of 640 kB each
+    limit = RunOptions(memory_limit_nbytes=1_500_000)
+    equation = "abcd,dcba,acbd->"
+    with InferenceSession(model("Einsum", feeds, equation=equation), None, ["cpu"]) as session:
+        with pytest.raises(LimitExceededError, match="passes its memory limit"):
+            session.run(None, feeds, limit)
+        limit.memory_limit_nbytes = 4_000_000
+        assert session.run(None, feeds, limit) == [160_000]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ortpkg.engine.execution_frame import ExecutionFrame
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.sequential_executor import execute_sequentially
-from ortpkg.errors import PlanVerificationError, StatusCode
+from ortpkg.errors import LimitExceededError, PlanVerificationError, StatusCode
 from ortpkg.session.options import RunOptions
 from tests.session.conftest import reference, session_of
 
@@ -305,3 +305,32 @@ def test_where_only_a_run_can_tell_sizes_the_first_run_of_a_class_is_traced() ->
             feeds = {"x": np.ones(size, np.float32)}
             np.testing.assert_allclose(session.run(None, feeds)[0], reference(text, feeds)[0])
         assert executable.pool.find((8,)) is not None
+
+
+DOUBLING = """g (float[N] x, int64 n) => (float[M] y) {
+  y = Loop <body = b (int64 i, bool c, float[K] s) => (bool go, float[L] t) {
+    go = Identity(c) t = Concat<axis=0>(s, s) }> (n, , x) }"""
+GROWING_SEQUENCE = """g (float[N] x, int64 n, int64[1] size, float one) => (seq(float[N]) s) {
+  empty = SequenceEmpty()
+  s = Loop <body = b (int64 i, bool c, seq(float[N]) r) => (bool go, seq(float[N]) t) {
+    go = Identity(c) wide = Expand(one, size) most = ReduceMax<keepdims=0>(wide)
+    next = Mul(x, most) t = SequenceInsert(r, next) }> (n, , empty) }"""
+
+
+def test_what_a_loop_carries_counts_beside_what_it_makes_of_that() -> None:
+    feeds = {"x": np.ones(1 << 18, np.float32), "n": np.array(3)}  # of 1 MiB, then 2, 4 and 8
+    with session_of(DOUBLING) as session:
+        with pytest.raises(LimitExceededError, match=r"beside the 4\.2 MB that it holds"):
+            session.run(None, feeds, RunOptions(memory_limit_nbytes=10 << 20))
+        (y,) = session.run(None, feeds, RunOptions(memory_limit_nbytes=13 << 20))
+    assert y.shape == (1 << 21,)
+
+
+def test_a_sequence_that_a_loop_carries_counts_beside_what_the_body_needs() -> None:
+    feeds = {"x": np.ones(1 << 18, np.float32), "n": np.array(4), "one": np.float32(1)}
+    feeds["size"] = np.array([1 << 20])  # 4 MiB beside up to 3 elements of 1 MiB
+    with session_of(GROWING_SEQUENCE) as session:
+        with pytest.raises(LimitExceededError, match=r"beside the 3\.2 MB that it holds"):
+            session.run(None, feeds, RunOptions(memory_limit_nbytes=13 << 19))
+        (s,) = session.run(None, feeds, RunOptions(memory_limit_nbytes=11 << 20))
+    assert len(s) == 4

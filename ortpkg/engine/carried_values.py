@@ -1,0 +1,48 @@
+"""What a sub-graph is fed that no value around it holds: a Loop carries it from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from ortpkg.engine.execution_frame import LEAST_COUNTED_NBYTES
+from ortpkg.engine.kept_parts import KeptParts
+from ortpkg.engine.run_control import RunControl
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.op_kernel import Value
+
+
+@contextmanager
+def counted_feeds(
+    feeds: Sequence[Value], values: Sequence[Value], control: RunControl
+) -> Iterator[None]:
+    """Meanwhile ``feeds`` count as values of the run; those among ``values`` count already.
+
+    LimitExceededError where they pass the memory limit.
+    """
+    large = [feed for feed in feeds if _nbytes(feed) or isinstance(feed, list)]
+    if not large:
+        yield
+        return
+    held = set(map(id, values))
+    carried = [feed for feed in large if id(feed) not in held]
+    nbytes = sum(map(_nbytes, carried))
+    control.charge(nbytes)
+    parts = KeptParts(control)
+    try:
+        if control.stated_limit_nbytes is not None:
+            for index, feed in enumerate(carried):
+                parts.keep(index, feed)
+        yield
+    finally:
+        parts.close()
+        control.discharge(nbytes)
+
+
+def _nbytes(value: Value) -> int:
+    """Of a tensor's own memory, where it is large enough to be counted."""
+    if not isinstance(value, np.ndarray | DeviceTensor):
+        return 0
+    return value.nbytes if value.nbytes >= LEAST_COUNTED_NBYTES else 0
