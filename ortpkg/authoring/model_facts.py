@@ -6,7 +6,7 @@ Nothing is run, and weights and compiled contexts are not read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,9 @@ def complete_constraints(
             )
         is_named_by_model = ep in makers
         if given.ep_compatibility_info is None and ep in compatibility:
-            given = replace(given, ep_compatibility_info=compatibility[ep])
+            given = given._replace(ep_compatibility_info=compatibility[ep])
         if given.architecture is None and len(facts.hardware_architectures) == 1:
-            given = replace(given, architecture=facts.hardware_architectures[0])
+            given = given._replace(architecture=facts.hardware_architectures[0])
     if ep is not None and not (is_ep_here(ep) or is_named_by_model):
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
@@ -107,7 +107,7 @@ def complete_constraints(
             f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as"
             " it is"
         )
-    return replace(given, ep=ep)
+    return given._replace(ep=ep)
 
 
 def variant_metadata(facts: ModelFacts | None, nbytes: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import mmap
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -124,7 +123,7 @@ def _walked(data: memoryview, limits: ModelLimits) -> _Scan:
     for span in outline.functions:
         functions.setdefault(_defined_by(data, *span), []).append(span)
     imports = _opsets(data, outline.imports) or {"": 1}  # as old as a model can be
-    scan = _Scan(data=data, limits=limits, functions=functions)
+    scan = _Scan(data, limits=limits, functions=functions)
     for span in outline.graphs:
         scan.read_nodes(*span, _GRAPH_NODE, imports)
     while scan.to_read:
@@ -153,7 +152,6 @@ class _Outline(NamedTuple):
         return cls(graphs=tuple(graphs), functions=tuple(functions), imports=tuple(imports))
 
 
-@dataclass(slots=True, kw_only=True)
 class _Scan:
     """One walk over the nodes of a model.
 
@@ -168,17 +166,20 @@ class _Scan:
         without_graphs: attributes, as they are written, in which no graph is.
     """
 
-    data: memoryview
-    limits: ModelLimits
-    functions: dict[Operator, list[_Span]]
-    called: set[Operator] = field(default_factory=set)
-    to_read: list[_Span] = field(default_factory=list)
-    operators: set[Operator] = field(default_factory=set)
-    onnx_operators: set[OnnxOperator] = field(default_factory=set)
-    sources: set[str] = field(default_factory=set)
-    opsets: list[int] = field(default_factory=list)
-    without_graphs: set[bytes | None] = field(default_factory=set)
-    node_count: int = 0
+    def __init__(
+        self, data: memoryview, *, limits: ModelLimits, functions: dict[Operator, list[_Span]]
+    ) -> None:
+        self.data = data
+        self.limits = limits
+        self.functions = functions
+        self.called: set[Operator] = set()
+        self.to_read: list[_Span] = []
+        self.operators: set[Operator] = set()
+        self.onnx_operators: set[OnnxOperator] = set()
+        self.sources: set[str] = set()
+        self.opsets: list[int] = []
+        self.without_graphs: set[bytes | None] = set()
+        self.node_count = 0
 
     def read_nodes(self, start: int, stop: int, node_field: int, opsets: Mapping[str, int]) -> None:
         """The nodes of a graph or a function, and of the graphs inside them; no recursion."""

@@ -11,7 +11,7 @@ field numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ortpkg.graph.load_control import poll_load
 
@@ -31,8 +31,7 @@ class WireFormatError(ValueError):
     """The bytes are no protobuf message."""
 
 
-@dataclass(slots=True)
-class CutModel:
+class CutModel(NamedTuple):
     """A model message without its big weights.
 
     Attributes:
@@ -42,7 +41,7 @@ class CutModel:
     """
 
     message: bytes
-    spans: dict[int, tuple[int, int]] = field(default_factory=dict)
+    spans: dict[int, tuple[int, int]]
 
 
 def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES) -> CutModel:
@@ -50,23 +49,27 @@ def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES)
 
     Raises WireFormatError where ``data`` is not a protobuf message, down to the fields looked into.
     """
-    cut = CutModel(message=b"")
+    spans: dict[int, tuple[int, int]] = {}
     pieces: list[bytes] = []
     seen_initializers = 0
     for number, start, body, end in fields(data, 0, len(data)):
         if number == _MODEL_GRAPH and body >= 0:
             graph, seen_initializers = _cut_graph(
-                data, body, end, cut, seen_initializers, smallest_nbytes
+                data, body, end, spans, seen_initializers, smallest_nbytes
             )
             pieces += [length_delimited_tag(_MODEL_GRAPH), varint(len(graph)), graph]
         else:
             pieces.append(bytes(data[start:end]))
-    cut.message = b"".join(pieces)
-    return cut
+    return CutModel(message=b"".join(pieces), spans=spans)
 
 
 def _cut_graph(
-    data: memoryview, start: int, stop: int, cut: CutModel, index: int, smallest_nbytes: int
+    data: memoryview,
+    start: int,
+    stop: int,
+    spans: dict[int, tuple[int, int]],
+    index: int,
+    smallest_nbytes: int,
 ) -> tuple[bytes, int]:
     """The graph's bytes without big weights, and the number of initializers seen so far."""
     pieces: list[bytes] = []
@@ -77,7 +80,7 @@ def _cut_graph(
         if end - body >= smallest_nbytes:
             tensor, span = _cut_tensor(data, body, end, smallest_nbytes)
             if span is not None:
-                cut.spans[index] = span
+                spans[index] = span
                 pieces += [
                     bytes(data[kept_from:field_start]),
                     length_delimited_tag(_GRAPH_INITIALIZER),

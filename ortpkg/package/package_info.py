@@ -31,8 +31,7 @@ class PackageFormat(StrEnum):
     UNIVERSAL = "universal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraints:
+class Constraints(NamedTuple):
     """What a variant needs. ``None`` means "does not say": any EP, any device, any architecture.
 
     ``ep`` is ONNX Runtime's full name ("CPUExecutionProvider"); ``device`` is lower case ("cpu",
@@ -46,8 +45,10 @@ class Constraints:
     ep_compatibility_info: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueInfo:
+NO_CONSTRAINTS = Constraints()
+
+
+class ValueInfo(NamedTuple):
     """An input or output of a model or of the whole package.
 
     ``type`` is ONNX Runtime's text form ("tensor(float)"); each dimension is a size, a symbol, or
@@ -104,7 +105,7 @@ class VariantInfo:
     component_name: str
     directory: Path
     model_path: Path | None
-    constraints: Constraints = field(default_factory=Constraints)
+    constraints: Constraints = NO_CONSTRAINTS
     session_options: Mapping[str, str] = EMPTY
     provider_options: Mapping[str, str] = EMPTY
     executor_info: Mapping[str, Any] = EMPTY

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -400,4 +399,4 @@ class _ComponentReader:
 def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:
     """Adds what only ``additional_metadata.ortpkg`` says: architecture, a CPU variant's device."""
     device = constraints.device or (facts.get("device") if constraints.ep == CPU_EP else None)
-    return replace(constraints, device=device, architecture=facts.get("architecture"))
+    return constraints._replace(device=device, architecture=facts.get("architecture"))
