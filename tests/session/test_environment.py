@@ -32,7 +32,10 @@ NOISE = "g (float[4] x) => (float[4] y) { n = RandomNormalLike(x) y = Add(x, n) 
 
 def test_all_providers_are_those_of_the_release() -> None:
     onnxruntime = pytest.importorskip("onnxruntime", minversion="1.31")
-    assert ortpkg.get_all_providers() == onnxruntime.get_all_providers()
+    is_ours = onnxruntime.__version__.startswith("1.31.")
+    gone = set() if is_ours else {"NvTensorRTRTXExecutionProvider", "ACLExecutionProvider"}
+    kept = [each for each in ortpkg.get_all_providers() if each not in gone]
+    assert kept == onnxruntime.get_all_providers()
 
 
 def test_available_providers_end_with_the_cpu_and_make_a_session() -> None:

@@ -20,6 +20,12 @@ from tests.session.conftest import model_of
 
 LIBRARIES = [pytest.param(ortpkg, id="ortpkg"), pytest.param(onnxruntime, id="onnxruntime")]
 NATIVE = {"ortpkg": our_native, "onnxruntime": their_native}
+#: onnxruntime 1.32 tells tensors of bool by themselves.
+WITH_BOOL_INDICES = [
+    pytest.param(native, id=name)
+    for name, native in NATIVE.items()
+    if native is our_native or hasattr(native.OrtValueVector, "bool_tensor_indices")
+]
 TEXT = "g (float[N,2] x) => (float[N,2] y, float[N,2] z) { y = Relu(x) z = Neg(x) }"
 MODEL = bytes(model_of(TEXT, opset=17).SerializeToString())
 X = np.array([[1, -1]], np.float32)
@@ -414,7 +420,7 @@ def test_vectors_of_values_are_run(ort: Any, is_allocated: bool) -> None:
     session.run_with_ortvaluevector(ort.RunOptions(), ["x"], feeds, ["y"], fetches, [device])
     assert [value.numpy().tolist() for value in fetches] == [[[1, 0]]]
     assert target.numpy().tolist() == ([[1, 0]] if is_allocated else [[0, 0]])
-    assert (len(fetches), fetches.bool_tensor_indices(), fetches.element_type_at(0)) == (1, [], 1)
+    assert (len(fetches), fetches.element_type_at(0)) == (1, 1)
     assert ort.OrtValue.from_dlpack(fetches.dlpack_at(0)).numpy().tolist() == [[1, 0]]
     with pytest.raises(Exception) as caught:
         session.run_with_ortvaluevector(
@@ -423,9 +429,10 @@ def test_vectors_of_values_are_run(ort: Any, is_allocated: bool) -> None:
     assert "InvalidArgument" in {base.__name__ for base in caught.type.__mro__}
 
 
-@pytest.mark.parametrize("ort", LIBRARIES)
-def test_tensors_of_bool_come_into_a_vector_by_dlpack(ort: Any) -> None:
-    vector = NATIVE[ort.__name__].OrtValueVector()
+@pytest.mark.parametrize("native", WITH_BOOL_INDICES)
+def test_tensors_of_bool_come_into_a_vector_by_dlpack(native: Any) -> None:
+    vector = native.OrtValueVector()
+    assert vector.bool_tensor_indices() == []
     vector.reserve(2)
     vector.push_back(np.array([1, 0], np.uint8).__dlpack__(), True)
     vector.push_back(np.array([1, 0], np.uint8).__dlpack__(), False)
