@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,6 +16,10 @@ from ortpkg.session.options import RunOptions
 
 if TYPE_CHECKING:
     from ortpkg.session.placement import Placement
+
+
+OnRound = Callable[[Mapping[str, Any]], None]
+"""Told what a round of a loop gives: output → its part of it."""
 
 
 class ComponentSession(Protocol):
@@ -56,6 +60,17 @@ class PipelineSession:
         self.sessions = dict(sessions)
         self.pipeline: Pipeline = read_pipeline(package) or wire_by_name(self.sessions)
 
+    @property
+    def gathered_outputs(self) -> tuple[str, ...]:
+        """The outputs that a loop makes, a part in each of its rounds."""
+        gathered = {
+            name
+            for step in self.pipeline.steps
+            if isinstance(step, RepeatStep)
+            for name in step.collect
+        }
+        return tuple(each.name for each in self.pipeline.outputs if each.name in gathered)
+
     def get_inputs(self) -> tuple[ValueInfo, ...]:
         """What the whole pipeline takes, in the order of pipeline.json."""
         return self.pipeline.inputs
@@ -73,6 +88,8 @@ class PipelineSession:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: Any = None,
+        *,
+        on_round: OnRound | None = None,
     ) -> list[Any]:
         """Runs the pipeline once.
 
@@ -81,6 +98,8 @@ class PipelineSession:
             input_feed: a value for each of the pipeline's inputs.
             run_options: ``timeout_s`` and ``memory_limit_nbytes`` hold for the whole run, all
                 rounds of its loops included; ``terminate`` ends it, between two components too.
+            on_round: told what each round of a loop gives of the :attr:`gathered_outputs`, output →
+                value, as soon as it is there; of a loop in a loop, when the round around it ends.
 
         Raises InvalidFeedError for an input or output name that the pipeline does not have,
         LimitExceededError for a limit that is passed, CancelledError, and what the components'
@@ -97,7 +116,7 @@ class PipelineSession:
         values = dict(input_feed)
         limits = SharedRunOptions.of(RunOptions() if run_options is None else run_options)
         with limits.whole_time():
-            self._run_steps(self.pipeline.steps, values, limits, 0)
+            self._run_steps(self.pipeline.steps, values, limits, 0, on_round)
         return [values[name] for name in (output_names or names)]
 
     def _check_feed(self, feed: Mapping[str, Any]) -> None:
@@ -118,6 +137,7 @@ class PipelineSession:
         values: dict[str, Any],
         limits: SharedRunOptions,
         collected_nbytes: int,
+        on_round: OnRound | None = None,
     ) -> None:
         """Runs ``steps`` on ``values``.
 
@@ -125,7 +145,7 @@ class PipelineSession:
         """
         for step in steps:
             if isinstance(step, RepeatStep):
-                self._run_repeat(step, values, limits, collected_nbytes)
+                self._run_repeat(step, values, limits, collected_nbytes, on_round)
                 continue
             limits.held_nbytes = collected_nbytes + _nbytes(values.values())
             limits.check()
@@ -139,6 +159,7 @@ class PipelineSession:
         values: dict[str, Any],
         limits: SharedRunOptions,
         collected_nbytes: int,
+        on_round: OnRound | None,
     ) -> None:
         carried = {name: values[name] for name in step.carry}
         collected: dict[str, list[Any]] = {name: [] for name in step.collect}
@@ -150,6 +171,9 @@ class PipelineSession:
             for name, rounds in collected.items():
                 rounds.append(inside[name])
                 collected_nbytes += _nbytes([inside[name]])
+            if on_round is not None:
+                gathered = self.gathered_outputs
+                on_round({name: inside[name] for name in step.collect if name in gathered})
             if step.stop is not None and bool(
                 np.all(np.asarray(inside[step.stop.value]) == step.stop.equals)
             ):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
 from ortpkg.errors import LimitExceededError, NotServingError, ServerBusyError
+from ortpkg.pipelines.pipeline_session import OnRound
 from ortpkg.quantities import time_limit_text
 from ortpkg.serving.batching import Batcher, BatchPlan
 from ortpkg.serving.protocol_tensors import Array
@@ -54,29 +55,25 @@ class Answering:
         self,
         model: ServedModel,
         inputs: Mapping[str, Array],
-        output_names: Sequence[str],
-        timeout_s: float | None = None,
+        output_names: Sequence[str] = (),
+        on_round: OnRound | None = None,
     ) -> dict[str, Array]:
-        """The outputs of one request.
-
-        ``timeout_s``: what the client waits for, where that is less than the server's limit.
+        """The outputs of one request; ``on_round`` as of :meth:`ServedModel.infer`, on its thread.
 
         Raises ServerBusyError, NotServingError, LimitExceededError where its time is up before it
         begins, and as :meth:`ServedModel.infer`. Where the client has gone, the run ends.
         """
-        options = self._run_options(timeout_s)
-        allowed_s = options.timeout_s or self.limits.timeout_s
-        if model.batch_plan is not None:
-            return await self._answer_joined(
-                model, model.batch_plan, inputs, output_names, allowed_s
-            )
+        if model.batch_plan is not None and on_round is None:
+            return await self._answer_joined(model, model.batch_plan, inputs, output_names)
+        options = self._run_options()
+        allowed_s = self.limits.timeout_s
         deadline = time.monotonic() + allowed_s
 
         def run() -> dict[str, Array]:
             options.timeout_s = deadline - time.monotonic()
             if options.timeout_s <= 0:
                 raise _waited_too_long(allowed_s)
-            return model.infer(inputs, output_names, options)
+            return model.infer(inputs, output_names, options, on_round)
 
         with self._listed(options):
             try:
@@ -91,12 +88,11 @@ class Answering:
         plan: BatchPlan,
         inputs: Mapping[str, Array],
         output_names: Sequence[str],
-        allowed_s: float,
     ) -> dict[str, Array]:
         """As :meth:`answer`, in one run with requests that wait beside it."""
 
         def run(joined: Mapping[str, Array]) -> dict[str, Array]:
-            options = self._run_options(None)
+            options = self._run_options()
             options.terminate = self._is_over
             with self._listed(options):
                 return model.infer(joined, None, options)
@@ -105,13 +101,41 @@ class Answering:
             self._batchers[model] = Batcher(run, plan, executor=self._threads)
         self._begin()
         try:
-            async with asyncio.timeout(allowed_s):
+            async with asyncio.timeout(self.limits.timeout_s):
                 outputs = await self._batchers[model].infer(inputs)
         except TimeoutError:
-            raise _waited_too_long(allowed_s) from None
+            raise _waited_too_long(self.limits.timeout_s) from None
         finally:
             self._note_end()
         return {name: outputs[name] for name in output_names or outputs}
+
+    async def stream(
+        self, model: ServedModel, inputs: Mapping[str, Array]
+    ) -> AsyncIterator[dict[str, Array]]:
+        """What each round of a pipeline's loop gives, as soon as it does, then the other outputs.
+
+        A model without loops gives everything at once. Raises as :meth:`answer`; the run ends where
+        nobody asks for more.
+        """
+        loop = asyncio.get_running_loop()
+        parts: asyncio.Queue[dict[str, Array]] = asyncio.Queue()
+
+        def tell(part: Mapping[str, Array]) -> None:
+            if part:
+                loop.call_soon_threadsafe(parts.put_nowait, dict(part))
+
+        task = loop.create_task(self.answer(model, inputs, on_round=tell))
+        task.add_done_callback(lambda _: parts.put_nowait({}))
+        try:
+            while part := await parts.get():
+                yield part
+            values = await task
+        finally:
+            task.cancel()
+        gathered = model.gathered_outputs
+        rest = {name: value for name, value in values.items() if name not in gathered}
+        if rest:
+            yield rest
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
         """``work()`` on one of the threads. Raises ServerBusyError, NotServingError."""
@@ -173,11 +197,9 @@ class Answering:
         if not self._open:
             self._is_idle.set()
 
-    def _run_options(self, timeout_s: float | None) -> RunOptions:
+    def _run_options(self) -> RunOptions:
         options = RunOptions()
-        options.timeout_s = min(
-            self.limits.timeout_s, self.limits.timeout_s if timeout_s is None else timeout_s
-        )
+        options.timeout_s = self.limits.timeout_s
         options.memory_limit_nbytes = self.limits.memory_limit_nbytes
         return options
 

@@ -76,8 +76,7 @@ class GuardedApplication:
         except OrtpkgError as error:
             await exchange.refuse(refusal_of(error))
         except Exception as error:  # noqa: BLE001 - nothing may end the server
-            if not exchange.is_begun:
-                log_fault("fault", error, path=scope["path"])
+            log_fault("fault", error, path=scope["path"])
             await exchange.refuse(refusal_of(error))
 
     def _check_token(self, scope: Scope) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from kserve import InferInput, InferRequest, InferResponse
 from kserve.protocol.infer_type import RequestedOutput
 from kserve.protocol.rest.v2_datamodels import (
@@ -22,6 +22,7 @@ from kserve.protocol.rest.v2_endpoints import V2Endpoints
 from starlette.exceptions import HTTPException
 
 from ortpkg.errors import NotServingError, OrtpkgError
+from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.protocol_bodies import (
     JSON_LENGTH_HEADER,
@@ -30,8 +31,9 @@ from ortpkg.serving.protocol_bodies import (
     read_body,
     response_body,
 )
-from ortpkg.serving.protocol_tensors import TensorSpec
+from ortpkg.serving.protocol_tensors import Array, TensorSpec
 from ortpkg.serving.refusals import Refusal, refusal_of
+from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.server_log import log_fault
 
 _PREFIX = "/v2"
@@ -79,6 +81,37 @@ class VersionedEndpoints(V2Endpoints):
         )
         return _http_response(_response_body(body, response))
 
+    async def generate(self, request: Request) -> Response:
+        """Answers one request of the extension "generate" with one object."""
+        model, identifier, feeds = await self._read_generate(request)
+        values = await self._data_plane.answering.answer(model, feeds)
+        return _json_response(generate_answer(model, identifier, values))
+
+    async def generate_stream(self, request: Request) -> Response:
+        """The same with an event for each round; an error after the first is an event, too."""
+        model, identifier, feeds = await self._read_generate(request)
+        parts = self._data_plane.answering.stream(model, feeds)
+        first = _event(generate_answer(model, identifier, await anext(parts)))
+
+        async def events() -> AsyncIterator[bytes]:
+            yield first
+            try:
+                async for part in parts:
+                    yield _event(generate_answer(model, identifier, part))
+            except Exception as error:  # noqa: BLE001 - the answer has begun: its last event says it
+                yield _event({"error": _refusal(error, request).reason})
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def _read_generate(self, request: Request) -> tuple[ServedModel, str, dict[str, Array]]:
+        parameters = request.path_params
+        model = self._data_plane.versions.find(
+            parameters["model_name"], parameters.get("model_version")
+        )
+        body = await request.body()
+        identifier, given = read_generate_body(body, model, orjson.loads)
+        return model, identifier, model.read_inputs(given)
+
 
 def make_application(data_plane: PackageDataPlane) -> FastAPI:
     """The endpoints as an application."""
@@ -97,25 +130,35 @@ def make_application(data_plane: PackageDataPlane) -> FastAPI:
         ("/models/{model_name}" + _VERSION + "/ready", endpoints.model_ready, ModelReadyResponse),
     ):
         app.add_api_route(_PREFIX + path, endpoint, response_model=model)
-    for path in ("/models/{model_name}/infer", "/models/{model_name}" + _VERSION + "/infer"):
-        app.router.add_route(_PREFIX + path, endpoints.infer_body, methods=["POST"])
+    for verb, answer in (
+        ("/infer", endpoints.infer_body),
+        ("/generate", endpoints.generate),
+        ("/generate_stream", endpoints.generate_stream),
+    ):
+        for version in ("", _VERSION):
+            path = f"{_PREFIX}/models/{{model_name}}{version}{verb}"
+            app.router.add_route(path, answer, methods=["POST"])
     _add_exception_handlers(app)
     return app
 
 
-def refused(refusal: Refusal) -> JSONResponse:
-    """A refusal as the protocol has it."""
-    return JSONResponse(
-        {"error": refusal.reason}, status_code=refusal.status, headers=refusal.headers
-    )
+def _refusal(error: Exception, request: Request) -> Refusal:
+    refusal = refusal_of(error)
+    if refusal.is_our_fault:
+        log_fault("fault", error, path=request.url.path)
+    return refusal
 
 
 def _add_exception_handlers(app: FastAPI) -> None:
     async def refuse(request: Request, error: Exception) -> JSONResponse:
-        refusal = refusal_of(error)
-        if refusal.is_our_fault:
-            log_fault("fault", error, path=request.url.path)
-        return refused(refusal)
+        refusal = _refusal(error, request)
+        return JSONResponse(
+            {"error": refusal.reason}, status_code=refusal.status, headers=refusal.headers
+        )
+
+    async def refuse_unknown(_request: Request, error: Exception) -> JSONResponse:
+        # It is raised once more, to where it is logged.
+        return JSONResponse({"error": refusal_of(error).reason}, status_code=500)
 
     async def refuse_path(request: Request, error: Exception) -> JSONResponse:
         status: int = getattr(error, "status_code", 404)
@@ -124,7 +167,7 @@ def _add_exception_handlers(app: FastAPI) -> None:
         return JSONResponse({"error": told}, status_code=status, headers=headers)
 
     app.add_exception_handler(OrtpkgError, refuse)
-    app.add_exception_handler(Exception, refuse)
+    app.add_exception_handler(Exception, refuse_unknown)
     app.add_exception_handler(HTTPException, refuse_path)
 
 
@@ -148,6 +191,16 @@ def _response_body(request: InferenceBody, response: InferResponse) -> ResponseB
     ]
     values: dict[str, Any] = {each.name: each.data for each in response.outputs}
     return response_body(request, response.model_name, response.model_version or "", specs, values)
+
+
+def _json_response(content: Any) -> Response:
+    return Response(
+        orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
+    )
+
+
+def _event(content: Any) -> bytes:
+    return b"data: %b\n\n" % orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _http_response(body: ResponseBody) -> Response:

@@ -27,12 +27,12 @@ class VersionedRepository(ModelRepository):
     def __init__(self, versions: ServedVersions, answering: Answering) -> None:
         super().__init__()
         self.versions = versions
-        self._answering = answering
+        self.answering = answering
 
     def get_model(self, name: str) -> PackageModel:
         """The model of a key. UnknownModelError where there is none."""
         model_name, _, version = name.partition(_VERSIONS)
-        return PackageModel(self.versions.find(model_name, version or None), self._answering)
+        return PackageModel(self.versions.find(model_name, version or None), self.answering)
 
     def get_models(self) -> dict[str, PackageModel]:
         """Name → the version that answers by default."""
@@ -49,6 +49,7 @@ class PackageDataPlane(DataPlane):
     def __init__(self, repository: VersionedRepository) -> None:
         super().__init__(repository)
         self.versions = repository.versions
+        self.answering = repository.answering
         self.is_ready = False
 
     def metadata(self) -> dict[str, Any]:
@@ -56,7 +57,7 @@ class PackageDataPlane(DataPlane):
         return {
             "name": "ortpkg",
             "version": __version__,
-            "extensions": ["binary_tensor_data"],
+            "extensions": ["binary_tensor_data", "generate"],
         }
 
     async def ready(self) -> bool:

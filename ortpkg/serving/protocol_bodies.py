@@ -143,7 +143,8 @@ def response_body(
     return ResponseBody(head={**head, "outputs": outputs}, tails=tuple(tails))
 
 
-def _json_values(array: Array, spec: TensorSpec) -> Any:
+def check_json_carries(array: Array, spec: TensorSpec) -> None:
+    """Raises InvalidRequestError where ``array`` has no form in JSON that everybody reads alike."""
     if spec.datatype in BINARY_ONLY:
         raise InvalidRequestError(
             f"output {quoted(spec.name)} is {spec.datatype}, which JSON cannot carry: ask for it"
@@ -154,6 +155,10 @@ def _json_values(array: Array, spec: TensorSpec) -> Any:
             f"output {quoted(spec.name)} has values that are not finite, which JSON cannot carry:"
             " ask for it with binary_data"
         )
+
+
+def _json_values(array: Array, spec: TensorSpec) -> Any:
+    check_json_carries(array, spec)
     flat = np.ascontiguousarray(array).reshape(-1)
     if array.dtype.kind != "O":
         return flat

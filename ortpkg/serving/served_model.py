@@ -10,6 +10,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidFeedError, RunError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.pipelines.pipeline_session import OnRound, PipelineSession
 from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.protocol_tensors import (
     Array,
@@ -144,14 +145,30 @@ class ServedModel:
         inputs: Mapping[str, Array],
         output_names: Sequence[str] | None = None,
         run_options: Any = None,
+        on_round: OnRound | None = None,
     ) -> dict[str, Array]:
         """Runs the model once; output → array, those that are named, or all.
 
-        ``inputs``: of :meth:`read_inputs`. Raises as :meth:`InferenceSession.run`.
+        Args:
+            inputs: of :meth:`read_inputs`.
+            output_names: of :meth:`output_specs`.
+            run_options: as of :class:`~ortpkg.RunOptions`.
+            on_round: told what each round of a loop gives of the :attr:`gathered_outputs`.
+
+        Raises as :meth:`InferenceSession.run`.
         """
         names = list(output_names or self._gives)
-        values = self.session.run(names, dict(inputs), run_options)
+        feed = dict(inputs)
+        if on_round is not None and isinstance(self.session, PipelineSession):
+            values = self.session.run(names, feed, run_options, on_round=on_round)
+        else:
+            values = self.session.run(names, feed, run_options)
         return {name: _array(name, value) for name, value in zip(names, values, strict=True)}
+
+    @property
+    def gathered_outputs(self) -> tuple[str, ...]:
+        """The outputs of a pipeline that a loop makes, a part in each round."""
+        return self.session.gathered_outputs if isinstance(self.session, PipelineSession) else ()
 
     def close(self) -> None:
         """Gives its memory back. Nobody may run it any more."""

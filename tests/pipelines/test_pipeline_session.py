@@ -156,3 +156,23 @@ def test_an_output_made_twice_by_name_is_the_later_one() -> None:
     }
     pipeline = wire_by_name(sessions)
     assert [each.name for each in pipeline.outputs] == ["x2"]
+
+
+def test_rounds_tell_what_they_add_to_outputs_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+    made: list[float] = []
+
+    def make(token: Any) -> list[Any]:
+        assert len(told) == len(made), "the rounds of before are told"
+        made.append(float(token[0]))
+        return [token + 1]
+
+    step = RepeatStep(times=3, steps=BODY, carry={"token": "next"}, collect=("next",))
+    session = repeated(tmp_path, step, make)
+    assert session.gathered_outputs == ("next",)
+    values = session.run(
+        None, {"token": np.array([1])}, on_round=lambda each: told.append({**each})
+    )
+    assert [each["next"].tolist() for each in told] == [[2], [3], [4]]
+    assert values[0].tolist() == [[2], [3], [4]]
+    assert values[1].tolist() == [4]

@@ -102,6 +102,32 @@ def test_a_run_ends_where_nobody_waits_for_it_any_more() -> None:
     with_answering(test)
 
 
+def test_a_stream_that_nobody_reads_any_more_ends_its_run() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        parts = answering.stream(model, FEED)
+        first = asyncio.ensure_future(anext(parts))
+        await begun(session)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        while answering.open_requests:
+            await asyncio.sleep(0.005)
+
+    with_answering(test)
+
+
+def test_a_stream_of_a_model_without_loops_has_everything_at_once() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        session.go.set()
+        (part,) = [each async for each in answering.stream(model, FEED)]
+        assert {name: value.tolist() for name, value in part.items()} == {
+            "sum": [3],
+            "difference": [-1],
+        }
+
+    with_answering(test)
+
+
 def test_an_end_waits_for_what_runs_and_takes_nothing_new() -> None:
     async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
         task = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
