@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,9 @@ def model(session: _Session) -> ServedModel:
     return model
 
 
-def _ask(answering: Answering, model: ServedModel, value: float, **more: Any) -> Any:
+def _ask(answering: Answering, model: ServedModel, value: float) -> Any:
     inputs = {"x": np.full((1, 1), value, np.float32)}
-    return asyncio.ensure_future(answering.answer(model, inputs, ["z"], **more))
+    return asyncio.ensure_future(answering.answer(model, inputs, ["z"]))
 
 
 async def _all_waiting(count: int, answering: Answering) -> None:
@@ -143,8 +144,8 @@ def test_no_more_wait_than_may_and_each_as_long_as_it_may(
     model: ServedModel, session: _Session
 ) -> None:
     async def main() -> None:
-        answering = Answering(_LIMITS)
-        asked = [_ask(answering, model, value, timeout_s=0.05) for value in range(5)]
+        answering = Answering(replace(_LIMITS, timeout_s=0.05))
+        asked = [_ask(answering, model, value) for value in range(5)]
         await _all_waiting(5, answering)
         with pytest.raises(ServerBusyError):
             await _ask(answering, model, 5)
