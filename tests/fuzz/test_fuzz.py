@@ -21,6 +21,9 @@ from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_document, mutated_model
 from tests.fuzz.random_models import random_model
 
+#: Children of the driver, which load all of ours, are copies of one that has.
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 #: Models that broke something, one each.
 FINDINGS = Path(__file__).parent / "findings"
 

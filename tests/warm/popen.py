@@ -22,8 +22,8 @@ from ortpkg.isolation import process as children
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SET_CHILD_SUBREAPER = 36  # of Linux' prctl
-#: Instead of a module: the text of a program.
-PROGRAM = "-c"
+#: Instead of a module: the text of a program, or the name of a module that is one.
+PROGRAM, MODULE = "-c", "-m"
 #: Names of parameters of ``Popen._execute_child``, in its order, up to the last one that is used
 #: here.
 _PARAMETERS = (
@@ -58,7 +58,7 @@ _PLAIN_POPEN = subprocess.Popen
 
 
 class WarmPopen(subprocess.Popen[Any]):
-    """Starts ``python -m ortpkg``, ``python -c`` and children of ours as copies.
+    """Starts ``python -m ortpkg``, ``-m tests...``, ``python -c`` and children of ours as copies.
 
     Everything else as ever.
     """
@@ -116,6 +116,8 @@ def _started(words: list[str]) -> tuple[str, str, list[str], bool] | None:
         return words[5], "", ["-c", *words[4:]], True
     if words[:2] == [sys.executable, "-c"]:
         return PROGRAM, words[2], ["-c", *words[3:]], False
+    if words[:2] == [sys.executable, "-m"] and words[2].startswith("tests."):
+        return MODULE, words[2], words[2:], False
     return None
 
 

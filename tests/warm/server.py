@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT))
 
-from tests.warm.popen import PROGRAM, use  # noqa: E402  # -P leaves out the directory of this file, too
+from tests.warm.popen import MODULE, PROGRAM, use  # noqa: E402  # -P leaves out the directory of this file, too
 
 #: Tests put others in their place, and a copy would have none of their threads.
 _NOT_LOADED = ("onnxruntime", "openvino")
@@ -139,6 +140,8 @@ def _run(request: dict[str, Any]) -> int:
             main_module = types.ModuleType("__main__")
             sys.modules["__main__"] = main_module
             exec(compile(request["program"], "<string>", "exec"), vars(main_module))
+        elif request["module"] == MODULE:
+            runpy.run_module(request["program"], run_name="__main__", alter_sys=True)
         else:
             importlib.import_module(request["module"]).main()
     except SystemExit as exit_:

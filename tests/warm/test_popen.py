@@ -17,6 +17,7 @@ pytestmark = [
     pytest.mark.usefixtures("warm_processes"),
     pytest.mark.skipif(sys.platform != "linux", reason="nothing is copied elsewhere"),
 ]
+_ROOT = Path(__file__).resolve().parents[2]
 #: What it is, and that nothing was loaded for it.
 _TOLD = (
     "print(os.getpid(), os.getppid(), os.getsid(0) == os.getpid(), os.getcwd(),"
@@ -74,6 +75,13 @@ def test_it_loads_what_stands_first_on_the_path_it_is_given(tmp_path: Path) -> N
     (tmp_path / "onnxruntime.py").write_text("print('another one')")
     done = _done("import onnxruntime", env={"PYTHONPATH": str(tmp_path)})
     assert done.stdout == "another one\n"
+
+
+def test_a_module_of_the_tests_is_the_program_and_has_the_words_behind_it() -> None:
+    words = [sys.executable, "-m", "tests.warm.told", "1", "two"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=_ROOT)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout == "__main__ ['1', 'two'] True\n"
 
 
 def test_other_programs_are_started_as_ever() -> None:
