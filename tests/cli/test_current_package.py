@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("warm_processes")
 
 
 @pytest.fixture
-def digits(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
+def digits(few_digits: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(few_digits, tmp_path / "digits.ortpackage"))
 
 
 @pytest.mark.parametrize(

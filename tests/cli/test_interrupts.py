@@ -81,8 +81,10 @@ def test_an_interrupt_comes_at_any_moment() -> None:
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=60)
         codes.append(running.returncode)
+        if (running.returncode, said) == (-signal.SIGINT, ""):
+            continue  # on a busy machine it was still Python that was loading, without handlers yet
         if "Python runtime state" in said or ("Traceback" in said and "in main" not in said):
-            continue  # on a busy machine it was still Python that was loading
+            continue  # or with them
         assert running.returncode in {0, 130}, said
         assert "Traceback" not in said
         assert said.count("cancelled\n") == (running.returncode == 130)

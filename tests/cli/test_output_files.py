@@ -11,22 +11,29 @@ from tests.cli.conftest import DIGITS, RunCommand
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
 MODEL = DIGITS / "models/classifier/cpu-fp32/model.onnx"
-BENCH: list[str | Path] = ["bench", DIGITS, "--variant", "cpu-fp32", "--backend", "embedded"]
-BENCH += ["--repeat", "1", "--rounds", "1"]
-#: Name → the command, whose last option takes a file, and the ending of that file.
-COMMANDS: dict[str, tuple[list[str | Path], str]] = {
-    "run": (["run", DIGITS, "--backend", "embedded", "-o"], ".npz"),
-    "plan": (["plan", MODEL, "--svg"], ".svg"),
-    "bench": ([*BENCH, "--svg"], ".svg"),
-    "devices": (["devices", "--export"], ".json"),
-}
+#: Commands that write a file.
+NAMES = ("run", "plan", "bench", "devices")
+Commands = dict[str, tuple[list[str | Path], str]]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.fixture
+def commands(few_digits: Path) -> Commands:
+    """Name → the command, whose last option takes a file, and the ending of that file."""
+    bench: list[str | Path] = ["bench", few_digits, "--variant", "cpu-fp32"]
+    bench += ["--backend", "embedded", "--repeat", "1", "--rounds", "1"]
+    return {
+        "run": (["run", few_digits, "--backend", "embedded", "-o"], ".npz"),
+        "plan": (["plan", MODEL, "--svg"], ".svg"),
+        "bench": ([*bench, "--svg"], ".svg"),
+        "devices": (["devices", "--export"], ".json"),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_is_there_is_replaced_only_where_asked_for(
-    name: str, ortpkg: RunCommand, tmp_path: Path
+    name: str, ortpkg: RunCommand, commands: Commands, tmp_path: Path
 ) -> None:
-    words, ending = COMMANDS[name]
+    words, ending = commands[name]
     path = tmp_path / f"output{ending}"
     done = ortpkg(*words, path)
     assert done.code == 0, done.err
@@ -40,9 +47,11 @@ def test_a_file_that_is_there_is_replaced_only_where_asked_for(
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_file_that_is_no_such_output_stays(name: str, ortpkg: RunCommand, tmp_path: Path) -> None:
-    words, ending = COMMANDS[name]
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_is_no_such_output_stays(
+    name: str, ortpkg: RunCommand, commands: Commands, tmp_path: Path
+) -> None:
+    words, ending = commands[name]
     path = tmp_path / f"mine{ending}"
     content = MODEL.read_bytes()
     path.write_bytes(content)
@@ -51,19 +60,19 @@ def test_a_file_that_is_no_such_output_stays(name: str, ortpkg: RunCommand, tmp_
     assert "exists already and is not" in done.err
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_another_ending_than_that_of_its_kind_is_refused(
-    name: str, ortpkg: RunCommand, tmp_path: Path
+    name: str, ortpkg: RunCommand, commands: Commands, tmp_path: Path
 ) -> None:
-    words, ending = COMMANDS[name]
+    words, ending = commands[name]
     done = ortpkg(*words, tmp_path / "out.txt")
     assert (done.code, list(tmp_path.iterdir())) == (2, [])
     assert f"whose name ends with {ending}" in done.err
 
 
-def test_a_device_is_written_to(ortpkg: RunCommand) -> None:
+def test_a_device_is_written_to(ortpkg: RunCommand, commands: Commands) -> None:
     for name in ("run", "plan", "devices"):
-        assert ortpkg(*COMMANDS[name][0], "/dev/null").code == 0
+        assert ortpkg(*commands[name][0], "/dev/null").code == 0
 
 
 def test_the_inputs_of_a_run_stay(ortpkg: RunCommand, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -97,8 +98,8 @@ def test_limits_of_time_are_told_as_they_may_be_written(text: str) -> None:
     assert time_limit_text(0 if text == "0 s" else duration_argument(text)) == text
 
 
-def test_limits_of_a_run_are_given_in_units(ortpkg: RunCommand) -> None:
-    words = ("run", DIGITS, "--backend", "embedded")
+def test_limits_of_a_run_are_given_in_units(ortpkg: RunCommand, few_digits: Path) -> None:
+    words = ("run", few_digits, "--backend", "embedded")
     assert ortpkg(*words, "--timeout", "2min", "--memory-limit", "2GB").code == 0
     assert "time limit of 2 ms" in ortpkg(*words, "--timeout", "2ms").err
     assert "memory limit of 1.5 kB" in ortpkg(*words, "--memory-limit", "1.5kB").err

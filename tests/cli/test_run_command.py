@@ -46,14 +46,9 @@ def test_samples_as_json(ortpkg: RunCommand) -> None:
 
 
 def test_outputs_that_differ_from_what_the_package_expects_are_a_finding(
-    ortpkg: RunCommand, tmp_path: Path
+    ortpkg: RunCommand, few_digits: Path, tmp_path: Path
 ) -> None:
-    package = tmp_path / "digits.ortpackage"
-    for path in DIGITS.rglob("*"):
-        if path.is_file():
-            target = package / path.relative_to(DIGITS)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
+    package = Path(shutil.copytree(few_digits, tmp_path / "digits.ortpackage"))
     (package / "digests.json").unlink()
     expected = arrays_in(package / "samples" / "held_out_outputs.npz")["logits"]
     expected[5, 3] += 1
@@ -118,12 +113,13 @@ def test_what_is_wrong_is_said_in_one_typed_error(
     words: list[str],
     code: int,
     message: str,
+    few_digits: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("wrong_rank.npy", np.zeros((8, 8), np.float32))
     np.save("wrong_type.npy", np.zeros((1, 1, 8, 8), np.int64))
     np.save("evil.npy", np.array([{}], dtype=object), allow_pickle=True)
-    done = ortpkg("run", DIGITS, *words)
+    done = ortpkg("run", few_digits, *words)
     assert done.code == code, done.err
     assert message in done.err
     assert "Traceback" not in done.err
@@ -316,12 +312,14 @@ def test_an_interrupt_ends_a_computation(endless: list[object], backend: str) ->
     assert "Traceback" not in rest
 
 
-def test_outputs_of_the_samples_are_written(ortpkg: RunCommand, tmp_path: Path) -> None:
-    done = ortpkg("run", DIGITS, "-o", tmp_path / "y.npz", "--backend", "embedded")
+def test_outputs_of_the_samples_are_written(
+    ortpkg: RunCommand, few_digits: Path, tmp_path: Path
+) -> None:
+    done = ortpkg("run", few_digits, "-o", tmp_path / "y.npz", "--backend", "embedded")
     assert done.code == 0
     assert f"wrote {tmp_path / 'y.npz'}" in done.err
     with (
-        np.load(DIGITS / "samples" / "held_out_outputs.npz") as samples,
+        np.load(few_digits / "samples" / "held_out_outputs.npz") as samples,
         np.load(tmp_path / "y.npz") as written,
     ):
         assert written.files == ["logits"]
@@ -363,28 +361,31 @@ def test_texts_are_written_and_read_back(ortpkg: RunCommand, tmp_path: Path) -> 
     assert arrays_in(tmp_path / "y.npz")["y"].tolist() == ["größe", ""]
 
 
-def test_what_ran_where_is_one_line(ortpkg: RunCommand) -> None:
-    done = ortpkg("run", DIGITS, "--backend", "embedded")
+def test_what_ran_where_is_one_line(ortpkg: RunCommand, few_digits: Path) -> None:
+    done = ortpkg("run", few_digits, "--backend", "embedded")
     (line,) = [line for line in done.err.splitlines() if " of 1 EPs: " in line]
     assert line.startswith("classifier: 1 of 1 EPs: CPUExecutionProvider (embedded")
-    (ran,) = ortpkg("run", DIGITS, "--backend", "embedded", "--json").json["ran"]
+    (ran,) = ortpkg("run", few_digits, "--backend", "embedded", "--json").json["ran"]
     assert ran["placement"]["offload_percent"] == 100
     (entry,) = ran["placement"]["entries"]
     assert (entry["ep"], entry["fallback"]) == ("CPUExecutionProvider", False)
     assert entry["nodes"] > 0
 
 
-def test_what_is_asked_for_and_met_is_no_failure(ortpkg: RunCommand) -> None:
-    assert (
-        ortpkg("run", DIGITS, "--backend", "embedded", "--strict", "--min-offload", "100").code == 0
-    )
+def test_what_is_asked_for_and_met_is_no_failure(ortpkg: RunCommand, few_digits: Path) -> None:
+    words = ("--backend", "embedded", "--strict", "--min-offload", "100")
+    assert ortpkg("run", few_digits, *words).code == 0
 
 
 @pytest.mark.parametrize(
     ("words", "code"), [([], 0), (["--strict"], 1), (["--min-offload", "50"], 1)]
 )
 def test_an_ep_that_took_no_node_is_never_silent(
-    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int
+    ortpkg: RunCommand,
+    few_digits: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    code: int,
 ) -> None:
     idle = EpPlacement(
         ep_name="E",
@@ -406,16 +407,16 @@ def test_an_ep_that_took_no_node_is_never_silent(
         "ortpkg.session.inference_session.InferenceSession.get_placement",
         lambda _: Placement(entries=(idle, cpu)),
     )
-    done = ortpkg("run", DIGITS, "--backend", "embedded", "--quiet", *words)
+    done = ortpkg("run", few_digits, "--backend", "embedded", "--quiet", *words)
     assert done.code == code
     assert "warning: classifier: E (b) took no node: it knows no operator" in done.err
     assert "warning: classifier: 7 of 7 nodes fell back to C (embedded, CPU)" in done.err
     assert ("0.0 % of the nodes run where they were meant to" in done.err) is (
         "--min-offload" in words
     )
-    assert ortpkg("run", DIGITS, "--backend", "embedded", "--json", *words).json["as_asked"] is (
-        code == 0
-    )
+    assert ortpkg("run", few_digits, "--backend", "embedded", "--json", *words).json[
+        "as_asked"
+    ] is (code == 0)
 
 
 @pytest.mark.parametrize("command", ["run", "select"])

@@ -173,7 +173,7 @@ def test_a_wrong_value_in_the_environment_is_told(
 
 
 def test_commands_go_by_the_settings_and_the_command_line_goes_before(
-    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
+    ortpkg: RunCommand, few_digits: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def policy(*words: str) -> object:
         return ortpkg("select", DIGITS, "--json", *words).json["selections"][0]["policy"]
@@ -189,7 +189,7 @@ def test_commands_go_by_the_settings_and_the_command_line_goes_before(
     monkeypatch.setenv("ORTPKG_POLICY", "prefer-npu")
     assert policy() == "prefer-npu"
     assert policy("--policy", "max-efficiency") == "max-efficiency"
-    assert ortpkg("run", DIGITS, "--json").json["ran"][0]["backend"] == "embedded"
+    assert ortpkg("run", few_digits, "--json").json["ran"][0]["backend"] == "embedded"
 
 
 @pytest.mark.parametrize("words", [["--trust"], ["--no-trust"], []])
@@ -219,7 +219,7 @@ def test_a_wrong_file_is_one_clear_error(ortpkg: RunCommand) -> None:
 
 
 def test_threads_of_the_settings_reach_run(
-    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
+    ortpkg: RunCommand, few_digits: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: list[SessionOptions] = []
     whole = ModelVariant._session_options
@@ -232,8 +232,8 @@ def test_threads_of_the_settings_reach_run(
 
     monkeypatch.setattr(ModelVariant, "_session_options", session_options)
     (project / "ortpkg.toml").write_text("threads = 3\n", encoding="utf-8")
-    assert ortpkg("run", DIGITS, "--backend", "embedded").code == 0
-    assert ortpkg("run", DIGITS, "--backend", "embedded", "--threads", "1").code == 0
+    assert ortpkg("run", few_digits, "--backend", "embedded").code == 0
+    assert ortpkg("run", few_digits, "--backend", "embedded", "--threads", "1").code == 0
     assert [each.intra_op_num_threads for each in options] == [3, 1]
 
 

@@ -99,7 +99,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 @pytest.fixture
-def places(tmp_path: Path, model: MakeModel, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+def places(
+    tmp_path: Path, model: MakeModel, few_digits: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Path]:
     """Packages, real and with long names, something in quarantine and in the cache."""
     monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
@@ -120,7 +122,7 @@ def places(tmp_path: Path, model: MakeModel, monkeypatch: pytest.MonkeyPatch) ->
         "cpu-fp32", "the process ended by signal 11, while it loaded the model 'm.onnx'"
     )
     write_quarantine(
-        open_package(DIGITS), [entry, replace(entry, ep_name="OpenVINOExecutionProvider")]
+        open_package(few_digits), [entry, replace(entry, ep_name="OpenVINOExecutionProvider")]
     )
     write_quarantine(open_package(long), [replace(entry, variant_name=LONG)])
     options = SessionOptions()
@@ -129,7 +131,7 @@ def places(tmp_path: Path, model: MakeModel, monkeypatch: pytest.MonkeyPatch) ->
     return {
         "long": long,
         "equal": equal,
-        "digits": DIGITS,
+        "digits": few_digits,
         "tinychar": TINYCHAR,
         "inputs": tmp_path / "x.npy",
     } | {
