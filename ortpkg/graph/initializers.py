@@ -18,7 +18,7 @@ from ortpkg.graph.byte_source import ByteSource, MemoryBytes
 from ortpkg.graph.external_data import ExternalDataFolder, external_data_info, is_external
 from ortpkg.graph.given_tensors import FilesInMemory
 from ortpkg.graph.graph import ArrayInitializer, Initializer
-from ortpkg.graph.load_control import load_control, polled_parts
+from ortpkg.graph.load_control import LISTED_NBYTES, load_control, polled_parts
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import text_of
 from ortpkg.graph.tensor_codec import decode_raw
@@ -279,7 +279,8 @@ def _typed_field(
         _check_count(len(tensor.string_data), prod(shape), where)
         array = np.empty(prod(shape), dtype=object)
         array[:] = [
-            text.decode("utf-8", "surrogateescape") for text in polled_parts(tensor.string_data)
+            text.decode("utf-8", "surrogateescape")
+            for text in polled_parts(tensor.string_data, LISTED_NBYTES)
         ]
     elif element_type in _UNTYPED_FIELDS:
         entries = getattr(tensor, _UNTYPED_FIELDS[element_type])

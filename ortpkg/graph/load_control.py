@@ -17,15 +17,19 @@ from typing import TypeVar
 from ortpkg.errors import LimitExceededError
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
-#: What the message of a model, its nodes, its constants and its declared values take here, measured
-#: and rounded up.
-MESSAGE_NBYTES_PER_BYTE, NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 4, 2500, 1000, 700
-#: Likewise an input, an output or an attribute of a node that has very many of them.
-PART_NBYTES = 400
+#: What a model's nodes, its constants and its declared values take here, measured and rounded up.
+NODE_NBYTES, CONSTANT_NBYTES, DECLARED_NBYTES = 2500, 1000, 700
+#: A graph without anything in it.
+GRAPH_NBYTES = 4000
+#: Likewise an input, an output or an attribute of a node that has more than usual; an entry of
+#: metadata, a function, a dimension; a number or a text in a list.
+PART_NBYTES, ENTRY_NBYTES, LISTED_NBYTES = 400, 250, 60
 #: A session's own objects may take so much, whatever limit it has for values.
 _FREE_NBYTES = 64 << 20
 #: The limits are asked for once for so many parts of one thing: inputs of a node, fields of a file.
 _PARTS = 1024
+#: So many parts are counted with the thing.
+_USUAL_PARTS = 8
 
 PartT = TypeVar("PartT")
 
@@ -37,6 +41,9 @@ class LoadControl:
         memory_limit_nbytes, timeout_s: as of a run; None: no limit.
         check: raises where the caller does not want the session any more.
         what: that has the limits, in messages.
+
+    Attributes:
+        charged_nbytes: what the model's own objects take so far.
     """
 
     def __init__(
@@ -52,7 +59,7 @@ class LoadControl:
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self._check = check
         self._what = what
-        self._charged = 0
+        self.charged_nbytes = 0
 
     @property
     def time_left_s(self) -> float | None:
@@ -72,14 +79,15 @@ class LoadControl:
 
         LimitExceededError where that passes the memory limit.
         """
-        self._charged += nbytes
+        self.charged_nbytes += nbytes
         if (
             self.memory_limit_nbytes is not None
-            and self._charged > self.memory_limit_nbytes + _FREE_NBYTES
+            and self.charged_nbytes > self.memory_limit_nbytes + _FREE_NBYTES
         ):
             raise LimitExceededError(
-                f"the nodes and constants of the model take {amount_text(self._charged)} and more,"
-                f" which passes the memory limit of {limit_text(self.memory_limit_nbytes)}",
+                "the nodes and constants of the model take"
+                f" {amount_text(self.charged_nbytes)} and more, which passes the memory limit of"
+                f" {limit_text(self.memory_limit_nbytes)}",
                 limit="memory",
             )
 
@@ -130,15 +138,32 @@ def poll_load(nbytes: int = 0) -> None:
 def polled_parts(parts: Collection[PartT], nbytes: int = 0) -> Iterable[PartT]:
     """``parts`` of one thing, of which a model may have any number, as :func:`poll_load` allows.
 
-    ``nbytes``: what is made of each, counted where they are many.
+    ``nbytes``: what is made of each, counted where they are more than usual.
     """
-    if len(parts) < _PARTS or _current.get() is None:
+    if len(parts) <= _USUAL_PARTS or _current.get() is None:
+        return parts
+    if len(parts) < _PARTS:
+        poll_load(nbytes * len(parts))
         return parts
     return _polled(parts, nbytes)
 
 
 def _polled(parts: Iterable[PartT], nbytes: int) -> Iterator[PartT]:
-    for number, part in enumerate(parts):
+    number = 0
+    for number, part in enumerate(parts, 1):
         if number % _PARTS == 0:
             poll_load(_PARTS * nbytes)
         yield part
+    poll_load(number % _PARTS * nbytes)
+
+
+@contextlib.contextmanager
+def passing_charges() -> Iterator[None]:
+    """What is made in here is gone afterwards, and counts no more."""
+    control = _current.get()
+    charged_nbytes = 0 if control is None else control.charged_nbytes
+    try:
+        yield
+    finally:
+        if control is not None:
+            control.charged_nbytes = charged_nbytes

@@ -14,7 +14,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MappedFile, MemoryBytes
-from ortpkg.graph.load_control import MESSAGE_NBYTES_PER_BYTE, poll_load
+from ortpkg.graph.load_control import poll_load
+from ortpkg.graph.message_cost import NBYTES_PER_BYTE, charge_message
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.wire_format import WireFormatError, cut_weights
 
@@ -78,8 +79,10 @@ def _parse(data: memoryview, source: ByteSource | None, path: Path | None) -> Mo
     name = quoted(path) if path is not None else "the model"
     try:
         cut = cut_weights(data)
-        poll_load(MESSAGE_NBYTES_PER_BYTE * len(cut.message))
-        proto = onnx.ModelProto.FromString(cut.message)
+        poll_load(NBYTES_PER_BYTE * cut.nbytes)
+        message = cut.message()
+        charge_message(message)
+        proto = onnx.ModelProto.FromString(message)
     except (WireFormatError, DecodeError) as error:
         raise ModelFileError(
             f"{name} is not an ONNX model, or is truncated: {quoted(error)}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import onnx
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.graph import Attribute
+from ortpkg.graph.load_control import ENTRY_NBYTES, polled_parts
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.name_scope import NameScope
 from ortpkg.graph.proto_text import text_of
@@ -18,12 +19,12 @@ _FunctionId = tuple[str, str, str]
 class ModelFunctions:
     """The functions that a model brings, and whether a call of one may be inlined."""
 
-    def __init__(self, functions: Iterable[onnx.FunctionProto], limits: ModelLimits) -> None:
+    def __init__(self, functions: Collection[onnx.FunctionProto], limits: ModelLimits) -> None:
         self._limits = limits
         self._inlined_sizes: dict[_FunctionId, int] = {}
         self._functions: dict[_FunctionId, onnx.FunctionProto] = {
             (operator_domain(function.domain), function.name, function.overload): function
-            for function in functions
+            for function in polled_parts(functions, ENTRY_NBYTES)
         }
 
     def find(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
@@ -104,9 +105,12 @@ def operator_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else text_of(domain, "operator domain")
 
 
-def read_opset_imports(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+def read_opset_imports(imports: Collection[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Domain → version; InvalidGraphError for an opset of ONNX's that is not known here."""
-    found = {operator_domain(opset.domain): opset.version for opset in imports}
+    found = {
+        operator_domain(opset.domain): opset.version
+        for opset in polled_parts(imports, ENTRY_NBYTES)
+    }
     known = onnx.defs.onnx_opset_version()
     if not 1 <= found.get("", 1) <= known:
         raise InvalidGraphError(

@@ -16,7 +16,7 @@ import onnx
 
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.external_data import check_location, external_data_info, is_external
-from ortpkg.graph.load_control import polled_parts
+from ortpkg.graph.load_control import DECLARED_NBYTES, polled_parts
 from ortpkg.graph.model_file import ModelSource, read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.proto_text import entries_of, text_of
@@ -114,10 +114,12 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
     return ModelSignature(
         inputs=tuple(
             _value_signature(value)
-            for value in polled_parts(proto.graph.input)
+            for value in polled_parts(proto.graph.input, DECLARED_NBYTES)
             if value.name not in defaults
         ),
-        outputs=tuple(_value_signature(value) for value in polled_parts(proto.graph.output)),
+        outputs=tuple(
+            _value_signature(value) for value in polled_parts(proto.graph.output, DECLARED_NBYTES)
+        ),
         opset_imports={_domain(opset.domain): opset.version for opset in proto.opset_import},
         ir_version=proto.ir_version,
         element_types=tuple(

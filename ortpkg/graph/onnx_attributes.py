@@ -8,6 +8,12 @@ import onnx
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.initializers import TensorReader
+from ortpkg.graph.load_control import (
+    CONSTANT_NBYTES,
+    DECLARED_NBYTES,
+    LISTED_NBYTES,
+    polled_parts,
+)
 from ortpkg.graph.value_types import value_type_from_proto
 
 _PLAIN_FIELDS = {"FLOAT": "f", "INT": "i", "STRING": "s"}
@@ -48,18 +54,21 @@ def attribute_value(proto: onnx.AttributeProto, kind: str, tensors: TensorReader
     if kind in _PLAIN_FIELDS:
         return getattr(proto, _PLAIN_FIELDS[kind])
     if kind in _PLAIN_LIST_FIELDS:
-        return tuple(getattr(proto, _PLAIN_LIST_FIELDS[kind]))
+        return tuple(polled_parts(getattr(proto, _PLAIN_LIST_FIELDS[kind]), LISTED_NBYTES))
     where = f"attribute {quoted(proto.name)}"
     match kind:
         case "TENSOR":
             return tensors.initializer(proto.t)
         case "TENSORS":
-            return tuple(tensors.initializer(tensor) for tensor in proto.tensors)
+            parts = polled_parts(proto.tensors, CONSTANT_NBYTES)
+            return tuple(tensors.initializer(tensor) for tensor in parts)
         case "SPARSE_TENSOR":
             return tensors.sparse_initializer(proto.sparse_tensor)
         case "SPARSE_TENSORS":
-            return tuple(tensors.sparse_initializer(sparse) for sparse in proto.sparse_tensors)
+            sparse_parts = polled_parts(proto.sparse_tensors, 3 * CONSTANT_NBYTES)
+            return tuple(tensors.sparse_initializer(sparse) for sparse in sparse_parts)
         case "TYPE_PROTO":
             return value_type_from_proto(proto.tp, where)
         case _:
-            return tuple(value_type_from_proto(part, where) for part in proto.type_protos)
+            types = polled_parts(proto.type_protos, DECLARED_NBYTES)
+            return tuple(value_type_from_proto(part, where) for part in types)

@@ -24,6 +24,7 @@ from ortpkg.graph.initializers import TensorReader
 from ortpkg.graph.load_control import (
     CONSTANT_NBYTES,
     DECLARED_NBYTES,
+    GRAPH_NBYTES,
     NODE_NBYTES,
     PART_NBYTES,
     poll_load,
@@ -163,7 +164,7 @@ class _Reader:
             for value in values:
                 poll_load(DECLARED_NBYTES)
                 _read_value_info(scope, value)
-        for annotation in proto.quantization_annotation:
+        for annotation in polled_parts(proto.quantization_annotation, DECLARED_NBYTES):
             graph.quantization_annotations[scope.resolve(annotation.tensor_name)] = {
                 key: scope.resolve(value)
                 for key, value in entries_of(
@@ -177,7 +178,9 @@ class _Reader:
         graph = scope.graph
         defined = dict.fromkeys(value.name for value in polled_parts(proto.input))
         defined |= dict.fromkeys(tensor.name for tensor in polled_parts(proto.initializer))
-        defined |= dict.fromkeys(sparse.values.name for sparse in proto.sparse_initializer)
+        defined |= dict.fromkeys(
+            sparse.values.name for sparse in polled_parts(proto.sparse_initializer)
+        )
         defined |= dict.fromkeys(
             name for node in polled_parts(proto.node) for name in polled_parts(node.output) if name
         )
@@ -210,7 +213,7 @@ class _Reader:
             _check_initializer_name(graph, name)
             given = self._given.initializer(tensor, name) if is_main else None
             graph.add_initializer(given or self._tensors.initializer(tensor, name=name, raw=raw))
-        for sparse in proto.sparse_initializer:
+        for sparse in polled_parts(proto.sparse_initializer, 3 * CONSTANT_NBYTES):
             name = scope.resolve(sparse.values.name)
             _check_initializer_name(graph, name)
             graph.add_initializer(self._tensors.sparse_initializer(sparse, name=name))
@@ -220,6 +223,7 @@ class _Reader:
             raise InvalidGraphError(
                 f"graphs are nested deeper than {self._limits.subgraph_depth} levels"
             )
+        poll_load(GRAPH_NBYTES)
         graph = Graph(text_of(proto.name, "graph name"), parent=scope.graph)
         inner = NameScope(
             graph,

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import onnx
 
 from ortpkg.errors import ModelFileError, quoted
-from ortpkg.graph.load_control import polled_parts
+from ortpkg.graph.load_control import ENTRY_NBYTES, polled_parts
 
 
 def text_of(value: str | bytes, what: str) -> str:
@@ -24,5 +24,5 @@ def entries_of(entries: Collection[onnx.StringStringEntryProto], what: str) -> d
     """Key-value pairs as a dictionary; of a key that comes twice the last value holds."""
     return {
         text_of(entry.key, f"key of {what}"): text_of(entry.value, f"value of {what}")
-        for entry in polled_parts(entries)
+        for entry in polled_parts(entries, ENTRY_NBYTES)
     }

@@ -22,6 +22,10 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 #: The limits of the making of a session are asked for once for so many fields.
 _POLLED_FIELDS = 4096
+#: What is kept of each weight that is cut; and what a system reads of a file around a byte of it.
+_CUT_NBYTES, _READ_AROUND_NBYTES = 600, 1 << 16
+#: Copies are charged when so much more is to be copied.
+_CHARGED_NBYTES = 1 << 20
 
 #: Smaller ``raw_data`` stays in the message: shape inference and constant folding want it at hand.
 SMALLEST_CUT_NBYTES = 1024
@@ -35,13 +39,23 @@ class CutModel(NamedTuple):
     """A model message without its big weights.
 
     Attributes:
-        message: the serialized ModelProto without the ``raw_data`` that was cut.
+        pieces: the serialized ModelProto without the ``raw_data`` that was cut; most of them lie in
+            the original bytes.
         spans: index into ``graph.initializer`` → (offset, length) of its ``raw_data`` in the
             original bytes.
     """
 
-    message: bytes
+    pieces: list[bytes | memoryview]
     spans: dict[int, tuple[int, int]]
+
+    @property
+    def nbytes(self) -> int:
+        """Of the message."""
+        return sum(map(len, self.pieces))
+
+    def message(self) -> bytes:
+        """The message in one piece, a copy."""
+        return b"".join(self.pieces)
 
 
 def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES) -> CutModel:
@@ -49,30 +63,30 @@ def cut_weights(data: memoryview, *, smallest_nbytes: int = SMALLEST_CUT_NBYTES)
 
     Raises WireFormatError where ``data`` is not a protobuf message, down to the fields looked into.
     """
-    spans: dict[int, tuple[int, int]] = {}
-    pieces: list[bytes] = []
-    seen_initializers = 0
+    cut = CutModel(pieces=[], spans={})
+    kept_from = seen_initializers = 0
     for number, start, body, end in fields(data, 0, len(data)):
-        if number == _MODEL_GRAPH and body >= 0:
-            graph, seen_initializers = _cut_graph(
-                data, body, end, spans, seen_initializers, smallest_nbytes
-            )
-            pieces += [length_delimited_tag(_MODEL_GRAPH), varint(len(graph)), graph]
-        else:
-            pieces.append(bytes(data[start:end]))
-    return CutModel(message=b"".join(pieces), spans=spans)
+        if number != _MODEL_GRAPH or body < 0:
+            continue
+        graph, seen_initializers = _cut_graph(
+            data, body, end, cut, seen_initializers, smallest_nbytes
+        )
+        if graph:
+            tag = length_delimited_tag(_MODEL_GRAPH) + varint(sum(map(len, graph)))
+            cut.pieces.extend((data[kept_from:start], tag, *graph))
+            kept_from = end
+    cut.pieces.append(data[kept_from:])
+    return cut
 
 
 def _cut_graph(
-    data: memoryview,
-    start: int,
-    stop: int,
-    spans: dict[int, tuple[int, int]],
-    index: int,
-    smallest_nbytes: int,
-) -> tuple[bytes, int]:
-    """The graph's bytes without big weights, and the number of initializers seen so far."""
-    pieces: list[bytes] = []
+    data: memoryview, start: int, stop: int, cut: CutModel, index: int, smallest_nbytes: int
+) -> tuple[list[bytes | memoryview], int]:
+    """The graph's bytes without big weights, and the number of initializers seen so far.
+
+    No pieces where it has no big weights.
+    """
+    pieces: list[bytes | memoryview] = []
     kept_from = start
     for number, field_start, body, end in fields(data, start, stop):
         if number != _GRAPH_INITIALIZER or body < 0:
@@ -80,17 +94,17 @@ def _cut_graph(
         if end - body >= smallest_nbytes:
             tensor, span = _cut_tensor(data, body, end, smallest_nbytes)
             if span is not None:
-                spans[index] = span
-                pieces += [
-                    bytes(data[kept_from:field_start]),
-                    length_delimited_tag(_GRAPH_INITIALIZER),
-                    varint(len(tensor)),
-                    tensor,
-                ]
+                poll_load(_CUT_NBYTES + min(span[1], _READ_AROUND_NBYTES))
+                cut.spans[index] = span
+                if kept_from < field_start:
+                    pieces.append(data[kept_from:field_start])
+                tag = length_delimited_tag(_GRAPH_INITIALIZER)
+                pieces.append(tag + varint(len(tensor)) + tensor)
                 kept_from = end
         index += 1
-    pieces.append(bytes(data[kept_from:stop]))
-    return b"".join(pieces), index
+    if pieces:
+        pieces.append(data[kept_from:stop])
+    return pieces, index
 
 
 def _cut_tensor(
@@ -101,15 +115,19 @@ def _cut_tensor(
     None where it is too small to cut.
     """
     raw: tuple[int, int] | None = None
-    pieces: list[bytes] = []
+    kept, uncharged_nbytes = bytearray(), 0
     for number, field_start, body, end in fields(data, start, stop):
         if number == _TENSOR_RAW_DATA and body >= 0:
             raw = (body, end - body)
-        else:
-            pieces.append(bytes(data[field_start:end]))
+            continue
+        uncharged_nbytes += end - field_start
+        if uncharged_nbytes > _CHARGED_NBYTES:
+            poll_load(2 * uncharged_nbytes)
+            uncharged_nbytes = 0
+        kept += data[field_start:end]
     if raw is None or raw[1] < smallest_nbytes:
         return b"", None
-    return b"".join(pieces), raw
+    return bytes(kept), raw
 
 
 def fields(data: memoryview, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

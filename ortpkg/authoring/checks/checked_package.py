@@ -16,6 +16,7 @@ from ortpkg.authoring.checks.genai_config import genai_models
 from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, ModelError
+from ortpkg.graph.load_control import DECLARED_NBYTES, passing_charges, poll_load
 from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ModelSignature, signature_of
@@ -132,12 +133,16 @@ def of_variant(rule: Rule, variant: VariantInfo, message: str, *, target: str = 
 def _open(path: Path, folder: Path) -> OpenedModel:
     model = OpenedModel(path=path, data_folder=folder)
     try:
-        proto = read_model_file(path, limits=_LIMITS).proto
-        model = replace(
-            model,
-            data=tuple(data_references(proto, _LIMITS)),
-            contexts=tuple(context_references(proto, _LIMITS)),
-        )
-        return replace(model, signature=signature_of(proto, limits=_LIMITS))
+        with passing_charges():
+            proto = read_model_file(path, limits=_LIMITS).proto
+            model = replace(
+                model,
+                data=tuple(data_references(proto, _LIMITS)),
+                contexts=tuple(context_references(proto, _LIMITS)),
+            )
+            signature = signature_of(proto, limits=_LIMITS)
+        kept = (*model.data, *model.contexts, *signature.inputs, *signature.outputs)
+        poll_load(DECLARED_NBYTES * len(kept))
+        return replace(model, signature=signature)
     except ModelError as error:
         return replace(model, error=str(error))

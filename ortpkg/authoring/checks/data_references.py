@@ -15,6 +15,7 @@ import onnx
 
 from ortpkg.errors import ModelError, quoted
 from ortpkg.graph.external_data import is_external
+from ortpkg.graph.load_control import DECLARED_NBYTES, poll_load
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN
 from ortpkg.graph.proto_text import entries_of
@@ -66,6 +67,7 @@ def data_references(model: onnx.ModelProto, limits: ModelLimits) -> Iterator[Dat
     """One for each tensor with external data. InvalidGraphError past the limits."""
     for tensor in walk_tensors(model, limits=limits):
         if is_external(tensor):
+            poll_load(DECLARED_NBYTES)
             yield _data_reference(tensor)
 
 
