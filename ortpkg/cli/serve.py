@@ -23,7 +23,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.rendering import Output, OutputError, is_quiet
 from ortpkg.cli.run_guard import end_process
-from ortpkg.cli.run_options import ThreadsOption, VerifyOption
+from ortpkg.cli.run_options import CanaryOption, ThreadsOption, VerifyOption
 from ortpkg.cli.serve_options import (
     BatchLatencyOption,
     CertificateOption,
@@ -44,6 +44,7 @@ from ortpkg.cli.serve_options import (
 )
 from ortpkg.errors import ExitCode, LimitExceededError, UsageError
 from ortpkg.host.cores import usable_cores
+from ortpkg.package.reader import open_package
 from ortpkg.quantities import time_limit_text
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.policy_place import policy_in_use
@@ -51,6 +52,7 @@ from ortpkg.trust.policy_place import policy_in_use
 if TYPE_CHECKING:
     from ortpkg.package.package_info import PackageInfo
     from ortpkg.serving.loading import Loaded
+    from ortpkg.serving.renewal import Renewal, Renewed
     from ortpkg.serving.serving_options import ListeningPlace, LoadWishes, ServingLimits
 
 
@@ -76,6 +78,7 @@ def command(
     backend: BackendOption = "auto",
     threads: ThreadsOption = None,
     batch_latency: BatchLatencyOption = None,
+    canary: CanaryOption = False,
     isolate: IsolateOption = False,
     verify: VerifyOption = True,
     trust: TrustOption = False,
@@ -98,6 +101,7 @@ def command(
         component=component,
         trust=trust,
         verify=verify,
+        canary=canary,
         isolate=isolate,
         threads=threads,
         batch_latency_s=batch_latency,
@@ -159,6 +163,7 @@ class _Server:
         self._output, self._wishes, self._limits = output, wishes, limits
         self._trust_policy = trust_policy
         self._versions = ServedVersions(defaults)
+        self._renewal: Renewal | None = None
 
     def serve(self, roots: Sequence[Path], place: ListeningPlace, *, logs_requests: bool) -> int:
         """Until the process is told to end; the exit code."""
@@ -180,6 +185,8 @@ class _Server:
                 self._say,
                 logs_requests=logs_requests,
             )
+            if self._renewal is not None:
+                self._renewal.stop()
         if not has_finished:
             drain = time_limit_text(self._limits.drain_s)
             error = LimitExceededError(f"requests did not end within {drain}", limit="time")
@@ -187,13 +194,25 @@ class _Server:
         return ExitCode.DONE
 
     def _load(self, infos: Sequence[PackageInfo]) -> None:
+        from ortpkg.serving.renewal import Renewal
+
+        renewal = Renewal(self._versions, self._load_folder, _log_renewed)
+        for info in infos:
+            loaded = self._load_package(info)
+            self._versions.add(loaded.model)
+            _log_loaded(loaded)
+            renewal.follow(info.root, loaded.model)
+        renewal.start()
+        self._renewal = renewal
+
+    def _load_folder(self, root: Path) -> Loaded:
+        return self._load_package(open_package(root))
+
+    def _load_package(self, info: PackageInfo) -> Loaded:
         from ortpkg.serving.loading import load
 
         with policy_in_use(self._trust_policy):
-            for info in infos:
-                loaded = load(info, self._wishes, self._limits)
-                self._versions.add(loaded.model)
-                _log_loaded(loaded)
+            return load(info, self._wishes, self._limits)
 
     def _say(self, http: str, grpc: str) -> None:
         from ortpkg.serving.server_log import log_event
@@ -206,6 +225,17 @@ class _Server:
             else:
                 self._output.line(f"HTTP on {http}, gRPC on {grpc}")
             sys.stdout.flush()
+
+
+def _log_renewed(renewed: Renewed) -> None:
+    from ortpkg.serving.server_log import log_event, log_warning
+
+    what = {"model": renewed.before, "installation": renewed.installed.number}
+    if renewed.loaded is None:
+        log_warning("kept", **what, message=f"the newer one is not served: {renewed.problem}")
+        return
+    _log_loaded(renewed.loaded)
+    log_event("renewed", **what, now=renewed.loaded.model.title)
 
 
 def _log_loaded(loaded: Loaded) -> None:

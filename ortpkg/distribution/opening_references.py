@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortpkg.distribution.used_packages import UsedPackage, keep_in_use
+from ortpkg.distribution.used_packages import UsedPackage, keep_in_use, use_installed
 from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError, quoted
 from ortpkg.project.lock_file import as_locked
 from ortpkg.registry.references import PathReference, Reference, StoreReference
-from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
+from ortpkg.store.installed_packages import InstalledPackages
 
 if TYPE_CHECKING:
     from ortpkg.distribution.installation import InstallPlan
@@ -65,7 +65,8 @@ def use_package(
             raise PackageNotFoundError(
                 f"{error}, and there is no such folder here", path=Path(reference.name)
             ) from error
-        return _kept(installed, opened)
+        is_pinned = bool(locked.tag or locked.digest)
+        return use_installed(installed, opened, is_pinned=is_pinned).root
     return _fetched(reference, wishes, store, trust_policy, on_plan, progress)
 
 
@@ -92,7 +93,7 @@ def _fetched(
             on_plan(plan)
         if is_free:
             install_planned(plan, store, progress)
-            return _kept(store, store.open(plan.name))
+            return use_installed(store, store.open(plan.name), is_pinned=True).root
         tree, lease = make_planned(plan, store, progress)
     used = UsedPackage(root=tree.root, generation=None, store=store, lease=lease)
     return keep_in_use(used).root
@@ -102,13 +103,6 @@ def _used_as_planned(store: PackageStore, plan: InstallPlan) -> Path | None:
     """The installation of just that version, if it has all files that are wanted."""
     opened = store.open(plan.name, digest=plan.fetched.source.digest)
     if plan.is_in(opened.receipt):
-        return _kept(store, opened)
+        return use_installed(store, opened, is_pinned=True).root
     opened.close()
     return None
-
-
-def _kept(store: InstalledPackages, opened: InstalledPackage) -> Path:
-    used = UsedPackage(
-        root=opened.root, generation=opened.generation, store=store, lease=opened.lease
-    )
-    return keep_in_use(used).root

@@ -6,14 +6,14 @@ Nothing but the standard library is loaded here: whoever runs a folder asks too.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ortpkg.package.package_info import VariantInfo
     from ortpkg.store.generations import Generation
-    from ortpkg.store.installed_packages import InstalledPackages
+    from ortpkg.store.installed_packages import InstalledPackage, InstalledPackages
     from ortpkg.store.leases import Lease
 
 
@@ -26,12 +26,15 @@ class UsedPackage:
         generation: as what it is installed; None where it was fetched to be used once.
         store: where it is.
         lease: what keeps it there.
+        is_pinned: whether a tag, a digest or a project's lock said which; otherwise its name may
+            come to mean another one.
     """
 
     root: Path
     generation: Generation | None
     store: InstalledPackages
     lease: Lease
+    is_pinned: bool = False
 
 
 _SAMPLES = "samples"
@@ -43,7 +46,31 @@ def keep_in_use(package: UsedPackage) -> UsedPackage:
     key = os.path.realpath(package.root)
     if key in _used:
         package.lease.release()
-    return _used.setdefault(key, package)
+        package = replace(package, lease=_used[key].lease)
+    _used[key] = package
+    return package
+
+
+def use_installed(
+    store: InstalledPackages, opened: InstalledPackage, *, is_pinned: bool
+) -> UsedPackage:
+    """Keeps an installed package, see :class:`UsedPackage`."""
+    return keep_in_use(
+        UsedPackage(
+            root=opened.root,
+            generation=opened.generation,
+            store=store,
+            lease=opened.lease,
+            is_pinned=is_pinned,
+        )
+    )
+
+
+def release_use(root: Path) -> None:
+    """Lets gc have a package that nobody here uses any more."""
+    used = _used.pop(os.path.realpath(root), None)
+    if used is not None:
+        used.lease.release()
 
 
 def used_package(root: Path) -> UsedPackage | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ortpkg.errors import LimitExceededError, NotServingError, ServerBusyError
+from ortpkg.errors import CancelledError, LimitExceededError, NotServingError, ServerBusyError
 from ortpkg.pipelines.pipeline_session import OnRound
 from ortpkg.quantities import time_limit_text
 from ortpkg.serving.batching import Batcher, BatchPlan
@@ -41,7 +42,9 @@ class Answering:
         self._threads = ThreadPoolExecutor(limits.concurrency, thread_name_prefix="ortpkg-serving")
         self._open = 0
         self._runs: dict[int, RunOptions] = {}
-        self._batchers: dict[ServedModel, Batcher] = {}
+        self._batchers: weakref.WeakKeyDictionary[ServedModel, Batcher] = (
+            weakref.WeakKeyDictionary()
+        )
         self._is_ending = self._is_over = False
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -91,11 +94,15 @@ class Answering:
     ) -> dict[str, Array]:
         """As :meth:`answer`, in one run with requests that wait beside it."""
 
+        waited_for = weakref.ref(model)  # who waits holds it; what joins requests need not
+
         def run(joined: Mapping[str, Array]) -> dict[str, Array]:
             options = self._run_options()
             options.terminate = self._is_over
+            if (running := waited_for()) is None:
+                raise CancelledError("nobody waits for it any more")
             with self._listed(options):
-                return model.infer(joined, None, options)
+                return running.infer(joined, None, options)
 
         if model not in self._batchers:
             self._batchers[model] = Batcher(run, plan, executor=self._threads)

@@ -12,6 +12,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.distribution.used_packages import used_package
 from ortpkg.errors import OrtpkgError, RunError, quoted, unquoted
+from ortpkg.measuring.canary import CanaryWishes
 from ortpkg.measuring.workloads import made_up_feed
 from ortpkg.package.formats.samples import SampleSet, read_samples
 from ortpkg.package.package_info import PackageInfo
@@ -83,7 +84,10 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
     """
     start = time.monotonic()
     package = ModelPackage.of(info, trust=wishes.trust)
-    chosen = package.choose(wishes.component, wishes.selection)
+    canary = wishes.canary and CanaryWishes(
+        verify=wishes.verify, memory_limit_nbytes=limits.memory_limit_nbytes
+    )
+    chosen = package.choose(wishes.component, wishes.selection, canary=canary)
     backend = wishes.selection.backend
     create = partial(
         ModelVariant.create_session,

@@ -40,6 +40,12 @@ class ServedVersions:
             raise UsageError(f"{quoted(model.title)} is served already: give each version once")
         versions[model.version] = model
 
+    def replace(self, old: ServedModel, new: ServedModel) -> None:
+        """Has ``new``, of the same name, answer in place of ``old`` from the next request on."""
+        versions = self._models[old.name]
+        kept = {version: model for version, model in versions.items() if model is not old}
+        self._models[old.name] = {**kept, new.version: new}
+
     def find(self, name: str, version: str | None = None) -> ServedModel:
         """The model of that name and version; without one, the default's.
 

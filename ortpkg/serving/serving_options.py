@@ -66,6 +66,7 @@ class LoadWishes:
         component: one of several component models, alone; None: the package as a whole.
         trust: accept options of the package that can reach beyond it.
         verify: compare with digests.json what is loaded.
+        canary: first try each variant in a child process, and take the next where it fails there.
         isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
         threads: how many work within an operator; None: one per CPU.
         batch_latency_s: requests are joined as long as they are answered within so long; None: they
@@ -76,6 +77,7 @@ class LoadWishes:
     component: str | None = None
     trust: bool = False
     verify: bool = True
+    canary: bool = False
     isolate: bool = False
     threads: int | None = None
     batch_latency_s: float | None = None
