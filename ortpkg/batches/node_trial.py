@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ortpkg.batches.package_runner import ChosenVariant, ModelFacts, PackageRunner, PackageUse
 from ortpkg.devices.hardware import DeviceType
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import OrtpkgError, PackageError
 from ortpkg.host.memory import peak_memory_nbytes
 
 #: What a worker takes beside a session that its plan says nothing of.
@@ -80,6 +81,35 @@ def memory_of(runner: PackageRunner) -> int:
     """What a worker needs: what this process holds now, its plan of a run, and the parts."""
     held = peak_memory_nbytes() or 0
     return held + runner.planned_nbytes(_PLANNED_ROWS) + _PART_NBYTES
+
+
+def of_one_package(trials: Sequence[NodeTrial]) -> list[NodeTrial]:
+    """The trials; nodes where the reference leads to other content than on the first are unusable.
+
+    What has no digests.json is told by name and version alone: copies of it are not known again.
+    """
+    found: list[NodeTrial] = []
+    first: NodeTrial | None = None
+    for trial in trials:
+        if trial.facts is not None and first is None:
+            first = trial
+        if first is None or trial.facts is None or _is_same(first.facts, trial.facts):
+            found.append(trial)
+            continue
+        problem = PackageError(
+            f"the reference leads to another package there than on {first.node}",
+            path=Path(str(trial.facts.identity["name"])),
+        )
+        found.append(replace(trial, problem=problem))
+    return found
+
+
+def _is_same(one: ModelFacts | None, other: ModelFacts) -> bool:
+    assert one is not None
+    mine, theirs = one.identity, other.identity
+    is_recorded = all(str(each["digest"]).startswith("sha256:") for each in (mine, theirs))
+    keys = ("name", "version", *(("digest",) if is_recorded else ()))
+    return all(mine[key] == theirs[key] for key in keys)
 
 
 def usable(trials: Sequence[NodeTrial]) -> list[NodeTrial]:

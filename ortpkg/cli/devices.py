@@ -41,6 +41,12 @@ ListProfilesOption = Annotated[
 FactsOption = Annotated[
     bool, typer.Option("--facts", help="Every fact of every device, and who says so.")
 ]
+RayOption = Annotated[
+    bool,
+    typer.Option(
+        "--ray", help="Print the options that ray start takes, so that batches find its devices."
+    ),
+]
 
 
 def command(
@@ -50,6 +56,7 @@ def command(
     overwrite: OverwriteFileOption = False,
     list_profiles: ListProfilesOption = False,
     facts: FactsOption = False,
+    ray: RayOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Show the machine's devices, and the execution providers that can use them."""
@@ -69,6 +76,8 @@ def command(
     )
     if export is not None:
         return _export(shown, export, output)
+    if ray:
+        return _print_ray_options(shown, output)
     if as_json:
         output.json("devices", _to_json(shown))
         return ExitCode.DONE
@@ -78,6 +87,17 @@ def command(
 
 def _profile_name(export: str | None) -> str:
     return THIS_MACHINE if export in (None, "-") else Path(export).stem or THIS_MACHINE
+
+
+def _print_ray_options(profile: MachineProfile, output: Output) -> int:
+    from ortpkg.ray.device_resources import device_resources, ray_start_options  # few ask for it
+
+    resources = device_resources(profile.ep_devices)
+    if output.is_json:
+        output.json("ray_resources", {"resources": resources})
+    else:
+        output.line(ray_start_options(resources))
+    return ExitCode.DONE
 
 
 def _export(profile: MachineProfile, target: str, output: Output) -> int:

@@ -3,7 +3,8 @@
 What of a batch needs no cluster is in :mod:`ortpkg.batches`. Ray is an extra (``ortpkg[ray]``) and
 imported where it is used alone.
 
-Only this folder may import: ``cluster``, ``stages``; other folders may import the rest.
+Only this folder may import: ``cluster``, ``shipping``, ``stages``,
+``worker_pools``; other folders may import the rest.
 """
 
 from __future__ import annotations

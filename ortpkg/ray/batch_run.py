@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.engines import BatchEngine, Workers
-from ortpkg.batches.node_trial import NodeTrial, try_here, usable
+from ortpkg.batches.node_trial import NodeTrial, of_one_package, try_here, usable
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part, readings
 from ortpkg.batches.progress import PartDone
 from ortpkg.batches.rows import Rows
 from ortpkg.batches.same_results import verify_same_results
-from ortpkg.errors import ClusterError, OrtpkgError, printable
+from ortpkg.errors import ClusterError, OrtpkgError, PackageNotFoundError, printable
 from ortpkg.host.cores import usable_cores
 from ortpkg.ray.cluster import cluster
+from ortpkg.ray.shipping import ShippedPackage, arrived, forget, ship
 from ortpkg.ray.stages import DONE, FAILED, PARTS, RunPackage, node_name, read_parts, write_part
 from ortpkg.ray.worker_pools import CPU, Pool, shares, worker_pools
 
@@ -26,6 +28,7 @@ from ortpkg.ray.worker_pools import CPU, Pool, shares, worker_pools
 _DEVICES = ("GPU", "NPU")
 #: Of each of these there is at most one for each worker: they wait for disks.
 _LEAST_FILE_TASKS = 2
+_GOING_S = 30.0
 _NODE_ID = "ray.io/node-id"
 
 
@@ -54,11 +57,17 @@ class _RayEngine:
         if not self._offers:
             raise ClusterError(f"the cluster has no node with {workers.cpus:g} cores for a worker")
         self._trials: list[NodeTrial] = []
+        self._shipped: ShippedPackage | None = None
         self._all_usable = True
 
     def trials(self) -> list[NodeTrial]:
-        pending = [self._on(node_id, _try, self._use) for node_id in self._offers]
-        found = [self._got(each, node) for each, node in zip(pending, self._offers, strict=True)]
+        found = self._tried(list(self._offers))
+        lacking = [each for each in found if isinstance(each.problem, PackageNotFoundError)]
+        if lacking and Path(self._use.reference).exists():
+            self._shipped = ship(self._ray, self._use.reference)
+            again = {each.node_id: each for each in self._tried([each.node_id for each in lacking])}
+            found = [again.get(each.node_id, each) for each in found]
+        found = of_one_package(found)
         self._trials = usable(found)
         self._all_usable = len(self._trials) == len(found)
         if self._tolerance is not None:
@@ -70,9 +79,20 @@ class _RayEngine:
     def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
         node_id = self._trials[0].node_id
         found: Mapping[int, float] = self._ray.get(
-            self._on(node_id, _measure, self._use, rows, plan)
+            self._on(node_id, _measure, self._use, self._shipped, rows, plan)
         )
         return found
+
+    def close(self) -> None:
+        """Takes what was shipped to nodes away from there."""
+        if self._shipped is not None:
+            digest = self._shipped.digest
+            gone = [self._on(node_id, forget, digest) for node_id in self._offers]
+            self._ray.wait(gone, num_returns=len(gone), timeout=_GOING_S)
+
+    def _tried(self, node_ids: Sequence[str]) -> list[NodeTrial]:
+        pending = [self._on(each, _try, self._use, self._shipped) for each in node_ids]
+        return [self._got(each, node_id) for each, node_id in zip(pending, node_ids, strict=True)]
 
     def _on(self, node_id: str, function: Any, *arguments: Any) -> Any:
         """Calls a function on a node, with the devices that it has."""
@@ -133,7 +153,11 @@ class _RayEngine:
             .flat_map(read_parts, fn_kwargs={"reading": job.reading}, **file_tasks)
             .map(
                 RunPackage,
-                fn_constructor_kwargs={"use": self._use, "plan": job.plan},
+                fn_constructor_kwargs={
+                    "use": self._use,
+                    "plan": job.plan,
+                    "shipped": self._shipped,
+                },
                 compute=data.ActorPoolStrategy(size=pool.count),
                 num_cpus=pool.cpus,
                 num_gpus=pool.devices.get("GPU"),
@@ -157,18 +181,27 @@ def ray_engine(
     """
     count = workers.count or max(1, int(usable_cores() / workers.cpus))
     with cluster(address, int(count * workers.cpus)) as ray:
-        yield _RayEngine(ray, use, workers, tolerance)
+        engine = _RayEngine(ray, use, workers, tolerance)
+        try:
+            yield engine
+        finally:
+            engine.close()
 
 
-def _try(use: PackageUse) -> NodeTrial:
+def _try(use: PackageUse, shipped: ShippedPackage | None) -> NodeTrial:
     import ray  # this runs where Ray does alone
 
     node_id = ray.get_runtime_context().get_node_id()
-    return try_here(use, node_name(node_id), node_id)
-
-
-def _measure(use: PackageUse, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
     try:
-        return PackageRunner(use).measure(rows, plan)
+        return try_here(arrived(use, shipped), node_name(node_id), node_id)
+    except OrtpkgError as error:
+        return NodeTrial(node=node_name(node_id), node_id=node_id, problem=error)
+
+
+def _measure(
+    use: PackageUse, shipped: ShippedPackage | None, rows: Rows, plan: RunPlan
+) -> Mapping[int, float]:
+    try:
+        return PackageRunner(arrived(use, shipped)).measure(rows, plan)
     except OrtpkgError:  # the run itself says what is wrong
         return {}

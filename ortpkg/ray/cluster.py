@@ -14,14 +14,17 @@ from typing import Any
 
 from ortpkg.errors import ClusterError, UsageError, printable, quoted
 from ortpkg.host.memory import machine_memory_nbytes
+from ortpkg.providers.machine_offer import this_machine
+from ortpkg.ray.device_resources import device_resources
 
 #: What Ray reads when it is imported. Nothing is sent; a slow machine is waited for; what its own
-#: processes log stays in their files.
+#: processes log stays in their files; workers compute with the priority of any program.
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
     "RAY_raylet_start_wait_time_s": "180",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_worker_niceness": "0",
 }
 _ANSWER_S = 20.0
 _MOST_STORE_NBYTES = 2 << 30
@@ -126,9 +129,12 @@ def _verify_answers(address: str) -> None:
 
 
 def _start(ray: Any, folder: str, cpus: int) -> None:
+    resources = device_resources(this_machine().ep_devices)
     ray.init(
         address="local",
         num_cpus=cpus,
+        num_gpus=resources.pop("GPU", 0),
+        resources=resources,
         include_dashboard=False,
         log_to_driver=False,
         logging_level="ERROR",

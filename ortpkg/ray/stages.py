@@ -17,6 +17,7 @@ from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.progress import PartDone
 from ortpkg.errors import OrtpkgError
+from ortpkg.ray.shipping import ShippedPackage, arrived
 
 #: Names of columns.
 PARTS, ROWS, DONE, FAILED = "parts", "rows", "done", "failed"
@@ -34,7 +35,9 @@ def read_parts(row: Mapping[str, Any], reading: Reading) -> Iterator[dict[str, A
 class RunPackage:
     """A worker: opens the package once, on its node, and runs parts."""
 
-    def __init__(self, use: PackageUse, plan: RunPlan) -> None:
+    def __init__(
+        self, use: PackageUse, plan: RunPlan, shipped: ShippedPackage | None = None
+    ) -> None:
         import ray  # this runs where Ray does alone
 
         self._node = node_name(ray.get_runtime_context().get_node_id())
@@ -42,7 +45,7 @@ class RunPackage:
         self._plan = plan
         self._runner: PackageRunner | OrtpkgError
         try:
-            self._runner = PackageRunner(use)
+            self._runner = PackageRunner(arrived(use, shipped))
         except OrtpkgError as error:
             self._runner = error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from ortpkg.batches.batch_size import best_batch_size
 from ortpkg.batches.model_layout import model_layout
-from ortpkg.batches.node_trial import NodeTrial, trial_of, try_here, usable
+from ortpkg.batches.node_trial import NodeTrial, of_one_package, trial_of, try_here, usable
 from ortpkg.batches.package_runner import ChosenVariant, PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part
@@ -110,6 +111,17 @@ def test_nodes_that_cannot_run_the_package_are_left_out() -> None:
     assert usable([failed, here]) == [here]
     with pytest.raises(NoSuitableVariantError):
         usable([failed])
+
+
+def test_a_node_where_the_reference_leads_to_another_package_runs_nothing() -> None:
+    here = try_here(USE, "here")
+    assert here.facts is not None
+    identity = {**here.facts.identity, "digest": "sha256:0"}
+    there = replace(here, node="there", facts=replace(here.facts, identity=identity))
+    unknown = replace(there, facts=replace(here.facts, identity={**identity, "digest": "stat:1"}))
+    first, second, third = of_one_package([here, there, unknown])
+    assert (first.problem, third.problem) == (None, None)
+    assert str(second.problem) == "the reference leads to another package there than on here"
 
 
 class Vanished:

@@ -51,10 +51,19 @@ class Batch:
         rows: an npy file.
         out: the output.
         words: further options.
+        package: what is run.
+        folder: where the command works.
     """
 
-    def __init__(self, rows: Path, out: Path, *words: str) -> None:
-        command = ["batch", str(DIGITS), "--input", str(rows), "--output", str(out), "--json"]
+    def __init__(
+        self,
+        rows: Path,
+        out: Path,
+        *words: str,
+        package: str = str(DIGITS),
+        folder: Path = ROOT,
+    ) -> None:
+        command = ["batch", package, "--input", str(rows), "--output", str(out), "--json"]
         self.log = out.with_suffix(".log")
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -62,7 +71,7 @@ class Batch:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                cwd=ROOT,
+                cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.scale.ray_clusters import Batch, digest_of, ray_cluster
+from ortpkg.batches.model_layout import model_layout
+from ortpkg.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.batches.part_run import RunPlan
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Rows
+from ortpkg.errors import ExecutionProviderError
+from ortpkg.host.directories import cache_directory
+from ortpkg.selection.wishes import SelectionWishes
+from tests.scale.ray_clusters import DIGITS, Batch, digest_of, ray_cluster
 
 pytestmark = [
     pytest.mark.scale,
@@ -23,7 +32,7 @@ pytestmark = [
 ]
 
 COUNT = int(os.environ.get("ORTPKG_SCALE_ROWS", "1000000"))
-PART_ROWS = str(max(1, COUNT // 100))
+PART_ROWS = str(max(1, COUNT // 24))
 OPTIONS = ("--part-rows", PART_ROWS, "--batch-size", "64")
 NODE = {"num_cpus": 3, "include_log_monitor": False}
 
@@ -107,3 +116,62 @@ def test_a_killed_command_goes_on_from_what_is_written(
     after = {part.name: part.stat().st_ino for part in (tmp_path / "out").glob("part-*")}
     assert before.items() <= after.items()
     assert digest_of(tmp_path / "out", COUNT) == expected
+
+
+class Vanished:
+    """A session whose device is gone."""
+
+    def run(self, *_arguments: Any) -> Any:
+        raise ExecutionProviderError("the device has vanished", ep_name="CPUExecutionProvider")
+
+
+def put_into_quarantine() -> None:
+    """Makes the best variant fail, as on a machine whose device is gone."""
+    wishes = SelectionWishes(backend="embedded")
+    runner = PackageRunner(PackageUse(reference=str(DIGITS), wishes=wishes))
+    facts = runner.facts
+    layout = model_layout(facts.inputs, facts.outputs)
+    runner.session = Vanished()
+    runner.run(
+        Part(number=0, files=("rows",), first_row=0, file_row=0, count=1),
+        Rows(row_ids=np.zeros(1, np.int64), columns={"image": np.zeros((1, 64), np.float32)}),
+        RunPlan(layout=layout, columns={"image": ("image",)}, batch_size=1),
+    )
+
+
+@pytest.fixture
+def unlike_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A node more, on which the best variant is in quarantine."""
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "records"))
+    put_into_quarantine()
+    node = cluster.add_node(**NODE)
+    monkeypatch.undo()
+    yield
+    cluster.remove_node(node)
+
+
+@pytest.mark.usefixtures("unlike_node")
+def test_each_node_runs_its_own_variant_and_a_mix_may_be_refused(
+    cluster: Any, rows: Path, tmp_path: Path
+) -> None:
+    words = (*on(cluster), "--backend", "embedded")
+    refused = Batch(rows, tmp_path / "same", *words, "--same-results", "0")
+    assert refused.process.wait(600) == 2
+    assert "would run as cpu-" in refused.log.read_text()
+    refused.kill()
+    end = Batch(rows, tmp_path / "out", *words).finish()[-1]
+    variants = [each["variant"] for node in end["nodes"] for each in node["variants"]]
+    assert sorted(variants) == ["cpu-fp32", "cpu-fp32", "cpu-int8"]
+    digest_of(tmp_path / "out", COUNT)
+
+
+def test_a_package_that_nodes_do_not_have_is_sent_to_them(
+    cluster: Any, rows: Path, expected: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mine"
+    shutil.copytree(DIGITS, folder / "digits.ortpackage")
+    # Where it leads to depends on who asks: no other process works in that folder.
+    named = "/proc/self/cwd/digits.ortpackage"
+    Batch(rows, tmp_path / "out", *on(cluster), package=named, folder=folder).finish()
+    assert digest_of(tmp_path / "out", COUNT) == expected
+    assert not list((cache_directory() / "shipped").glob("*"))
