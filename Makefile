@@ -28,7 +28,7 @@ help:
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
-	@echo "make scale        our packages in KServe's server, asked by clients of others (downloads 500 MB once)"
+	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
@@ -116,10 +116,10 @@ scale: build/scale/.installed
 	build/scale/bin/python -m pytest -m scale tests/scale
 
 build/scale/.installed: tests/scale/requirements.txt pyproject.toml
-	@echo "installing KServe and its clients into build/scale (once)"
+	@echo "installing KServe, its clients and Ray into build/scale (once)"
 	@rm -rf build/scale && "$$(sh scripts/find_python.sh)" -m venv build/scale
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/scale/bin/python -m pip --disable-pip-version-check install --quiet \
-		--editable '.[serve]' --requirement tests/scale/requirements.txt
+		--editable '.[serve,ray]' --requirement tests/scale/requirements.txt
 	@touch $@
 
 store-stress: $(VENV)/.installed-dev

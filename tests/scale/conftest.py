@@ -1,4 +1,4 @@
-"""Servers of KServe's parts, asked by clients of others, in an environment that ``make scale`` makes."""
+"""KServe's parts with clients of others, and Ray, in an environment that ``make scale`` makes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import pytest
 
 from tests.scale.serving_processes import Serving, serving
 
-#: Without KServe and its client nothing here is collected.
-HAS_ALL = all(importlib.util.find_spec(name) for name in ("kserve", "tritonclient"))
-collect_ignore_glob = [] if HAS_ALL else ["test_*.py"]
+#: Of whom a module's tests are about; without them it is not collected.
+NEEDS = {"test_batches.py": ("pyarrow", "ray"), "test_serving*.py": ("kserve", "tritonclient")}
+collect_ignore_glob = [
+    pattern for pattern, libraries in NEEDS.items() if not all(map(importlib.util.find_spec, libraries))
+]
 
 
 @pytest.fixture(scope="session")
