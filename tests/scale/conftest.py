@@ -12,7 +12,9 @@ from tests.scale.serving_processes import Serving, serving
 #: Of whom a module's tests are about; without them it is not collected.
 NEEDS = {"test_batches.py": ("pyarrow", "ray"), "test_serving*.py": ("kserve", "tritonclient")}
 collect_ignore_glob = [
-    pattern for pattern, libraries in NEEDS.items() if not all(map(importlib.util.find_spec, libraries))
+    pattern
+    for pattern, libraries in NEEDS.items()
+    if not all(map(importlib.util.find_spec, libraries))
 ]
 
 

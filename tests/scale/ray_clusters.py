@@ -75,6 +75,13 @@ class Batch:
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
 
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
     def events(self) -> Iterator[dict[str, Any]]:
         """What it tells, as it does."""
         assert self.process.stdout is not None

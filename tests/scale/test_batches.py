@@ -82,19 +82,19 @@ def test_four_workers_write_the_table_of_one_process(
 def test_a_killed_worker_and_a_killed_node_change_nothing(
     cluster: Any, rows: Path, expected: str, tmp_path: Path
 ) -> None:
-    batch = Batch(rows, tmp_path / "out", *on(cluster))
     killed: list[str] = []
     doomed = next(iter(cluster.worker_nodes))
-    for event in batch.events():
-        if event["event"] != "part":
-            continue
-        if not killed:
-            killed.append(event["worker"])
-            os.kill(int(event["worker"].rpartition(":")[2]), signal.SIGKILL)
-        elif len(killed) == 1 and event["rows_done"] > COUNT // 3:
-            killed.append("a node")
-            cluster.remove_node(doomed, allow_graceful=False)
-    batch.finish()
+    with Batch(rows, tmp_path / "out", *on(cluster)) as batch:
+        for event in batch.events():
+            if event["event"] != "part":
+                continue
+            if not killed:
+                killed.append(event["worker"])
+                os.kill(int(event["worker"].rpartition(":")[2]), signal.SIGKILL)
+            elif len(killed) == 1 and event["rows_done"] > COUNT // 3:
+                killed.append("a node")
+                cluster.remove_node(doomed, allow_graceful=False)
+        batch.finish()
     cluster.add_node(**NODE)
     assert len(killed) == 2
     assert digest_of(tmp_path / "out", COUNT) == expected
