@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ortpkg.batches.output_parts import part_path, write_part
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
 from ortpkg.errors import UsageError, quoted
+from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.file_replacement import replace_file
 
 OWN = ".ortpkg-batch"
@@ -74,6 +76,17 @@ class BatchFolder:
         shutil.rmtree(self._own / "scratch", ignore_errors=True)
         (self._own / "scratch").mkdir(parents=True, exist_ok=True)
         return there
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other command of this machine writes here as long. UsageError where one does."""
+        try:
+            with hold_lock(self._own / "lock"):
+                yield
+        except TimeoutError as error:
+            raise UsageError(
+                f"--output {quoted(self.root)}: another command writes there now"
+            ) from error
 
     def _write_job(self, job: Mapping[str, Any]) -> None:
         text = json.dumps(job, indent=1)

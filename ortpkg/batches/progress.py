@@ -58,7 +58,11 @@ class Tally:
     errors: int = 0
     notes: list[str] = field(default_factory=list)
     _done: list[PartDone] = field(default_factory=list)
-    _start: float = field(default_factory=time.monotonic)
+    _start_s: float = 0.0
+    _first_s: float | None = None
+
+    def __post_init__(self) -> None:
+        self._start_s = time.monotonic()
 
     def add(self, done: PartDone) -> None:
         """Counts a part."""
@@ -69,16 +73,22 @@ class Tally:
             if text not in self.notes:
                 self.notes.append(text)
         self._done.append(done)
+        if self._first_s is None:
+            self._first_s = self.elapsed_s
 
     @property
     def elapsed_s(self) -> float:
         """Since the first part was begun."""
-        return time.monotonic() - self._start
+        return time.monotonic() - self._start_s
 
     @property
     def rate_per_s(self) -> float:
-        """Rows a second, those that failed among them."""
-        return (self.rows + self.errors) / max(self.elapsed_s, 1e-9)
+        """Rows a second, those that failed too; from the first part on, if there are more."""
+        rows, elapsed_s = self.rows + self.errors, self.elapsed_s
+        if self._first_s is not None and len(self._done) > 1:
+            rows -= self._done[0].rows + self._done[0].errors
+            elapsed_s -= self._first_s
+        return rows / max(elapsed_s, 1e-9)
 
     @property
     def remaining_s(self) -> float | None:

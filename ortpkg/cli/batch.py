@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 from ortpkg.batches.batch_folder import write_errors
-from ortpkg.batches.batch_job import BatchWishes, prepare, verify_wishes
+from ortpkg.batches.batch_job import BatchJob, BatchWishes, prepare, verify_wishes
 from ortpkg.batches.column_mapping import parse_map
 from ortpkg.batches.engines import BatchEngine, Workers
-from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
+from ortpkg.batches.input_files import FORMAT_OF_WORD, InputFiles, RowFormat
 from ortpkg.batches.local_run import local_engine
-from ortpkg.batches.node_trial import usable
+from ortpkg.batches.node_trial import NodeTrial, usable
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
@@ -44,6 +46,7 @@ from ortpkg.cli.parameters import (
     VariantOption,
     parse_options,
 )
+from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_options import CanaryOption, ResizeOption
 from ortpkg.errors import ExitCode, UsageError, quoted
@@ -89,7 +92,7 @@ def command(
         raise UsageError("--in-process runs without Ray: it has no --ray and no --workers")
     wishes = BatchWishes(
         inputs=tuple(inputs),
-        output=output,
+        output=output.absolute(),
         format=_format(row_format),
         columns=parse_map(columns or ()),
         kept=tuple(keep or ()),
@@ -116,41 +119,47 @@ def command(
         trust=trust,
         canary=canary,
     )
+    if in_process:
+        engine = local_engine(use)
+    else:
+        from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
+
+        engine = ray_engine(use, ray, Workers(count=workers, cpus=threads), same_results)
     shown = BatchOutput(Output(is_json=as_json))
-    with _engine(
-        use, ray, Workers(count=workers, cpus=threads), same_results, in_process=in_process
-    ) as engine:
-        trials = engine.trials()
-        shown.tell_trials(trials)
-        first = usable(trials)[0]
-        assert first.facts is not None
-        job = prepare(
-            source, wishes, first.facts, recorded=first.batch_times or {}, measure=engine.measure
-        )
-        shown.begin(job)
-        with shown.progress(job) as progress:
-            for done in engine.run(job):
-                progress(done)
-    job.folder.finish()
+    job = _run(engine, partial(_job, source, wishes), shown)
     if errors is not None:
         write_errors(errors, job.folder.errors(job.parts))
+    job.folder.finish()
     shown.finish(job, errors)
     return ExitCode.DONE
 
 
-def _engine(
-    use: PackageUse,
-    address: str | None,
-    workers: Workers,
-    tolerance: float | None,
-    *,
-    in_process: bool,
-) -> AbstractContextManager[BatchEngine]:
-    if in_process:
-        return local_engine(use)
-    from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
+def _run(
+    starting: AbstractContextManager[BatchEngine],
+    job_of: Callable[[BatchEngine, NodeTrial], BatchJob],
+    shown: BatchOutput,
+) -> BatchJob:
+    """Starts the workers, and has them do the job, which it returns."""
+    with ExitStack() as stack:
+        with elapsed("starting, and trying the package on every node"):
+            engine = stack.enter_context(starting)
+            trials = engine.trials()
+        shown.tell_trials(trials)
+        job = job_of(engine, usable(trials)[0])
+        shown.begin(job)
+        stack.enter_context(job.folder.held())
+        progress = stack.enter_context(shown.progress(job))
+        for done in engine.run(job):
+            progress(done)
+    return job
 
-    return ray_engine(use, address, workers, tolerance)
+
+def _job(
+    source: InputFiles, wishes: BatchWishes, engine: BatchEngine, trial: NodeTrial
+) -> BatchJob:
+    assert trial.facts is not None
+    recorded = trial.batch_times or {}
+    return prepare(source, wishes, trial.facts, recorded=recorded, measure=engine.measure)
 
 
 def _absolute(reference: str) -> str:

@@ -55,10 +55,9 @@ class BatchOutput:
         before = sum(part.count for part in job.parts if part.number in job.written)
         self._tally = Tally(row_count=job.row_count, rows_before=before)
         left = f", {before} of them written before" if before else ""
-        self.note(
-            f"{job.row_count} rows in {len(job.parts)} parts{left};"
-            f" {job.plan.batch_size} rows a run"
-        )
+        parts = "1 part" if len(job.parts) == 1 else f"{len(job.parts)} parts"
+        size = job.plan.layout.fixed_rows or job.plan.batch_size
+        self.note(f"{job.row_count} rows in {parts}{left}; {size} a run")
         self._event(
             "begin",
             rows=job.row_count,
@@ -173,7 +172,7 @@ def _bars(job: BatchJob, before: int, *, shows: bool) -> Iterator[Callable[[Tall
 
 
 def _draw(bars: Bars, task: Any, tally: Tally) -> None:
-    variants = {each.text for node in tally.nodes() for each in node.variants}
+    variants = {each.variant for node in tally.nodes() for each in node.variants}
     bars.update(
         task,
         completed=tally.rows_before + tally.rows + tally.errors,

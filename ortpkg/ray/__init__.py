@@ -3,7 +3,7 @@
 What of a batch needs no cluster is in :mod:`ortpkg.batches`. Ray is an extra (``ortpkg[ray]``) and
 imported where it is used alone.
 
-Only this folder may import: ``cluster``, ``shipping``, ``stages``,
+Only this folder may import: ``cluster``, ``output_streams``, ``shipping``, ``stages``,
 ``worker_pools``; other folders may import the rest.
 """
 

@@ -134,10 +134,15 @@ class _RayEngine:
             if share
         ]
         dataset = mine[0].union(*mine[1:]) if len(mine) > 1 else mine[0]
-        for row in dataset.iter_rows():
-            if row[FAILED] is not None:
-                raise row[FAILED]
-            yield row[DONE]
+        try:
+            for row in dataset.iter_rows():
+                if row[FAILED] is not None:
+                    raise row[FAILED]
+                yield row[DONE]
+        except self._ray.exceptions.RayError as error:
+            raise ClusterError(
+                f"the cluster failed: {printable(error)}; --resume goes on from what is written"
+            ) from error
 
     def _dataset(
         self, job: BatchJob, pool: Pool, groups: Sequence[tuple[Part, ...]], *, is_only: bool

@@ -6,16 +6,19 @@ import logging
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from ortpkg.errors import ClusterError, UsageError, printable, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.providers.machine_offer import this_machine
 from ortpkg.ray.device_resources import device_resources
+from ortpkg.ray.output_streams import for_results_alone, quiet_stderr
 
 #: What Ray reads when it is imported. Nothing is sent; a slow machine is waited for; what its own
 #: processes log stays in their files; workers compute with the priority of any program.
@@ -26,6 +29,8 @@ _SETTINGS = {
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_worker_niceness": "0",
 }
+#: How the folders of clusters of our own begin; the number of the process follows.
+_OWN = "ortpkg-ray-"
 _ANSWER_S = 20.0
 _MOST_STORE_NBYTES = 2 << 30
 _STORE_SHARE = 0.2
@@ -69,51 +74,45 @@ def cluster(address: str | None, cpus: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray  # of who called us
         return
-    if address is not None:
-        _verify_answers(address)
-        try:
-            with _quiet_stderr():
-                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except Exception as error:  # Ray raises several kinds, builtin ones among them
-            raise UsageError(
-                f"--ray {quoted(address)}: there is no cluster to join: {printable(error)}"
-            ) from error
-        try:
-            yield ray
-        finally:
-            ray.shutdown()
-        return
-    folder = tempfile.mkdtemp(prefix="ortpkg-ray-")
-    try:
-        try:
-            with _quiet_stderr():
-                _start(ray, folder, cpus)
-        except Exception as error:  # as above
-            raise ClusterError(
-                f"a Ray cluster of this machine's own does not start: {printable(error)}"
-            ) from error
+    with for_results_alone(), _own(ray, cpus) if address is None else _joined(ray, address):
         yield ray
+
+
+@contextmanager
+def _joined(ray: Any, address: str) -> Iterator[None]:
+    _verify_answers(address)
+    try:
+        with quiet_stderr():
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except Exception as error:  # Ray raises several kinds, builtin ones among them
+        raise UsageError(
+            f"--ray {quoted(address)}: there is no cluster to join: {printable(error)}"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _own(ray: Any, cpus: int) -> Iterator[None]:
+    _remove_left()
+    folder = tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-")
+    try:
+        with quiet_stderr():
+            _start(ray, folder, cpus)
+        yield
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _quiet_stderr() -> Iterator[None]:
-    """Drops what native code says on standard error of its own settings while it starts.
-
-    What goes wrong then is raised.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+def _remove_left() -> None:
+    """Removes the folders of clusters whose command was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_OWN}*"):
+        pid = folder.name.removeprefix(_OWN).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _verify_answers(address: str) -> None:
@@ -130,15 +129,22 @@ def _verify_answers(address: str) -> None:
 
 def _start(ray: Any, folder: str, cpus: int) -> None:
     resources = device_resources(this_machine().ep_devices)
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        num_gpus=resources.pop("GPU", 0),
-        resources=resources,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=min(_MOST_STORE_NBYTES, int(machine_memory_nbytes() * _STORE_SHARE)),
-        _node_ip_address="127.0.0.1",
-        _temp_dir=folder,
-    )
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            num_gpus=resources.pop("GPU", 0),
+            resources=resources,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=min(
+                _MOST_STORE_NBYTES, int(machine_memory_nbytes() * _STORE_SHARE)
+            ),
+            _node_ip_address="127.0.0.1",
+            _temp_dir=folder,
+        )
+    except Exception as error:  # as above
+        raise ClusterError(
+            f"a Ray cluster of this machine's own does not start: {printable(error)}"
+        ) from error

@@ -56,7 +56,7 @@ def test_every_row_is_run_once(
     assert right >= COUNT - 1
     said = capsys.readouterr()
     assert "cpu-fp32" in said.out
-    assert "20 rows in 3 parts; 3 rows a run" in said.err
+    assert "20 rows in 3 parts; 3 a run" in said.err
 
 
 def test_a_batch_goes_on_from_what_is_written(

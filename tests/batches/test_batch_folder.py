@@ -153,3 +153,14 @@ def test_a_job_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, mes
         (tmp_path / OWN / "job.json").write_text(text)
     with pytest.raises(UsageError, match=message):
         read_job(tmp_path)
+
+
+def test_two_commands_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.CSV)
+    other = BatchFolder(tmp_path / "out", RowFormat.CSV)
+    with (
+        folder.held(),
+        pytest.raises(UsageError, match="another command writes there"),
+        other.held(),
+    ):
+        pass
