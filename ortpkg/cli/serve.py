@@ -52,6 +52,7 @@ from ortpkg.trust.policy_place import policy_in_use
 if TYPE_CHECKING:
     from ortpkg.package.package_info import PackageInfo
     from ortpkg.serving.loading import Loaded
+    from ortpkg.serving.observer import Observer
     from ortpkg.serving.renewal import Renewal, Renewed
     from ortpkg.serving.serving_options import ListeningPlace, LoadWishes, ServingLimits
 
@@ -178,7 +179,7 @@ class _Server:
         with logged(is_json=is_json, is_quiet=is_quiet()), ExitStack() as stack:
             infos = [stack.enter_context(opened(root)) for root in roots]
             has_finished = serve(
-                lambda: self._load(infos),
+                lambda observer: self._load(infos, observer),
                 place,
                 self._limits,
                 self._versions,
@@ -193,26 +194,28 @@ class _Server:
             end_process(error, self._output)  # which waits for no thread that still computes
         return ExitCode.DONE
 
-    def _load(self, infos: Sequence[PackageInfo]) -> None:
+    def _load(self, infos: Sequence[PackageInfo], observer: Observer) -> None:
         from ortpkg.serving.renewal import Renewal
 
-        renewal = Renewal(self._versions, self._load_folder, _log_renewed)
+        def load_folder(root: Path) -> Loaded:
+            return self._load_package(open_package(root), observer)
+
+        renewal = Renewal(self._versions, load_folder, _log_renewed)
         for info in infos:
-            loaded = self._load_package(info)
+            loaded = self._load_package(info, observer)
             self._versions.add(loaded.model)
             _log_loaded(loaded)
             renewal.follow(info.root, loaded.model)
         renewal.start()
         self._renewal = renewal
 
-    def _load_folder(self, root: Path) -> Loaded:
-        return self._load_package(open_package(root))
-
-    def _load_package(self, info: PackageInfo) -> Loaded:
+    def _load_package(self, info: PackageInfo, observer: Observer) -> Loaded:
         from ortpkg.serving.loading import load
 
         with policy_in_use(self._trust_policy):
-            return load(info, self._wishes, self._limits)
+            loaded = load(info, self._wishes, self._limits)
+        loaded.model.tell_runs(observer.loaded(loaded.model))
+        return loaded
 
     def _say(self, http: str, grpc: str) -> None:
         from ortpkg.serving.server_log import log_event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -53,11 +54,15 @@ class PipelineSession:
             pipeline's.
         sessions: component name → session.
 
+    Attributes:
+        on_component: told a component and the seconds of each of its runs, on the run's thread.
+
     Raises PackageFormatError where pipeline.json is not valid.
     """
 
     def __init__(self, package: PackageInfo, sessions: Mapping[str, ComponentSession]) -> None:
         self.sessions = dict(sessions)
+        self.on_component: Callable[[str, float], None] | None = None
         self.pipeline: Pipeline = read_pipeline(package) or wire_by_name(self.sessions)
 
     @property
@@ -150,7 +155,10 @@ class PipelineSession:
             limits.held_nbytes = collected_nbytes + _nbytes(values.values())
             limits.check()
             feed = {name: values[source] for name, source in step.inputs.items()}
+            began_s = time.perf_counter()
             results = self.sessions[step.component].run(list(step.outputs), feed, limits)
+            if self.on_component is not None:
+                self.on_component(step.component, time.perf_counter() - began_s)
             values.update(zip(step.outputs.values(), results, strict=True))
 
     def _run_repeat(

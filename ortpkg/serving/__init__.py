@@ -7,5 +7,5 @@ None of these knows a server. ``kserve_server`` puts KServe's parts together on 
 it and the other modules of that name are all that imports KServe, which the extra ``serve`` brings.
 
 Other folders may import: ``bearer_token``, ``kserve_server``, ``loading``, ``renewal``,
-``served_versions``, ``server_log``, ``serving_options``.
+``served_versions``, ``observer``, ``server_log``, ``serving_options``.
 """

@@ -12,12 +12,14 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from ortpkg.errors import CancelledError, LimitExceededError, NotServingError, ServerBusyError
 from ortpkg.pipelines.pipeline_session import OnRound
 from ortpkg.quantities import time_limit_text
 from ortpkg.serving.batching import Batcher, BatchPlan
+from ortpkg.serving.observer import Observer
 from ortpkg.serving.protocol_tensors import Array
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.serving_options import ServingLimits
@@ -34,11 +36,16 @@ _GRACE_S = 2.0
 class Answering:
     """The threads of a server, and the requests that run or wait.
 
-    ``limits``: how many may.
+    Args:
+        limits: how many may.
+
+    Attributes:
+        observer: hears of them.
     """
 
     def __init__(self, limits: ServingLimits) -> None:
         self.limits = limits
+        self.observer = Observer()
         self._threads = ThreadPoolExecutor(limits.concurrency, thread_name_prefix="ortpkg-serving")
         self._open = 0
         self._runs: dict[int, RunOptions] = {}
@@ -66,14 +73,28 @@ class Answering:
         Raises ServerBusyError, NotServingError, LimitExceededError where its time is up before it
         begins, and as :meth:`ServedModel.infer`. Where the client has gone, the run ends.
         """
+        came_s = time.perf_counter()
         if model.batch_plan is not None and on_round is None:
-            return await self._answer_joined(model, model.batch_plan, inputs, output_names)
+            outputs = await self._answer_joined(model, model.batch_plan, inputs, output_names)
+        else:
+            outputs = await self._answer_alone(model, inputs, output_names, on_round)
+        self.observer.answered(model, time.perf_counter() - came_s)
+        return outputs
+
+    async def _answer_alone(
+        self,
+        model: ServedModel,
+        inputs: Mapping[str, Array],
+        output_names: Sequence[str],
+        on_round: OnRound | None,
+    ) -> dict[str, Array]:
         options = self._run_options()
         allowed_s = self.limits.timeout_s
         deadline = time.monotonic() + allowed_s
 
         def run() -> dict[str, Array]:
             options.timeout_s = deadline - time.monotonic()
+            self.observer.began(model, allowed_s - options.timeout_s)
             if options.timeout_s <= 0:
                 raise _waited_too_long(allowed_s)
             return model.infer(inputs, output_names, options, on_round)
@@ -105,7 +126,9 @@ class Answering:
                 return running.infer(joined, None, options)
 
         if model not in self._batchers:
-            self._batchers[model] = Batcher(run, plan, executor=self._threads)
+            self._batchers[model] = Batcher(
+                run, plan, executor=self._threads, on_run=partial(self._tell_joined, waited_for)
+            )
         self._begin()
         try:
             async with asyncio.timeout(self.limits.timeout_s):
@@ -115,6 +138,12 @@ class Answering:
         finally:
             self._note_end()
         return {name: outputs[name] for name in output_names or outputs}
+
+    def _tell_joined(
+        self, waited_for: weakref.ref[ServedModel], rows: int, waited_s: list[float]
+    ) -> None:
+        if (model := waited_for()) is not None:
+            self.observer.joined(model, rows, waited_s)
 
     async def stream(
         self, model: ServedModel, inputs: Mapping[str, Array]

@@ -98,7 +98,7 @@ class Batcher:
         plan: how many, and how long.
         executor: where runs go on.
         most_runs: at the same time; no more than ``executor`` has threads.
-        on_run: told how many requests and rows each run has.
+        on_run: told how many rows each run has, and how long each of its requests waited.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Batcher:
         *,
         executor: Executor,
         most_runs: int = 1,
-        on_run: Callable[[int, int], None] = lambda _requests, _rows: None,
+        on_run: Callable[[int, list[float]], None] = lambda _rows, _waited_s: None,
     ) -> None:
         self._run = run
         self._plan = plan
@@ -184,8 +184,9 @@ class Batcher:
 
         Where the executor takes nothing any more, they are cancelled.
         """
-        self._on_run(len(requests), sum(each.rows for each in requests))
         loop = asyncio.get_running_loop()
+        waited_s = [loop.time() - each.came_s for each in requests]
+        self._on_run(sum(each.rows for each in requests), waited_s)
         inputs = [each.inputs for each in requests]
         try:
             outcomes = await loop.run_in_executor(self._executor, outcomes_of, self._run, inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ortpkg.errors import OrtpkgError
 from ortpkg.serving.bearer_token import check_bearer_token
@@ -42,8 +43,10 @@ class GuardedApplication:
         *,
         token: str | None = None,
         logs_requests: bool = False,
+        on_response: Callable[[str], None] = lambda _status: None,
     ) -> None:
         self._application = application
+        self._on_response = on_response
         self._token = token
         self._logs_requests = logs_requests
         self._held = HeldBytes(
@@ -61,6 +64,7 @@ class GuardedApplication:
             await self._answer(scope, exchange)
         finally:
             exchange.end()
+            self._on_response(str(exchange.status))
         if self._logs_requests or exchange.status >= 400 or exchange.is_abandoned:
             exchange.log()
 

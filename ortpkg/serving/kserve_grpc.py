@@ -17,6 +17,7 @@ from kserve.protocol.infer_type import RequestedOutput
 from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
 from ortpkg.serving.bearer_token import check_bearer_token
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
+from ortpkg.serving.observer import Observer
 from ortpkg.serving.protocol_tensors import raw_bytes
 from ortpkg.serving.refusals import Refusal, refusal_of
 from ortpkg.serving.server_log import log_fault
@@ -82,7 +83,23 @@ class VersionedServicer(InferenceServicer):
 
 
 class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
-    """Says what went wrong as a status; a fault of ours goes into the log."""
+    """Says what went wrong as a status; a fault of ours goes into the log.
+
+    ``observer``: hears the status of every call.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        super().__init__()
+        self._observer = observer
+
+    async def intercept(
+        self, method: Any, request_or_iterator: Any, context: Any, method_name: str
+    ) -> Any:
+        """One call, whose status is told."""
+        try:
+            return await super().intercept(method, request_or_iterator, context, method_name)
+        finally:
+            self._observer.responded("grpc", _code_name(context.code()))
 
     async def handle_exception(
         self, ex: Exception, request_or_iterator: Any, context: Any, method_name: str
@@ -93,6 +110,11 @@ class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
         if refusal.is_our_fault:
             log_fault("fault", ex, path=method_name)
         await context.abort(grpc.StatusCode[refusal.grpc_code], refusal.reason)
+
+
+def _code_name(code: Any) -> str:
+    """The name of a status; a call that has none yet ends well."""
+    return code.name if isinstance(code, grpc.StatusCode) else "OK"
 
 
 def _kserve_request(request: Any) -> InferRequest:
@@ -189,7 +211,7 @@ def make_grpc_server(
     """The service on a server that listens nowhere yet."""
     guards = () if token is None else (TokenInterceptor(token),)
     server = grpc.aio.server(
-        interceptors=(*guards, RefusingInterceptor()),
+        interceptors=(*guards, RefusingInterceptor(data_plane.answering.observer)),
         maximum_concurrent_rpcs=limits.connections,
         options=[
             ("grpc.max_receive_message_length", limits.request_nbytes),

@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 
 from ortpkg.errors import NotServingError, OrtpkgError
 from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
+from ortpkg.serving.kserve_metrics import PrometheusObserver
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.protocol_bodies import (
     JSON_LENGTH_HEADER,
@@ -113,11 +114,17 @@ class VersionedEndpoints(V2Endpoints):
         return model, identifier, model.read_inputs(given)
 
 
-def make_application(data_plane: PackageDataPlane) -> FastAPI:
-    """The endpoints as an application."""
+def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver) -> FastAPI:
+    """The endpoints as an application, ``/metrics`` with what ``observer`` has heard."""
     # The pages that describe an API load scripts from elsewhere.
     app = FastAPI(title="ortpkg", docs_url=None, redoc_url=None, openapi_url=None)
     endpoints = VersionedEndpoints(data_plane)
+
+    async def metrics() -> Response:
+        page, media_type = observer.page()
+        return Response(page, media_type=media_type)
+
+    app.add_api_route("/metrics", metrics, response_model=None)
     app.add_api_route("/", endpoints.live, response_model=ServerLiveResponse)
     for path, endpoint, model in (
         ("", endpoints.metadata, ServerMetadataResponse),

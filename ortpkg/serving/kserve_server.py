@@ -14,12 +14,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any
 
 from ortpkg.errors import CancelledError, UsageError, quoted, unquoted
 from ortpkg.serving.answering import Answering
 from ortpkg.serving.http_limits import GuardedApplication
+from ortpkg.serving.observer import Observer
 from ortpkg.serving.quiet_kserve import load_kserve
 from ortpkg.serving.served_versions import ServedVersions
 from ortpkg.serving.server_log import log_event
@@ -32,7 +34,7 @@ _BACKLOG = 2048
 
 
 def serve(
-    load: Callable[[], None],
+    load: Callable[[Observer], None],
     place: ListeningPlace,
     limits: ServingLimits,
     versions: ServedVersions,
@@ -43,7 +45,8 @@ def serve(
     """Serves until the process is told to end (SIGTERM, SIGINT), then finishes what runs.
 
     Args:
-        load: adds the models to ``versions``; meanwhile the server lives, and is not ready.
+        load: adds the models to ``versions``; meanwhile the server lives, and is not ready. It gets
+            what hears of them.
         place: where it listens.
         limits: what requests may take.
         versions: the models.
@@ -75,16 +78,20 @@ class _Server:
 
         from ortpkg.serving.kserve_connections import BoundedConnection
         from ortpkg.serving.kserve_http import make_application
+        from ortpkg.serving.kserve_metrics import PrometheusObserver
         from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
 
         self._place, self._limits, self._versions = place, limits, versions
         self._answering = Answering(limits)
+        self._observer = PrometheusObserver(lambda: self._answering.open_requests)
+        self._answering.observer = self._observer
         self._plane = PackageDataPlane(VersionedRepository(versions, self._answering))
         application = GuardedApplication(
-            make_application(self._plane),
+            make_application(self._plane, self._observer),
             limits,
             token=place.token,
             logs_requests=logs_requests,
+            on_response=partial(self._observer.responded, "http"),
         )
         self._config = uvicorn.Config(
             application,
@@ -105,14 +112,16 @@ class _Server:
         with _told_as_usage("the certificate or its key cannot be used"):
             self._config.load()
 
-    async def serve(self, load: Callable[[], None], on_ready: Callable[[str, str], None]) -> bool:
+    async def serve(
+        self, load: Callable[[Observer], None], on_ready: Callable[[str, str], None]
+    ) -> bool:
         """From the first socket to the last request."""
         with _bound(self._place) as listener, _Stop() as stop:
             http = _http_server(self._config)
             grpc_server, grpc_port = await self._start_grpc()
             serving = asyncio.create_task(http.serve([listener]))
             try:
-                await self._load(load, stop)
+                await self._load(partial(load, self._observer), stop)
                 self._versions.complete()
                 self._plane.is_ready = True
                 on_ready(*self._addresses(listener, grpc_port))

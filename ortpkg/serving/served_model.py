@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -81,6 +82,7 @@ class ServedModel:
         self.session = session
         self.variants = tuple(variants)
         self.batch_plan: BatchPlan | None = None
+        self._on_component: Callable[[str, float], None] | None = None
         self.inputs = tuple(spec_of(each) for each in session.get_inputs())
         self.outputs = tuple(spec_of(each) for each in session.get_outputs())
         overridable: Sequence[DeclaredValue] = getattr(
@@ -159,11 +161,27 @@ class ServedModel:
         """
         names = list(output_names or self._gives)
         feed = dict(inputs)
-        if on_round is not None and isinstance(self.session, PipelineSession):
+        if isinstance(self.session, PipelineSession):
             values = self.session.run(names, feed, run_options, on_round=on_round)
         else:
+            began_s = time.perf_counter()
             values = self.session.run(names, feed, run_options)
+            self._tell_run(time.perf_counter() - began_s)
         return {name: _array(name, value) for name, value in zip(names, values, strict=True)}
+
+    def tell_runs(self, on_component: Callable[[str, float], None]) -> None:
+        """Has ``on_component`` hear a component and the seconds of each of its runs from now on.
+
+        It is called on the threads that run.
+        """
+        self._on_component = on_component
+        if isinstance(self.session, PipelineSession):
+            self.session.on_component = on_component
+
+    def _tell_run(self, duration_s: float) -> None:
+        if self._on_component is not None:
+            for each in self.variants:  # it is one
+                self._on_component(each.component, duration_s)
 
     @property
     def gathered_outputs(self) -> tuple[str, ...]:

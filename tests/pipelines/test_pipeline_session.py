@@ -176,3 +176,13 @@ def test_rounds_tell_what_they_add_to_outputs_as_soon_as_it_is_there(tmp_path: P
     assert [each["next"].tolist() for each in told] == [[2], [3], [4]]
     assert values[0].tolist() == [[2], [3], [4]]
     assert values[1].tolist() == [4]
+
+
+def test_each_run_of_a_component_is_told_with_its_time(tmp_path: Path) -> None:
+    step = RepeatStep(times=3, steps=BODY, carry={"token": "next"}, collect=("next",))
+    session = repeated(tmp_path, step, lambda token: [token + 1])
+    told: list[tuple[str, float]] = []
+    session.on_component = lambda component, duration_s: told.append((component, duration_s))
+    session.run(None, {"token": np.array([1])})
+    assert [component for component, _ in told] == [*session.sessions] * 3
+    assert all(duration_s >= 0 for _, duration_s in told)

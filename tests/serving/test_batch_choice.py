@@ -24,6 +24,7 @@ from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.serving.answering import Answering
 from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.loading import load
+from ortpkg.serving.observer import Observer
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.serving_options import LoadWishes, ServingLimits
 
@@ -114,6 +115,20 @@ def model(session: _Session) -> ServedModel:
     return model
 
 
+class _Heard(Observer):
+    """Keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.joined_rows: list[tuple[int, int]] = []
+        self.answers = 0
+
+    def joined(self, model: ServedModel, rows: int, waited_s: list[float]) -> None:
+        self.joined_rows.append((rows, len(waited_s)))
+
+    def answered(self, model: ServedModel, duration_s: float) -> None:
+        self.answers += 1
+
+
 def _ask(answering: Answering, model: ServedModel, value: float) -> Any:
     inputs = {"x": np.full((1, 1), value, np.float32)}
     return asyncio.ensure_future(answering.answer(model, inputs, ["z"]))
@@ -127,8 +142,11 @@ async def _all_waiting(count: int, answering: Answering) -> None:
 def test_joined_requests_get_their_own_rows_of_what_they_asked_for(
     model: ServedModel, session: _Session
 ) -> None:
+    observer = _Heard()
+
     async def main() -> list[Any]:
         answering = Answering(_LIMITS)
+        answering.observer = observer
         asked = [_ask(answering, model, value) for value in range(4)]
         await _all_waiting(4, answering)
         session.gate.set()
@@ -138,6 +156,8 @@ def test_joined_requests_get_their_own_rows_of_what_they_asked_for(
     assert session.sizes == [1, 3]
     assert [each["z"].tolist() for each in answers] == [[[0]], [[2]], [[4]], [[6]]]
     assert {tuple(each) for each in answers} == {("z",)}
+    assert observer.joined_rows == [(1, 1), (3, 3)]
+    assert observer.answers == 4
 
 
 def test_no_more_wait_than_may_and_each_as_long_as_it_may(
