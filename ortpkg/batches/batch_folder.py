@@ -141,10 +141,13 @@ class BatchFolder:
 
 
 def verify_is_free(root: Path) -> None:
-    """UsageError where the folder of a new batch has something in it, or is none."""
+    """UsageError where the folder of a new batch has something in it, or is none.
+
+    A batch that ended before its first part was written is nothing.
+    """
     if root.is_dir():
         there = [name for name in _names(root) if name != OWN]
-        if (root / OWN / _JOB).is_file():
+        if (root / OWN / _JOB).is_file() and (there or _names(root / OWN / "empty")):
             raise UsageError(
                 f"--output {quoted(root)} has parts of a batch already: --resume goes on with it,"
                 " or name another folder"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -36,7 +37,7 @@ from ortpkg.selection.measurements import (
 )
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 
-_MEASURING_S = 3.0
+_MEASURING_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +275,7 @@ class PackageRunner:
 
 #: Packages that were unpacked stay until the process ends.
 _unpacked = ExitStack()
+atexit.register(_unpacked.close)
 
 
 def _opened(use: PackageUse) -> ModelPackage:

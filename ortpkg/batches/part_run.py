@@ -13,6 +13,7 @@ from ortpkg.batches.model_layout import ModelLayout
 from ortpkg.batches.parts import Part
 from ortpkg.batches.row_feeds import Places, RowFeeds, row_feeds
 from ortpkg.batches.rows import Column, RowError, Rows, taken
+from ortpkg.batches.text_rows import MISSING
 from ortpkg.errors import InvalidFeedError, LimitExceededError, RowFailedError, RunError, quoted
 
 #: What may be the fault of a row; anything else is the variant's, or the machine's.
@@ -72,9 +73,17 @@ def run_part(session: Session, part: Part, rows: Rows, plan: RunPlan) -> Rows:
         if done
     }
     places = order[ranks]
-    kept = {name: taken(rows.columns[name], places) for name in plan.kept if name in rows.columns}
+    kept = {name: taken(_kept(rows, name), places) for name in plan.kept}
     by_row = sorted([*rows.errors, *errors.values()], key=lambda error: error.row_id)
     return Rows(row_ids=rows.row_ids[places], columns={**kept, **columns}, errors=tuple(by_row))
+
+
+def _kept(rows: Rows, name: str) -> Column:
+    """A column of the input, with nothing where a row has none."""
+    column = rows.columns.get(name, [MISSING] * len(rows.row_ids))
+    if isinstance(column, np.ndarray):
+        return column
+    return [None if value is MISSING else value for value in column]
 
 
 def _stop_at(errors: Sequence[RowError], plan: RunPlan) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ortpkg
 from ortpkg.cli.app import run
 from tests.cli.conftest import DIGITS
 
 IMAGES = np.load(DIGITS / "samples/held_out_inputs.npz")
 COUNT = 20
+MORE = ("--backend", "embedded", "--batch-size", "6")
 
 
 @pytest.fixture
@@ -30,7 +32,8 @@ def rows(tmp_path: Path) -> Path:
 
 def batch(rows: Path, out: Path, *more: str) -> int:
     words = ["batch", str(DIGITS), "--input", str(rows), "--output", str(out), "--in-process"]
-    return run([*words, "--backend", "embedded", "--part-rows", "8", *more])
+    size = [] if "--batch-size" in more or "--resume" in more else ["--batch-size", "4"]
+    return run([*words, "--backend", "embedded", "--part-rows", "8", *size, *more])
 
 
 def outputs(out: Path) -> dict[int, Any]:
@@ -103,3 +106,32 @@ def test_what_is_wrong_is_told_before_anything_is_written(
     assert batch(rows, tmp_path) == 2
     assert batch(rows, out, "--workers", "2") == 2
     assert not out.exists()
+
+
+def test_pictures_are_rows_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    (name,) = IMAGES.files
+    for place, pixels in enumerate(IMAGES[name][:4, 0]):
+        file = tmp_path / f"pictures/{place % 2}/{place}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        image.fromarray((pixels * 255 / 16).astype(np.uint8)).save(file)
+    (tmp_path / "pictures/0/2.png").write_bytes(b"\x89PNG")
+    out, failed = tmp_path / "out", tmp_path / "failed.jsonl"
+    code = batch(tmp_path / "pictures", out, "--format", "jsonl", "--errors", str(failed))
+    assert code == 0
+    found = outputs(out)
+    assert [Path(each["path"]).name for each in found.values()] == ["0.png", "1.png", "3.png"]
+    assert json.loads(failed.read_text())["file"].endswith("2.png")
+
+
+def test_a_packed_package_and_a_bare_model_run_too(tmp_path: Path) -> None:
+    (name,) = IMAGES.files
+    np.save(tmp_path / "rows.npy", IMAGES[name][:6])
+    packed = tmp_path / "digits.ortpkg"
+    ortpkg.pack(DIGITS, packed)
+    model = DIGITS / "models/classifier/cpu-fp32/model.onnx"
+    for place, package in enumerate((packed, model)):
+        words = ["--input", str(tmp_path / "rows.npy"), "--output", str(tmp_path / f"out{place}")]
+        assert run(["batch", str(package), *words, "--in-process", *MORE]) == 0
+    first, second = (np.load(tmp_path / f"out{place}/part-00000/logits.npy") for place in (0, 1))
+    np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)

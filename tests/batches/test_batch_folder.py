@@ -131,7 +131,9 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
         verify_is_free(tmp_path)
     with pytest.raises(UsageError, match="is no folder"):
         verify_is_free(tmp_path / "mine.txt")
-    new_folder(tmp_path / "out", RowFormat.CSV)
+    folder = new_folder(tmp_path / "out", RowFormat.CSV)
+    verify_is_free(tmp_path / "out")
+    folder.write(part(), rows(y=np.zeros(2)))
     with pytest.raises(UsageError, match="--resume goes on with it"):
         verify_is_free(tmp_path / "out")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.batches import package_runner
 from ortpkg.batches.batch_size import best_batch_size
 from ortpkg.batches.model_layout import model_layout
 from ortpkg.batches.node_trial import NodeTrial, of_one_package, trial_of, try_here, usable
@@ -185,7 +186,8 @@ def test_what_is_not_allowed_does_not_run_in_its_place() -> None:
         runner.run(PART, ROWS, plan_of(PackageRunner(USE)))
 
 
-def test_batch_sizes_are_measured_on_rows_of_the_input() -> None:
+def test_batch_sizes_are_measured_on_rows_of_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_runner, "_MEASURING_S", 0.1)
     runner = PackageRunner(USE)
     times = runner.measure(ROWS, plan_of(runner))
     assert set(times) <= {1, 8, 32, 128, 512}

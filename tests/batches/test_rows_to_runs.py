@@ -13,6 +13,7 @@ from ortpkg.batches.model_layout import ModelLayout, model_layout
 from ortpkg.batches.part_run import RunPlan, run_part
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Column, Rows
+from ortpkg.batches.text_rows import MISSING
 from ortpkg.errors import RowFailedError, RunError, UsageError
 from ortpkg.package.package_info import ValueInfo
 
@@ -149,6 +150,14 @@ def test_a_row_without_the_column_is_an_error() -> None:
     assert error.reason == "there is no 'x'"
 
 
+def test_a_column_that_is_kept_has_nothing_where_a_row_has_none() -> None:
+    session = FakeSession(lambda feed: feed["x"])
+    model = layout({"x": ("n",)}, {"y": ("n",)})
+    columns: dict[str, Column] = {"x": [1, 2], "a": [MISSING, "here"]}
+    found = run(session, model, columns, kept=("a", "b"), fed={"x": ("x",)})
+    assert (found.columns["a"], found.columns["b"]) == ([None, "here"], [None, None])
+
+
 def _fails_at_seven(feed: Mapping[str, Any]) -> Any:
     if (feed["x"] == 7).any():
         raise RunError("node 'lookup': index 7 is out of range")
@@ -202,6 +211,14 @@ def test_a_first_dimension_of_another_size_belongs_to_the_row() -> None:
     found = run(session, layout({"x": (3,)}, {"y": (5,)}), {"x": np.ones((2, 3))})
     assert session.fed == [[(3,)]] * 2
     np.testing.assert_array_equal(found.columns["y"], [[3], [3]])
+
+
+def test_an_output_of_a_pipeline_that_is_no_rows_is_the_rows_whole() -> None:
+    session = FakeSession(lambda feed: np.zeros((120, 1, 1)))
+    model = layout({"tokens": (1, "prompt")}, {"text": (120, 1, 1)}, kind="tensor(int64)")
+    found = run(session, model, {"tokens": [[1, 2, 3], [4, 5]]}, batch_size=64)
+    assert session.fed == [[(1, 3)], [(1, 2)]]
+    assert np.shape(found.columns["text"]) == (2, 120, 1, 1)
 
 
 def test_an_output_that_has_not_a_value_for_each_row_is_an_error() -> None:
