@@ -33,6 +33,7 @@ from ortpkg.cli.serve_options import (
     HostOption,
     IsolateOption,
     LogRequestsOption,
+    NameOption,
     PortOption,
     PrivateKeyOption,
     QueueOption,
@@ -42,7 +43,7 @@ from ortpkg.cli.serve_options import (
     ServedArgument,
     TokenFileOption,
 )
-from ortpkg.errors import ExitCode, LimitExceededError, UsageError
+from ortpkg.errors import ExitCode, LimitExceededError, UsageError, quoted
 from ortpkg.host.cores import usable_cores
 from ortpkg.package.reader import open_package
 from ortpkg.quantities import time_limit_text
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 def command(
     packages: ServedArgument,
+    name: NameOption = None,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     grpc_port: GrpcPortOption = 8081,
@@ -94,10 +96,13 @@ def command(
     """
     from ortpkg.serving.serving_options import LoadWishes, ServingLimits  # as in _serve
 
+    if name is not None and len(packages) != 1:
+        raise UsageError(f"--name {quoted(name)}: several packages cannot have one name")
     selection = SelectionWishes(
         variant=variant, device=device, ep=ep, backend=backend, policy=policy
     )
     wishes = LoadWishes(
+        name=name,
         selection=selection,
         component=component,
         trust=trust,

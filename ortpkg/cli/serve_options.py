@@ -21,6 +21,14 @@ ServedArgument = Annotated[
         parser=package_parser(Use.RUN_SAMPLES),
     ),
 ]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="What clients call the package, where there is one; default: as it states itself.",
+    ),
+]
 HostOption = Annotated[
     str,
     typer.Option(

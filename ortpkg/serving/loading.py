@@ -103,7 +103,9 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
         _running(component, variant.verdict(backend=backend))
         for component, variant in chosen.variants.items()
     ]
-    model = ServedModel(name=name, version=version, session=session, variants=variants)
+    model = ServedModel(
+        name=wishes.name or name, version=version, session=session, variants=variants
+    )
     component = None if chosen.is_pipeline else next(iter(chosen.variants))
     samples = _samples(package, component, wishes)
     first_run = _first_run(model, samples, info, limits)

@@ -62,6 +62,7 @@ class LoadWishes:
     """How a package is opened to be served.
 
     Attributes:
+        name: what clients call it; None: as it states itself, or was installed.
         selection: what is asked of its variants.
         component: one of several component models, alone; None: the package as a whole.
         trust: accept options of the package that can reach beyond it.
@@ -73,6 +74,7 @@ class LoadWishes:
             are not.
     """
 
+    name: str | None = None
     selection: SelectionWishes = ANY_VARIANT
     component: str | None = None
     trust: bool = False

@@ -17,3 +17,9 @@ def test_without_kserve_one_sentence_names_the_extra(ortpkg: RunCommand) -> None
     assert done.code == 2
     assert "the extra serve brings" in done.err
     assert done.err.count("\n") == 1
+
+
+def test_several_packages_cannot_have_one_name(ortpkg: RunCommand) -> None:
+    done = ortpkg("serve", DIGITS, DIGITS, "--name", "one")
+    assert done.code == 2
+    assert "--name 'one'" in done.err

@@ -138,7 +138,8 @@ def test_a_package_without_samples_runs_made_up_inputs(tmp_path: Path) -> None:
     shutil.copytree(DIGITS, package)
     shutil.rmtree(package / "samples")
     (package / "digests.json").unlink()
-    loaded = load(open_package(package), LoadWishes(), LIMITS)
+    loaded = load(open_package(package), LoadWishes(name="numbers"), LIMITS)
+    assert loaded.model.title == "numbers:1.0.0"
     assert (loaded.first_run.on, loaded.first_run.matches) == ("made-up inputs", None)
 
 
