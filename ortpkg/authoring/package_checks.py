@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, open_models
+from ortpkg.authoring.checks.checked_package import CheckedPackage
 from ortpkg.authoring.checks.file_checks import (
     check_declared_names,
     check_file_names,
@@ -240,7 +240,7 @@ def _model_findings(
     model: Path, wanted: RuleFilter, targets: tuple[str, ...]
 ) -> tuple[Finding, ...]:
     info = model_as_package(model)
-    package = CheckedPackage(info=info, models=open_models(info), targets=targets)
+    package = CheckedPackage.of(info, targets=targets)
     return tuple(_run_checks(package, wanted, only=_MODEL_CHECKS))
 
 
@@ -262,9 +262,7 @@ def _package_findings(
         or (info is None and each.severity is Severity.ERROR)
     ]
     if info is not None:
-        package = CheckedPackage(
-            info=info, models=open_models(info), targets=known_targets, progress=progress
-        )
+        package = CheckedPackage.of(info, targets=known_targets, progress=progress)
         found += _run_checks(package, wanted)
     if wanted.wants(release_rules.RELEASE_REFUSES.id):
         found += _bounded(check_release_opens(root, known_targets))

@@ -59,16 +59,25 @@ def scan_model_file(path: Path, *, limits: ModelLimits) -> ModelOperators | None
     return _of_file(path, limits, lambda data: scan_model(data, limits=limits))
 
 
-def scan_onnx_operators(path: Path, *, limits: ModelLimits) -> tuple[OnnxOperator, ...] | None:
-    """ONNX's own operators in the model at ``path``, sorted.
+class UsedOperators(NamedTuple):
+    """The operators of a model's nodes, sorted: ONNX's own, and others.
 
-    None where they cannot be told, as above.
+    EPContext and the model's own functions are not among them.
     """
-    return _of_file(
-        path,
-        limits,
-        lambda data: tuple(sorted(_walked(data, limits).onnx_operators, key=_in_order)),
-    )
+
+    onnx: tuple[OnnxOperator, ...]
+    foreign: tuple[Operator, ...]
+
+    @classmethod
+    def of(cls, scan: _Scan) -> UsedOperators:
+        """Those that a walk over a whole model found."""
+        onnx = sorted(scan.onnx_operators, key=_in_order)
+        return cls(onnx=tuple(onnx), foreign=tuple(sorted(scan.operators)))
+
+
+def scan_operators(path: Path, *, limits: ModelLimits) -> UsedOperators | None:
+    """The operators of the model at ``path``; None where they cannot be told, as above."""
+    return _of_file(path, limits, lambda data: UsedOperators.of(_walked(data, limits)))
 
 
 def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:

@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.needed_operators import ModelOperators, OnnxOperator, operator_text
-from ortpkg.graph.operator_scan import scan_model, scan_model_file, scan_onnx_operators
+from ortpkg.graph.operator_scan import UsedOperators, scan_model, scan_model_file, scan_operators
 from ortpkg.graph.wire_format import WireFormatError
 from tests.graph.model_factories import parse
 
@@ -88,16 +88,21 @@ def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_pa
         never (v) => (w) { w = Abs(v) }""")
     path = tmp_path / "m.onnx"
     onnx.save(model, path)
-    assert scan_onnx_operators(path, limits=LIMITS) == (
-        ("", "Gelu", 17),
-        ("", "Gelu", 21),
-        ("", "If", 21),
-        ("ai.onnx.ml", "Scaler", None),
+    assert scan_operators(path, limits=LIMITS) == UsedOperators(
+        onnx=(
+            OnnxOperator("", "Gelu", 17),
+            OnnxOperator("", "Gelu", 21),
+            OnnxOperator("", "If", 21),
+            OnnxOperator("ai.onnx.ml", "Scaler", None),
+        ),
+        foreign=(),
     )
     del model.opset_import[:]
     path.write_bytes(model.SerializeToString())
-    assert ("", "If", 1) in (scan_onnx_operators(path, limits=LIMITS) or ())
-    assert scan_onnx_operators(tmp_path / "absent.onnx", limits=LIMITS) is None
+    without_opset = scan_operators(path, limits=LIMITS)
+    assert without_opset is not None
+    assert ("", "If", 1) in without_opset.onnx
+    assert scan_operators(tmp_path / "absent.onnx", limits=LIMITS) is None
 
 
 def test_operators_that_the_imported_opset_lacks_are_told_apart() -> None:

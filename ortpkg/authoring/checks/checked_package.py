@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.authoring.checks.data_references import (
@@ -20,11 +20,14 @@ from ortpkg.graph.load_control import DECLARED_NBYTES, passing_charges, poll_loa
 from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ModelSignature, signature_of
+from ortpkg.graph.operator_scan import UsedOperators, scan_operators
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
-from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, Source, VariantInfo
 from ortpkg.storage.hashing import Progress
 
 _LIMITS = ModelLimits()
+_Place = tuple[Source, Path]
+"""Where a component is described, and its folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class OpenedModel:
         path: of the file.
         data_folder: what the locations of its external data are relative to.
         data, contexts: the files that it names.
+        operators: those that its nodes have; None where they cannot be told.
         signature: None where it cannot be had.
         error: why not; "" where it can.
     """
@@ -43,6 +47,7 @@ class OpenedModel:
     data_folder: Path
     data: tuple[DataReference, ...] = ()
     contexts: tuple[ContextReference, ...] = ()
+    operators: UsedOperators | None = None
     signature: ModelSignature | None = None
     error: str = ""
 
@@ -51,51 +56,81 @@ class OpenedModel:
 class CheckedPackage:
     """A package whose documents are valid.
 
+    Many components may name one document: what is wrong with the variants in it is told once.
+
     Attributes:
         info: the package.
-        models: (component, variant) → its ONNX files; of a GenAI variant those that
-            genai_config.json names.
+        described: where components are described → the first of those that are described there.
+        models: (component, variant) → its ONNX files, of the components in ``described``; of a
+            GenAI variant those that genai_config.json names.
         targets: the readers that were asked for.
         progress: told which file is being hashed.
     """
 
     info: PackageInfo
-    models: Mapping[tuple[str, str], tuple[OpenedModel, ...]] = field(default_factory=dict)
+    described: Mapping[_Place, ComponentInfo]
+    models: Mapping[tuple[str, str], tuple[OpenedModel, ...]]
     targets: tuple[str, ...] = ()
     progress: Progress | None = None
 
+    @classmethod
+    def of(
+        cls, info: PackageInfo, *, targets: tuple[str, ...] = (), progress: Progress | None = None
+    ) -> CheckedPackage:
+        """The package with all its models that are here opened."""
+        described = {_place(component): component for component in reversed(info.components)}
+        described = dict(reversed(described.items()))
+        return cls(
+            info=info,
+            described=described,
+            models=_open_models(info, described.values()),
+            targets=targets,
+            progress=progress,
+        )
+
+    @property
+    def components(self) -> Iterable[ComponentInfo]:
+        """One for each place that describes some, in declaration order."""
+        return self.described.values()
+
     @property
     def variants(self) -> Iterator[VariantInfo]:
-        """All variants, in declaration order."""
-        for component in self.info.components:
+        """Those of :attr:`components`, in declaration order."""
+        for component in self.components:
             yield from component.variants
 
     def models_of(self, variant: VariantInfo) -> tuple[OpenedModel, ...]:
-        """The variant's ONNX files."""
+        """The ONNX files of one of :attr:`variants`."""
         return self.models.get((variant.component_name, variant.name), ())
 
-    def signatures_of(self, component: ComponentInfo) -> list[tuple[VariantInfo, ModelSignature]]:
+    def signatures_of(
+        self, component: ComponentInfo
+    ) -> Iterator[tuple[VariantInfo, ModelSignature]]:
         """The component's variants whose one model could be read, in declaration order."""
-        return [
-            (variant, model.signature)
-            for variant in component.variants
-            if variant.model_path is not None
-            for model in self.models_of(variant)
-            if model.signature is not None
-        ]
+        for variant in self.described[_place(component)].variants:
+            if variant.model_path is not None:
+                for model in self.models_of(variant):
+                    if model.signature is not None:
+                        yield variant, model.signature
 
     def signature_of(self, component: str) -> ModelSignature | None:
         """What the component takes and gives: the signature of its first variant that has one."""
         found = self.info.component(component)
-        opened = self.signatures_of(found) if found is not None else []
-        return opened[0][1] if opened else None
+        opened = self.signatures_of(found) if found is not None else iter(())
+        return next((signature for _, signature in opened), None)
 
 
-def open_models(info: PackageInfo) -> dict[tuple[str, str], tuple[OpenedModel, ...]]:
-    """Every model of the package that is here; one that several variants use is opened once."""
+def _place(component: ComponentInfo) -> _Place:
+    return component.source, component.directory
+
+
+def _open_models(
+    info: PackageInfo, components: Iterable[ComponentInfo]
+) -> dict[tuple[str, str], tuple[OpenedModel, ...]]:
+    """Every model of ``components`` that is here; one that several variants use is opened once."""
     opened: dict[tuple[Path, Path], OpenedModel] = {}
     models = {}
-    for component in info.components:
+    for component in components:
         for variant in component.variants:
             if variant.is_absent:
                 continue
@@ -131,7 +166,8 @@ def of_variant(rule: Rule, variant: VariantInfo, message: str, *, target: str = 
 
 
 def _open(path: Path, folder: Path) -> OpenedModel:
-    model = OpenedModel(path=path, data_folder=folder)
+    operators = scan_operators(path, limits=_LIMITS)
+    model = OpenedModel(path=path, data_folder=folder, operators=operators)
     try:
         with passing_charges():
             proto = read_model_file(path, limits=_LIMITS).proto

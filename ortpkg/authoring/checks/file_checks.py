@@ -65,7 +65,7 @@ def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
             " macOS"
         )
         yield finding(file_rules.NAMES_COLLIDE, source.document, message, pointer=source.pointer)
-    for component in components.values():
+    for component in package.components:
         variants = {variant.name: variant for variant in component.variants}
         for name, other in _collisions(variants):
             message = (

@@ -21,17 +21,14 @@ from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
 from ortpkg.graph.external_data import check_location
-from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.needed_operators import OnnxOperator, operator_text
 from ortpkg.graph.onnx_opsets import OperatorState, first_opset, operator_state
-from ortpkg.graph.operator_scan import scan_model_file, scan_onnx_operators
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_inside, is_link
 from ortpkg.providers.operator_support import is_public_operator
 
-_LIMITS = ModelLimits()
 _MOST_NAMED = 5
 
 
@@ -94,10 +91,11 @@ def check_operators(package: CheckedPackage) -> Iterator[Finding]:
     """
     for variant, model in _models(package):
         ep = stated_ep(variant.constraints.ep)
-        needed = scan_model_file(model.path, limits=_LIMITS)
-        if needed is None or (ep is not None and not is_known_ep(ep)):
+        if model.operators is None or (ep is not None and not is_known_ep(ep)):
             continue
-        unknown = [operator_text(each) for each in needed.operators if not is_public_operator(each)]
+        unknown = [
+            operator_text(each) for each in model.operators.foreign if not is_public_operator(each)
+        ]
         if unknown:
             what = f"{'operators' if len(unknown) > 1 else 'operator'} {listed(unknown)}"
             message = (
@@ -115,9 +113,9 @@ def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
     """
     for variant, model in _models(package):
         ep = stated_ep(variant.constraints.ep)
-        if ep is not None and not is_known_ep(ep):
+        if model.operators is None or (ep is not None and not is_known_ep(ep)):
             continue
-        used = scan_onnx_operators(model.path, limits=_LIMITS) or ()
+        used = model.operators.onnx
         undefined = [
             f"{_named(each)}{_newer(each)}"
             for each in used
@@ -165,8 +163,8 @@ def _some(texts: Sequence[str]) -> str:
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
     """Each variant takes and gives what its component's first does, with which the author began."""
-    for component in package.info.components:
-        opened = package.signatures_of(component)
+    for component in package.components:
+        opened = list(package.signatures_of(component))
         for variant, signature in opened[1:]:
             first, theirs = opened[0]
             found = differences(signature, theirs)

@@ -17,6 +17,7 @@ from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import Constraints, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_inside
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
@@ -27,7 +28,8 @@ from ortpkg.trust.session_option_values import read_as_onnxruntime
 def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
     """Some variant of each component runs on a CPU."""
     for component in package.info.components:
-        if component.variants and not any(map(_may_run_on_cpu, component.variants)):
+        stated = [each.constraints for each in alike(component.variants)]
+        if stated and not any(map(_may_run_on_cpu, stated)):
             message = f"component model {quoted(component.name)} has no variant that runs on a CPU"
             source = component.source
             yield finding(
@@ -37,7 +39,7 @@ def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
 
 def check_ties(package: CheckedPackage) -> Iterator[Finding]:
     """No two variants of a component have the same constraints."""
-    for component in package.info.components:
+    for component in package.components:
         groups: defaultdict[Constraints, list[VariantInfo]] = defaultdict(list)
         for variant in component.variants:
             groups[variant.constraints].append(variant)
@@ -142,8 +144,7 @@ def _winner(package: CheckedPackage, first: VariantInfo) -> str:
     )
 
 
-def _may_run_on_cpu(variant: VariantInfo) -> bool:
-    constraints = variant.constraints
+def _may_run_on_cpu(constraints: Constraints) -> bool:
     return constraints.device in (None, DeviceType.CPU) and (
         stated_ep(constraints.ep) in (None, CPU_EP) or constraints.device == DeviceType.CPU
     )

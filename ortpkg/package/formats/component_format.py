@@ -145,8 +145,9 @@ def read_component_format(
         found.add(
             PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components"
         )
+    described: _DescribedAt = {}
     components = [
-        _ComponentReader(name, references, knows_keys=knows_keys).read(declared)
+        _ComponentReader(name, references, described, knows_keys=knows_keys).read(declared)
         for name, declared in manifest["components"].items()
     ]
     return ComponentGeneration(
@@ -194,11 +195,35 @@ def facts_of(
     return facts
 
 
+class _Description(NamedTuple):
+    """What stands in one place of the package, whichever component it is of."""
+
+    variants: tuple[CheckedComponentVariant, ...]
+    directory: Path
+    metadata: Mapping[str, Any]
+    additional_metadata: Any
+
+
+_DescribedAt = dict[tuple[Source, str], _Description | None]
+"""Where a component is described, and its folder → what is said there; None where it has no shape.
+
+Many components may name one document, which is judged once.
+"""
+
+
 class _ComponentReader:
     """Reads one component: inline in the manifest, or in the document that the manifest names."""
 
-    def __init__(self, name: str, references: ReferenceReader, *, knows_keys: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        references: ReferenceReader,
+        described: _DescribedAt,
+        *,
+        knows_keys: bool,
+    ) -> None:
         self._name = name
+        self._described = described
         self._references = references
         self._rules = references.rules
         self._found = references.found
@@ -247,12 +272,40 @@ class _ComponentReader:
         return Place(path, kind)
 
     def _read_body(self, body: Any, directory: str, source: Source) -> ComponentInfo | None:
+        place = source, directory
+        if place not in self._described:
+            said = self._described[place] = self._describe(body, directory, source)
+        elif (said := self._described[place]) is not None:
+            self._check_component(body, source)
+        if said is None:
+            return None
+        return ComponentInfo(
+            name=self._name,
+            directory=said.directory,
+            variants=LazyVariants([each._replace(component=self._name) for each in said.variants]),
+            metadata=said.metadata,
+            additional_metadata=said.additional_metadata,
+            source=source,
+        )
+
+    def _describe(self, body: Any, directory: str, source: Source) -> _Description | None:
+        """What ``body`` says; None, with findings, where it has not the shape of a component."""
         findings = check_schema(body, "component", document=source.document, pointer=source.pointer)
         if findings:
             self._found.extend(findings)
             return None
         if self._knows_keys:
             check_keys(body, COMPONENT_KEYS, source, self._found)
+        self._check_component(body, source)
+        return _Description(
+            variants=tuple(self._read_variants(body["variants"], directory, source)),
+            directory=Path(directory),
+            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
+            additional_metadata=freeze(body.get("additional_metadata")),
+        )
+
+    def _check_component(self, body: Mapping[str, Any], source: Source) -> None:
+        """What of a description is judged for each component that has it, and counted."""
         if (stated := body.get("component_name", self._name)) != self._name:
             message = f"component_name is {quoted(stated)}, the manifest says {quoted(self._name)}"
             pointer = source.pointer + json_pointer("component_name")
@@ -262,14 +315,6 @@ class _ComponentReader:
             pointer = source.pointer + json_pointer("variants")
             self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
         self._references.documents.count_variants(len(body["variants"]), source.document)
-        return ComponentInfo(
-            name=self._name,
-            directory=Path(directory),
-            variants=LazyVariants(self._read_variants(body["variants"], directory, source)),
-            metadata=freeze(facts_of(body, source, self._references).get("metadata", EMPTY)),
-            additional_metadata=freeze(body.get("additional_metadata")),
-            source=source,
-        )
 
     def _read_variants(
         self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
