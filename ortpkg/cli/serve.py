@@ -175,6 +175,7 @@ class _Server:
         """Until the process is told to end; the exit code."""
         # numpy, onnx and KServe, which take seconds
         from ortpkg.serving.kserve_server import serve
+        from ortpkg.serving.loading import name_and_version
         from ortpkg.serving.server_log import logged
         from ortpkg.trust.trust_policy_file import read_policy
 
@@ -183,6 +184,10 @@ class _Server:
         is_json = self._output.is_json or not sys.stderr.isatty()
         with logged(is_json=is_json, is_quiet=is_quiet()), ExitStack() as stack:
             infos = [stack.enter_context(opened(root)) for root in roots]
+            planned = [name_and_version(info) for info in infos]
+            self._versions.check_plan(
+                [(self._wishes.name or name, version) for name, version in planned]
+            )
             has_finished = serve(
                 lambda observer: self._load(infos, observer),
                 place,

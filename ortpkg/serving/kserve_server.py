@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import ssl
@@ -31,6 +32,8 @@ from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
 _KEEP_ALIVE_S = 65
 _GRPC_GRACE_S = 1.0
 _BACKLOG = 2048
+#: That are open besides connections: modules' libraries, models, caches.
+_OTHER_FILES = 1024
 
 
 def serve(
@@ -116,13 +119,14 @@ class _Server:
         self, load: Callable[[Observer], None], on_ready: Callable[[str, str], None]
     ) -> bool:
         """From the first socket to the last request."""
+        _allow_files(self._limits.connections)
         with _bound(self._place) as listener, _Stop() as stop:
             http = _http_server(self._config)
             grpc_server, grpc_port = await self._start_grpc()
             serving = asyncio.create_task(http.serve([listener]))
             try:
                 await self._load(partial(load, self._observer), stop)
-                self._versions.complete()
+                self._versions.is_complete = True
                 self._plane.is_ready = True
                 on_ready(*self._addresses(listener, grpc_port))
                 await stop.wait()
@@ -182,8 +186,13 @@ class _Server:
 
         server = make_grpc_server(self._plane, self._limits, self._place.token)
         address = _joined(self._place.host, self._place.grpc_port)
-        with _told_as_usage(f"cannot listen on {quoted(address)}"):
+        try:
             port = add_port(server, address, self._place)
+        except RuntimeError as error:  # grpc does not say more
+            raise UsageError(
+                f"cannot listen on {quoted(address)}: the port is taken, or the address is not one"
+                " of this machine"
+            ) from error
         await server.start()
         return server, port
 
@@ -253,9 +262,23 @@ def _bound(place: ListeningPlace) -> Iterator[socket.socket]:
 def _told_as_usage(what: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ssl.SSLError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{what}: {unquoted(reason)}") from error
+    except (socket.gaierror, ssl.SSLError) as error:
+        raise UsageError(f"{what}: {unquoted(error.strerror or error)}") from error
+    except OSError as error:  # whose own text says the address once more
+        raise UsageError(f"{what}: {os.strerror(error.errno or 0)}") from error
+
+
+def _allow_files(connections: int) -> None:
+    """Lets this process have as many files open as so many connections of each protocol take."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _joined(host: str, port: int) -> str:

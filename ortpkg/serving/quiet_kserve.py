@@ -1,11 +1,13 @@
-"""Loads KServe without its reading this program's command line.
+"""Loads KServe and grpc without their reading our command line, or writing lines of their own.
 
-Its module ``model_server`` parses ``sys.argv`` while it is imported, and ends the process where an
-option of ours looks like a wrong one of its own. Whoever imports KServe here imports this first.
+KServe's module ``model_server`` parses ``sys.argv`` while it is imported, and ends the process
+where an option of ours looks like a wrong one of its own. Whoever imports KServe here imports this
+first.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from ortpkg.errors import UsageError
@@ -13,6 +15,7 @@ from ortpkg.errors import UsageError
 
 def load_kserve() -> None:
     """Imports KServe. UsageError where it is not installed, or cannot be loaded."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is raised, and said by us
     words = sys.argv
     sys.argv = words[:1]
     try:

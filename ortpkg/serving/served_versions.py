@@ -6,7 +6,7 @@ another one was named as the default.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ortpkg.errors import NotServingError, UnknownModelError, UsageError, quoted
 from ortpkg.names import did_you_mean
@@ -24,7 +24,7 @@ class ServedVersions:
         defaults: name → the version that answers where none is asked for.
 
     Attributes:
-        is_complete: whether everything that is to be served has come; until then what is not
+        is_complete: set it when everything that is to be served has come; until then what is not
             there may still come.
     """
 
@@ -83,14 +83,21 @@ class ServedVersions:
         """What is served, in the order in which it came."""
         return tuple(self._models)
 
-    def complete(self) -> None:
-        """Says that everything has come. UsageError for a default that is not served."""
-        self.is_complete = True
+    def check_plan(self, planned: Sequence[tuple[str, str]]) -> None:
+        """What is wrong with the names and versions that are to come, before they are loaded.
+
+        UsageError where two are the same, or a default is not among them.
+        """
+        for name, version in planned:
+            if planned.count((name, version)) > 1:
+                raise UsageError(f"{quoted(f'{name}:{version}')} is named twice")
         for name, version in self._defaults.items():
-            try:
-                self.find(name, version)
-            except UnknownModelError as error:
-                raise UsageError(f"the default {quoted(f'{name}={version}')}: {error}") from error
+            if (name, version) not in planned:
+                known = [f"{each}={number}" for each, number in planned]
+                raise UsageError(
+                    f"the default {quoted(f'{name}={version}')} is not among what is served:"
+                    f" {', '.join(map(quoted, known))}"
+                )
 
     def __iter__(self) -> Iterator[ServedModel]:
         return (model for versions in self._models.values() for model in versions.values())

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _START_S = 180
@@ -43,24 +43,41 @@ class Serving:
         return self.process.wait(_END_S)
 
 
+def _event(line: str) -> dict[str, Any]:
+    """An event of the log; what the command says before it begins is text."""
+    is_event = line.startswith("{")
+    return dict(json.loads(line)) if is_event else {"event": "text", "message": line}
+
+
+def _first_object(lines: IO[str]) -> str:
+    """The text up to the line that ends an object; all of it where the process ended before."""
+    text = ""
+    for line in lines:
+        text += line
+        if line == "}\n":
+            break
+    return text
+
+
 @contextmanager
-def serving(*words: str) -> Iterator[Serving]:
+def serving(*words: str, folder: Path = ROOT) -> Iterator[Serving]:
     """A server with those words of the command line, on ports that are free."""
     command = [sys.executable, "-m", "ortpkg", "serve", *words, "--json"]
     ports = [] if "--port" in words else ["--port", "0", "--grpc-port", "0"]
     process = subprocess.Popen(
-        [*command, *ports], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *ports], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     assert process.stderr is not None
     events: list[dict[str, Any]] = []
     lines = process.stderr
-    reader = threading.Thread(target=lambda: events.extend(map(json.loads, lines)), daemon=True)
+    reader = threading.Thread(target=lambda: events.extend(map(_event, lines)), daemon=True)
     reader.start()
     timer = threading.Timer(_START_S, process.kill)
     timer.start()
     try:
-        ready = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+        ready = json.loads(_first_object(process.stdout) or "{}")
+        assert ready.get("kind") == "serve", (ready, events)
         timer.cancel()
         yield Serving(process, ready["http"].partition("//")[2], ready["grpc"], events)
     finally:

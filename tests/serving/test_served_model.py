@@ -90,13 +90,11 @@ def test_the_newest_version_answers_where_none_is_asked_for() -> None:
 
 def test_another_default_can_be_named_and_has_to_be_there() -> None:
     versions = ServedVersions({"adder": "2"})
-    with pytest.raises(UsageError, match="'adder=2': there is no model 'adder'"):
-        versions.complete()
+    with pytest.raises(UsageError, match="'adder=2' is not among what is served: 'adder=3', 'm=2'"):
+        versions.check_plan([("adder", "3"), ("m", "2")])
+    versions.check_plan([("adder", "3"), ("adder", "2")])
     versions.add(adder("3"))
-    with pytest.raises(UsageError, match="'adder' has no version '2'; served are '3'"):
-        versions.complete()
     versions.add(adder("2"))
-    versions.complete()
     assert versions.find("adder").version == "2"
 
 
@@ -107,7 +105,7 @@ def test_what_is_not_there_may_still_come_until_everything_has() -> None:
     versions.add(adder("1"))
     with pytest.raises(NotServingError, match="still being loaded"):
         versions.find("adder", "2")
-    versions.complete()
+    versions.is_complete = True
     with pytest.raises(UnknownModelError, match="'adder' has no version '2'; served are '1'"):
         versions.find("adder", "2")
     with pytest.raises(UnknownModelError, match="there is no model 'ader'"):
@@ -116,6 +114,8 @@ def test_what_is_not_there_may_still_come_until_everything_has() -> None:
 
 def test_a_version_is_served_once() -> None:
     versions = ServedVersions()
+    with pytest.raises(UsageError, match="'adder:1' is named twice"):
+        versions.check_plan([("adder", "1"), ("adder", "2"), ("adder", "1")])
     versions.add(adder())
     with pytest.raises(UsageError, match="'adder:1' is served already"):
         versions.add(adder())
