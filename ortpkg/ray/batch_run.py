@@ -26,7 +26,7 @@ from ortpkg.ray.worker_pools import CPU, Pool, shares, worker_pools
 
 #: Ray's names of what computes beside cores.
 _DEVICES = ("GPU", "NPU")
-#: Of each of these there is at most one for each worker: they wait for disks.
+#: Of tasks that read, and of those that write, there are at most as many as workers, or these.
 _LEAST_FILE_TASKS = 2
 _GOING_S = 30.0
 _NODE_ID = "ray.io/node-id"
@@ -149,7 +149,8 @@ class _RayEngine:
     ) -> Any:
         """What is read, run and written by one pool of workers."""
         data = self._ray.data
-        file_tasks = {"num_cpus": 0, "concurrency": max(_LEAST_FILE_TASKS, pool.count)}
+        most = min(len(groups), max(_LEAST_FILE_TASKS, pool.count))
+        file_tasks = {"num_cpus": 0, "concurrency": most}
         anywhere = is_only and self._all_usable
         where = None if anywhere else {_NODE_ID: f"in({','.join(pool.node_ids)})"}
         others = {name: count for name, count in pool.devices.items() if name != "GPU"}

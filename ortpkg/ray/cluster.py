@@ -74,7 +74,7 @@ def cluster(address: str | None, cpus: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray  # of who called us
         return
-    with for_results_alone(), _own(ray, cpus) if address is None else _joined(ray, address):
+    with _own(ray, cpus) if address is None else _joined(ray, address):
         yield ray
 
 
@@ -88,10 +88,8 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
         raise UsageError(
             f"--ray {quoted(address)}: there is no cluster to join: {printable(error)}"
         ) from error
-    try:
+    with for_results_alone(ray.shutdown):
         yield
-    finally:
-        ray.shutdown()
 
 
 @contextmanager
@@ -99,11 +97,11 @@ def _own(ray: Any, cpus: int) -> Iterator[None]:
     _remove_left()
     folder = tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-")
     try:
-        with quiet_stderr():
-            _start(ray, folder, cpus)
-        yield
+        with for_results_alone(ray.shutdown):
+            with quiet_stderr():
+                _start(ray, folder, cpus)
+            yield
     finally:
-        ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
 #: How Ray names the threads of its own.
 _RAY_THREADS = "ray_"
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
+_SENTENCE_END = re.compile(r"(?<=\.)\s|\n")
+
+
+class _Said:
+    """What Ray says, on standard error: the first sentence of each, once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def write(self, text: str) -> int:
+        """Takes a text of any length, of which Ray's have many lines."""
+        plain = _COLOURS.sub("", text).removeprefix("(raylet)").strip()
+        sentence = _SENTENCE_END.split(plain, maxsplit=1)[0]
+        if sentence and sentence not in self._said:
+            self._said.add(sentence)
+            sys.stderr.write(f"Ray: {sentence}\n")
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
 
 
 class _SplitOutput:
@@ -18,21 +40,27 @@ class _SplitOutput:
 
     def __init__(self, out: IO[str]) -> None:
         self._out = out
+        self.said = _Said()
 
     def __getattr__(self, name: str) -> Any:
         is_of_ray = threading.current_thread().name.startswith(_RAY_THREADS)
-        return getattr(sys.stderr if is_of_ray else self._out, name)
+        return getattr(self.said if is_of_ray else self._out, name)
 
 
 @contextmanager
-def for_results_alone() -> Iterator[None]:
-    """Keeps Ray's threads off standard output."""
+def for_results_alone(end: Callable[[], object]) -> Iterator[None]:
+    """Keeps Ray off standard output, and ends it: then it prints what it kept back."""
     before = sys.stdout
-    sys.stdout = cast("Any", _SplitOutput(before))
+    split = _SplitOutput(before)
+    sys.stdout = cast("Any", split)
     try:
         yield
     finally:
-        sys.stdout = before
+        sys.stdout = cast("Any", split.said)
+        try:
+            end()
+        finally:
+            sys.stdout = before
 
 
 @contextmanager

@@ -10,16 +10,27 @@ import pytest
 
 from ortpkg.ray.output_streams import for_results_alone, quiet_stderr
 
+DEATH = (
+    "\x1b[33m(raylet)\x1b[0m A worker died. To troubleshoot the problem, look there.\nAnd there."
+)
+
 
 def test_what_rays_threads_print_is_no_result(capsys: pytest.CaptureFixture[str]) -> None:
-    with for_results_alone():
-        thread = threading.Thread(target=lambda: print("a worker died"), name="ray_listener")
+    def say() -> None:
+        print(DEATH)
+        print(DEATH)
+
+    with for_results_alone(lambda: print("What was kept back.")):
+        thread = threading.Thread(target=say, name="ray_listener")
         thread.start()
         thread.join()
         print("a result")
     print("another")
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("a result\nanother\n", "a worker died\n")
+    assert (said.out, said.err) == (
+        "a result\nanother\n",
+        "Ray: A worker died.\nRay: What was kept back.\n",
+    )
 
 
 def test_native_code_is_not_heard_while_it_starts(capfd: pytest.CaptureFixture[str]) -> None:

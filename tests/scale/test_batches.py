@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,7 @@ from ortpkg.batches.rows import Rows
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.host.directories import cache_directory
 from ortpkg.selection.wishes import SelectionWishes
-from tests.scale.ray_clusters import DIGITS, Batch, digest_of, ray_cluster
+from tests.scale.ray_clusters import DIGITS, ROOT, Batch, digest_of, ray_cluster
 
 pytestmark = [
     pytest.mark.scale,
@@ -175,3 +177,35 @@ def test_a_package_that_nodes_do_not_have_is_sent_to_them(
     Batch(rows, tmp_path / "out", *on(cluster), package=named, folder=folder).finish()
     assert digest_of(tmp_path / "out", COUNT) == expected
     assert not list((cache_directory() / "shipped").glob("*"))
+
+
+def test_the_class_for_ray_datas_own_pipelines_gives_the_same_outputs(
+    cluster: Any, rows: Path, tmp_path: Path
+) -> None:
+    program = f"""
+import numpy as np
+import ray
+from ortpkg.ray import PackageModel
+
+ray.init(address={cluster.address!r}, log_to_driver=False)
+rows = ray.data.read_numpy({str(rows)!r}).limit(1000)
+options = {{"columns": {{"image": "data"}}, "threads": 1}}
+found = rows.map_batches(
+    PackageModel,
+    fn_constructor_args=[{str(DIGITS)!r}],
+    fn_constructor_kwargs=options,
+    compute=ray.data.ActorPoolStrategy(size=2),
+    batch_size=128,
+)
+print(len(np.stack([row["logits"] for row in found.take_all()])))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.splitlines()[-1] == str(min(COUNT, 1000))
