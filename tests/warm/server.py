@@ -27,9 +27,10 @@ from tests.warm.popen import MODULE, PROGRAM, use  # noqa: E402  # -P leaves out
 
 #: Tests put others in their place, and a copy would have none of their threads.
 _NOT_LOADED = ("onnxruntime", "openvino")
-#: Those start no processes of ours, and what they hold together with those that they start is
-#: measured.
+#: Children of ours; what they hold together with those that they start is measured.
 _CHILDREN = ("ortpkg.isolation.child_main", "ortpkg.isolation.worker_main")
+#: What these do in a child asks backends, in children of its own.
+_ASKING = ("ortpkg.measuring.child_worker:", "ortpkg.session.compile_models:")
 _MOST_REQUEST_BYTES = 1 << 20
 _STREAMS = 3
 
@@ -87,7 +88,7 @@ def _copy(
             os.setsid()
         channel.send(str(os.getpid()).encode())
         channel.close()
-        if request["module"] not in _CHILDREN:
+        if request["module"] not in _CHILDREN or request["words"][-1].startswith(_ASKING):
             _serve_own_children(streams, base_path)
         _become(request, streams, base_path)
         code = _run(request)
