@@ -1,7 +1,8 @@
 """The output of a batch: its parts, what the job is, and which of them are done.
 
 ``.ortpkg-batch`` in it holds ``job.json``, the rows that failed (``errors/``), the parts of which
-all rows did (``empty/``), and what is not whole yet (``scratch/``).
+all rows did (``empty/``), how often workers began with one (``attempts/``), and what is not yet
+whole (``scratch/``).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from ortpkg.storage.file_replacement import replace_file
 
 OWN = ".ortpkg-batch"
 _JOB = "job.json"
+#: Folders of one run of a job.
+_OF_A_RUN = ("attempts", "scratch")
 _MOST_JOB_NBYTES = 1 << 28
 #: What has to be the same for a job to go on, and how that is said.
 _COMPARED: dict[str, str] = {
@@ -56,7 +59,7 @@ class BatchFolder:
         """Makes the folder for a new job. UsageError where something is there already."""
         verify_is_free(self.root)
         try:
-            for name in ("errors", "empty", "scratch"):
+            for name in ("errors", "empty", *_OF_A_RUN):
                 (self._own / name).mkdir(parents=True, exist_ok=True)
             self._write_job(job)
         except OSError as error:
@@ -73,8 +76,9 @@ class BatchFolder:
                 f"--resume: {quoted(self.root)} is of another batch: {', '.join(differing)} differ;"
                 " give the same, or another --output"
             )
-        shutil.rmtree(self._own / "scratch", ignore_errors=True)
-        (self._own / "scratch").mkdir(parents=True, exist_ok=True)
+        self.finish()
+        for name in _OF_A_RUN:
+            (self._own / name).mkdir(parents=True, exist_ok=True)
         return there
 
     @contextmanager
@@ -118,6 +122,16 @@ class BatchFolder:
         else:
             self._put(self._own / "empty" / part.name, "")
 
+    def attempt(self, part: Part) -> int:
+        """Notes that a worker begins with a part; returns for which time in this run of the job."""
+        path = self._own / "attempts" / part.name
+        try:
+            with path.open("ab") as file:
+                file.write(b".")
+            return path.stat().st_size
+        except OSError as error:
+            raise UsageError(f"cannot write {quoted(path)}: {error.strerror or error}") from error
+
     @staticmethod
     def _put(path: Path, text: str) -> None:
         try:
@@ -137,7 +151,8 @@ class BatchFolder:
 
     def finish(self) -> None:
         """Removes what is needed no more; the job stays, to be known again."""
-        shutil.rmtree(self._own / "scratch", ignore_errors=True)
+        for name in _OF_A_RUN:
+            shutil.rmtree(self._own / name, ignore_errors=True)
 
 
 def verify_is_free(root: Path) -> None:

@@ -10,6 +10,7 @@ from ortpkg.arrays.array_files import verify_regular
 from ortpkg.arrays.npy_header import read_npy_header, why_unreadable
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Array, Rows
+from ortpkg.batches.text_spans import read_errors
 from ortpkg.errors import UsageError, quoted
 
 #: The column that the array of an npy file is.
@@ -33,7 +34,8 @@ def read_npy_rows(part: Part) -> Rows:
 
 def _mapped(path: Path) -> Array:
     """The array as it lies in the file."""
-    verify_regular(path)
+    with read_errors(path):
+        verify_regular(path)
     try:
         with path.open("rb") as file:
             shape, is_fortran, dtype = read_npy_header(file, path.name)

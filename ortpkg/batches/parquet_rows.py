@@ -13,6 +13,7 @@ import numpy as np
 from ortpkg.arrays.array_files import verify_regular
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Array, Column, Rows
+from ortpkg.batches.text_spans import read_errors
 from ortpkg.errors import UsageError, printable, quoted
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise UsageError("Parquet needs pyarrow: pip install pyarrow") from error
-    verify_regular(path)
+    with read_errors(path):
+        verify_regular(path)
     try:
         with pq.ParquetFile(path) as file:
             yield file

@@ -162,6 +162,7 @@ class _RayEngine:
                 fn_constructor_kwargs={
                     "use": self._use,
                     "plan": job.plan,
+                    "folder": job.folder,
                     "shipped": self._shipped,
                 },
                 compute=data.ActorPoolStrategy(size=pool.count),

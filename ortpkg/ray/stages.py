@@ -15,10 +15,13 @@ from ortpkg.batches.batch_folder import BatchFolder
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
+from ortpkg.batches.parts import Part
 from ortpkg.batches.progress import PartDone
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import ClusterError, OrtpkgError
 from ortpkg.ray.shipping import ShippedPackage, arrived
 
+#: How often workers may begin with a part, and end before it is run.
+MOST_ATTEMPTS = 5
 #: Names of columns.
 PARTS, ROWS, DONE, FAILED = "parts", "rows", "done", "failed"
 
@@ -36,13 +39,18 @@ class RunPackage:
     """A worker: opens the package once, on its node, and runs parts."""
 
     def __init__(
-        self, use: PackageUse, plan: RunPlan, shipped: ShippedPackage | None = None
+        self,
+        use: PackageUse,
+        plan: RunPlan,
+        folder: BatchFolder,
+        shipped: ShippedPackage | None = None,
     ) -> None:
         import ray  # this runs where Ray does alone
 
         self._node = node_name(ray.get_runtime_context().get_node_id())
         self._worker = f"{self._node}:{os.getpid()}"
         self._plan = plan
+        self._folder = folder
         self._runner: PackageRunner | OrtpkgError
         try:
             self._runner = PackageRunner(arrived(use, shipped))
@@ -56,6 +64,7 @@ class RunPackage:
         try:
             if isinstance(self._runner, OrtpkgError):
                 raise self._runner
+            self._verify_attempt(row[PARTS])
             outputs = self._runner.run(row[PARTS], row[ROWS], self._plan)
         except OrtpkgError as error:
             return {**row, ROWS: None, DONE: None, FAILED: error}
@@ -69,6 +78,17 @@ class RunPackage:
             notes=tuple(self._runner.notes),
         )
         return {PARTS: row[PARTS], ROWS: outputs, DONE: done, FAILED: None}
+
+    def _verify_attempt(self, part: Part) -> None:
+        """ClusterError for a part that ended several workers: Ray would try it for ever."""
+        before = self._folder.attempt(part) - 1
+        if before >= MOST_ATTEMPTS:
+            last = part.first_row + part.count - 1
+            raise ClusterError(
+                f"rows {part.first_row} to {last} ({part.files[0]}) ended {before} workers: one of"
+                " them makes the model crash, or takes more memory than there is; a smaller"
+                " --part-rows narrows it down"
+            )
 
 
 def write_part(row: Mapping[str, Any], folder: BatchFolder) -> dict[str, Any]:
