@@ -1,7 +1,7 @@
 """Connections of HTTP: no more than there may be, each with the head of its request in time.
 
 uvicorn waits for the head of a first request as long as a client likes, however long it gets, and
-counts connections when their requests begin.
+refuses new clients where old ones that say nothing take all connections.
 """
 
 from __future__ import annotations
@@ -20,28 +20,60 @@ _FULL = (
 )
 
 
-class BoundedConnection(HttpToolsProtocol):
-    """One connection. ``limit_concurrency`` of uvicorn's configuration says how many may be."""
+class OpenConnections:
+    """The connections of a server.
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._most_connections: int = self.config.limit_concurrency
-        self.limit_concurrency = None  # which uvicorn counts later
+    ``most``: how many may be open. One more takes the place of that which has been without a
+    request for the longest time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._idle: dict[BoundedConnection, None] = {}
+
+    def make_room(self, count: int) -> bool:
+        """Whether ``count`` may be open, now that the place of an idle one was taken if need be."""
+        if count <= self._most:
+            return True
+        longest = next(iter(self._idle), None)
+        if longest is None:
+            return False
+        self.leave(longest)
+        longest.transport.abort()
+        return True
+
+    def rest(self, connection: BoundedConnection) -> None:
+        """It has no request from now on."""
+        self._idle[connection] = None
+
+    def leave(self, connection: BoundedConnection) -> None:
+        """It has one, or has ended."""
+        self._idle.pop(connection, None)
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """One of the ``open_connections`` of a server."""
+
+    def __init__(self, open_connections: OpenConnections, **options: Any) -> None:
+        super().__init__(**options)
+        self._open = open_connections
         self._head_nbytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Takes the connection, or says that there are too many."""
         super().connection_made(transport)
-        if len(self.connections) > self._most_connections:
+        if self._open.make_room(len(self.connections)):
+            self._open.rest(self)
+            self._begin_head()
+        else:
             transport.write(_FULL)
             transport.close()
-        else:
-            self._begin_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._end_head()
+        self._open.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -63,7 +95,14 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is here: from now on the application counts."""
         self._end_head()
+        self._open.leave(self)
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer has gone; perhaps another request comes."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self.cycle.response_complete:
+            self._open.rest(self)
 
     def _begin_head(self) -> None:
         self._head_nbytes = 0

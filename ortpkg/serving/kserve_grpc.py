@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import grpc
@@ -19,8 +20,8 @@ from ortpkg.serving.bearer_token import check_bearer_token
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
 from ortpkg.serving.protocol_tensors import raw_bytes
-from ortpkg.serving.refusals import Refusal, refusal_of
-from ortpkg.serving.server_log import log_fault
+from ortpkg.serving.refusals import refusal_of
+from ortpkg.serving.server_log import log_event, log_fault
 from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
 
 #: Datatype → the field of a message that carries its values one by one.
@@ -40,6 +41,8 @@ _CONTENTS = {
 }
 
 
+#: How long a connection without a call stays open.
+_IDLE_MS = 300_000
 #: What a load balancer asks, which has no token.
 _OPEN_METHODS = frozenset({"ServerLive", "ServerReady"})
 
@@ -73,33 +76,46 @@ class VersionedServicer(InferenceServicer):
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Refused: versions come and go with the store."""
-        del request
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "clients cannot load models")
+        del request, context
+        raise NotImplementedError("clients cannot load models")
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Refused, likewise."""
-        del request
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "clients cannot unload models")
+        del request, context
+        raise NotImplementedError("clients cannot unload models")
 
 
 class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
     """Says what went wrong as a status; a fault of ours goes into the log.
 
-    ``observer``: hears the status of every call.
+    Args:
+        observer: hears the status of every call.
+        logs_requests: whether every call is logged, not only those that are refused.
     """
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, *, logs_requests: bool) -> None:
         super().__init__()
         self._observer = observer
+        self._logs_requests = logs_requests
 
     async def intercept(
         self, method: Any, request_or_iterator: Any, context: Any, method_name: str
     ) -> Any:
         """One call, whose status is told."""
+        start = time.monotonic()
         try:
             return await super().intercept(method, request_or_iterator, context, method_name)
         finally:
-            self._observer.responded("grpc", _code_name(context.code()))
+            status = _code_name(context.code())
+            self._observer.responded("grpc", status)
+            if self._logs_requests or status != "OK":
+                log_event(
+                    "request",
+                    protocol="grpc",
+                    path=method_name,
+                    status=status,
+                    duration_ms=round((time.monotonic() - start) * 1e3, 3),
+                )
 
     async def handle_exception(
         self, ex: Exception, request_or_iterator: Any, context: Any, method_name: str
@@ -185,14 +201,13 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
             try:
                 check_bearer_token(metadata.get("authorization"), self._token)
             except UnauthorizedError as error:
-                return _refusing(refusal_of(error))
+                return _refusing(error)
         return await continuation(handler_call_details)
 
 
-def _refusing(refusal: Refusal) -> grpc.RpcMethodHandler:
-    async def refuse(request: Any, context: Any) -> None:
-        del request
-        await context.abort(grpc.StatusCode[refusal.grpc_code], refusal.reason)
+def _refusing(error: UnauthorizedError) -> grpc.RpcMethodHandler:
+    async def refuse(_request: Any, _context: Any) -> None:
+        raise error
 
     return grpc.unary_unary_rpc_method_handler(refuse)
 
@@ -206,16 +221,20 @@ def add_port(server: grpc.aio.Server, address: str, place: ListeningPlace) -> in
 
 
 def make_grpc_server(
-    data_plane: PackageDataPlane, limits: ServingLimits, token: str | None
+    data_plane: PackageDataPlane, limits: ServingLimits, token: str | None, *, logs_requests: bool
 ) -> grpc.aio.Server:
     """The service on a server that listens nowhere yet."""
     guards = () if token is None else (TokenInterceptor(token),)
     server = grpc.aio.server(
-        interceptors=(*guards, RefusingInterceptor(data_plane.answering.observer)),
+        interceptors=(
+            RefusingInterceptor(data_plane.answering.observer, logs_requests=logs_requests),
+            *guards,
+        ),
         maximum_concurrent_rpcs=limits.connections,
         options=[
             ("grpc.max_receive_message_length", limits.request_nbytes),
             ("grpc.max_send_message_length", -1),
+            ("grpc.max_connection_idle_ms", _IDLE_MS),
             # Without it a second server on a port gets a part of the first one's requests.
             ("grpc.so_reuseport", 0),
         ],

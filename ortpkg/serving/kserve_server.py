@@ -79,12 +79,13 @@ class _Server:
     ) -> None:
         import uvicorn  # it, KServe and grpc are an extra's, and come after load_kserve
 
-        from ortpkg.serving.kserve_connections import BoundedConnection
+        from ortpkg.serving.kserve_connections import BoundedConnection, OpenConnections
         from ortpkg.serving.kserve_http import make_application
         from ortpkg.serving.kserve_metrics import PrometheusObserver
         from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
 
         self._place, self._limits, self._versions = place, limits, versions
+        self._logs_requests = logs_requests
         self._answering = Answering(limits)
         self._observer = PrometheusObserver(lambda: self._answering.open_requests)
         self._answering.observer = self._observer
@@ -105,8 +106,7 @@ class _Server:
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(limits.drain_s)),
-            limit_concurrency=limits.connections,
-            http=BoundedConnection,
+            http=partial(BoundedConnection, OpenConnections(limits.connections)),
             ssl_certfile=place.certificate,
             ssl_keyfile=place.private_key,
             ssl_keyfile_password="",  # or OpenSSL asks for one at the terminal
@@ -184,7 +184,9 @@ class _Server:
     async def _start_grpc(self) -> tuple[Any, int]:
         from ortpkg.serving.kserve_grpc import add_port, make_grpc_server  # as uvicorn above
 
-        server = make_grpc_server(self._plane, self._limits, self._place.token)
+        server = make_grpc_server(
+            self._plane, self._limits, self._place.token, logs_requests=self._logs_requests
+        )
         address = _joined(self._place.host, self._place.grpc_port)
         try:
             port = add_port(server, address, self._place)

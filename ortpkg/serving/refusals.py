@@ -85,6 +85,8 @@ def refusal_of(error: BaseException) -> Refusal:
     if isinstance(error, LimitExceededError):
         status, grpc_code = _STATUS_OF_LIMIT[error.limit]
         return Refusal(status=status, grpc_code=grpc_code, reason=printable(error))
+    if isinstance(error, NotImplementedError):
+        return Refusal(status=501, grpc_code="UNIMPLEMENTED", reason=printable(error))
     for kind, status, grpc_code in _STATUSES:
         if isinstance(error, kind):
             return Refusal(

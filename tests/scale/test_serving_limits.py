@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import subprocess
 import threading
@@ -11,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,34 @@ def test_a_head_that_never_ends_is_given_up_and_others_are_served(counter: Servi
     assert turned(counter, 3).tolist() == [3, 3]
 
 
+def test_clients_that_say_nothing_do_not_keep_others_away(counter: Serving) -> None:
+    host, _, port = counter.http.partition(":")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with ExitStack() as stack:
+        for _ in range(1500):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=60))
+        start = time.monotonic()
+        assert turned(counter, 3).tolist() == [3, 3]
+        assert time.monotonic() - start < 10
+    assert turned(counter, 3).tolist() == [3, 3]
+
+
+def test_what_clients_may_not_do_is_told(counter: Serving) -> None:
+    with (
+        tritonclient.grpc.InferenceServerClient(counter.grpc) as client,
+        pytest.raises(GrpcError) as refused,
+    ):
+        client.unload_model("counter")
+    assert refused.value.status() == "StatusCode.UNIMPLEMENTED"
+    with (
+        tritonclient.http.InferenceServerClient(counter.http) as client,
+        pytest.raises(HttpError) as refused,
+    ):
+        client.unload_model("counter")
+    assert refused.value.status() == "404"
+
+
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a certificate for this machine, its key, and a token."""
@@ -200,6 +229,8 @@ def test_a_server_with_a_certificate_and_a_token(keys: Path, tmp_path: Path) -> 
         with pytest.raises((urllib.error.URLError, OSError)):
             urllib.request.urlopen(f"http://{server.http}/v2/health/live", timeout=30)
         assert server.end() == 0
+    statuses = [str(each["status"]) for each in server.events if each["event"] == "request"]
+    assert sorted(statuses) == ["401", "401", "UNAUTHENTICATED", "UNAUTHENTICATED"]
     assert "open-sesame" not in json.dumps(server.events)
 
 

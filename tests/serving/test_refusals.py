@@ -20,6 +20,7 @@ from ortpkg.serving.refusals import refusal_of
         (errors.RequestTooLargeError("no", limit_nbytes=1), 413, "RESOURCE_EXHAUSTED"),
         (errors.LimitExceededError("no", limit="memory"), 413, "RESOURCE_EXHAUSTED"),
         (errors.ServerBusyError("no", retry_after_s=1.5), 429, "RESOURCE_EXHAUSTED"),
+        (NotImplementedError("no"), 501, "UNIMPLEMENTED"),
         (errors.NotServingError("no", retry_after_s=1.5), 503, "UNAVAILABLE"),
         (errors.LimitExceededError("no", limit="time"), 504, "DEADLINE_EXCEEDED"),
     ],
