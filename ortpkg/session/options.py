@@ -124,7 +124,7 @@ class SessionOptions(OptionAdditions):
             attribute, parse = OPTION_ENTRIES[key]
             try:
                 setattr(self, attribute, parse(value))
-            except (ValueError, KeyError) as error:
+            except (ValueError, KeyError, TypeError) as error:  # TypeError: too large a number
                 raise InvalidSessionOptionError(
                     f"{quoted(key)} cannot be {quoted(value)}", key=key
                 ) from error

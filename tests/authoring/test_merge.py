@@ -351,6 +351,22 @@ def test_samples_keep_the_tolerances_of_both(tmp_path: Path, make_model: ModelMa
     assert check_digests(roots[0]) == ()
 
 
+@pytest.mark.parametrize("samples", ["1", '{"samples": {}}', '{"samples": [[], {"name": 1}]}'])
+def test_refuses_samples_that_are_none(
+    tmp_path: Path, make_model: ModelMaker, samples: str
+) -> None:
+    roots = [
+        create(tmp_path / name, [NewVariant(model=make_model(name), ep=ep)], name="m").root
+        for name, ep in (("one", "cpu"), ("two", "cuda"))
+    ]
+    for root in roots:
+        (root / "samples").mkdir()
+        (root / "samples/samples.json").write_text(samples)
+        record(root)
+    with pytest.raises(PackageFormatError, match=r"samples\.json"):
+        merge(*roots)
+
+
 def test_a_pipeline_comes_along_with_its_components(tmp_path: Path, make_model: ModelMaker) -> None:
     a = create(
         tmp_path / "a", [NewVariant.for_cpu(make_model("e"))], component="encoder", name="m"

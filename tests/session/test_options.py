@@ -73,11 +73,12 @@ def test_config_entry_of_an_option_sets_it() -> None:
     assert options.get_session_config_entry("session.intra_op_num_threads") == "3"
 
 
-def test_config_entry_that_does_not_parse_is_refused() -> None:
+@pytest.mark.parametrize("value", ["many", "999999999999"])
+def test_config_entry_that_does_not_parse_is_refused(value: str) -> None:
     with pytest.raises(
-        InvalidSessionOptionError, match=r"'session\.intra_op_num_threads' cannot be 'many'"
+        InvalidSessionOptionError, match=rf"'session\.intra_op_num_threads' cannot be '{value}'"
     ) as caught:
-        SessionOptions().add_session_config_entry("session.intra_op_num_threads", "many")
+        SessionOptions().add_session_config_entry("session.intra_op_num_threads", value)
     assert caught.value.key == "session.intra_op_num_threads"
 
 
