@@ -65,7 +65,8 @@ class GuardedApplication:
         finally:
             exchange.end()
             self._on_response(str(exchange.status))
-        if self._logs_requests or exchange.status >= 400 or exchange.is_abandoned:
+        is_refused = exchange.status >= 400 and scope["path"] not in _OPEN_PATHS
+        if self._logs_requests or is_refused or exchange.is_abandoned:
             exchange.log()
 
     async def _answer(self, scope: Scope, exchange: Exchange) -> None:

@@ -24,6 +24,7 @@ from ortpkg.errors import (
     printable,
 )
 
+_NO_MEMORY = "the machine has not the memory that this request needs"
 _UNKNOWN_FAULT = "the server failed to answer this request; its log says why"
 
 
@@ -85,6 +86,8 @@ def refusal_of(error: BaseException) -> Refusal:
     if isinstance(error, LimitExceededError):
         status, grpc_code = _STATUS_OF_LIMIT[error.limit]
         return Refusal(status=status, grpc_code=grpc_code, reason=printable(error))
+    if isinstance(error, MemoryError):
+        return Refusal(status=413, grpc_code="RESOURCE_EXHAUSTED", reason=_NO_MEMORY)
     if isinstance(error, NotImplementedError):
         return Refusal(status=501, grpc_code="UNIMPLEMENTED", reason=printable(error))
     for kind, status, grpc_code in _STATUSES:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import InvalidFeedError
+from ortpkg.errors import InvalidFeedError, NotServingError
 from ortpkg.serving.http_exchange import Message, Receive, Scope, Send
 from ortpkg.serving.http_limits import GuardedApplication
 from ortpkg.serving.serving_options import ServingLimits
@@ -204,6 +204,17 @@ def test_a_request_whose_client_goes_is_ended() -> None:
 
     ask(Client(stays=False), forever)
     assert ended == ["/v2/models/m/infer"]
+
+
+def test_a_refusal_is_logged_unless_it_is_that_of_a_probe(caplog: pytest.LogCaptureFixture) -> None:
+    async def refuse(*_: Any) -> None:
+        raise NotServingError("not ready", retry_after_s=1)
+
+    with caplog.at_level(logging.INFO, "ortpkg.serving"):
+        assert ask(Client(), refuse, path="/v2/health/ready").status == 503
+        assert not caplog.records
+        assert ask(Client(), refuse).status == 503
+    assert len(caplog.records) == 1
 
 
 def test_requests_are_logged_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:

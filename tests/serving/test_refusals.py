@@ -37,10 +37,16 @@ def test_an_error_has_its_status_in_both_protocols(
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("a secret"), errors.ExecutionProviderError("a secret", ep_name="x"), MemoryError()],
+    [ValueError("a secret"), errors.ExecutionProviderError("a secret", ep_name="x")],
 )
 def test_a_fault_of_ours_says_nothing_but_that(error: Exception) -> None:
     refusal = refusal_of(error)
     assert (refusal.status, refusal.grpc_code) == (500, "INTERNAL")
     assert "secret" not in refusal.reason
     assert refusal.is_our_fault
+
+
+def test_a_request_that_needs_more_memory_than_there_is_is_too_large() -> None:
+    refusal = refusal_of(MemoryError())
+    assert (refusal.status, refusal.grpc_code) == (413, "RESOURCE_EXHAUSTED")
+    assert "memory" in refusal.reason
