@@ -86,7 +86,7 @@ class RunPackage:
             last = part.first_row + part.count - 1
             raise ClusterError(
                 f"rows {part.first_row} to {last} ({part.files[0]}) ended {before} workers: one of"
-                " them makes the model crash, or takes more memory than there is; a smaller"
+                " these rows makes the model crash, or takes more memory than there is; a smaller"
                 " --part-rows narrows it down"
             )
 
