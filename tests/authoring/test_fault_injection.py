@@ -27,6 +27,9 @@ from tests.package.failing_operations import (
 )
 
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
+
 @pytest.fixture
 def old(tmp_path: Path, make_model: ModelMaker) -> Path:
     """A package with two variants of one component, and one of another."""

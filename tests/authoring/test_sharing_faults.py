@@ -34,6 +34,8 @@ from tests.package.failing_operations import (
     stopped_at_each_operation,
 )
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 WEIGHTS = {"w0": weight(0), "w1": weight(1)}
 
 

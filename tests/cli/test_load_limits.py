@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import DIGITS, RunCommand
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 MODEL = next(DIGITS.glob("models/classifier/cpu-fp32/*.onnx"))
 
 

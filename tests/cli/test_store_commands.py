@@ -16,6 +16,8 @@ from ortpkg.providers.machine_offer import offer_of_profile
 from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.cli.conftest import DIGITS, RunCommand
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 REFERENCE = "oci-layout:shared"
 
 

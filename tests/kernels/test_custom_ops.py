@@ -18,6 +18,8 @@ import ortpkg
 from ortpkg.errors import InvalidGraphError, KernelNotFoundError, RunError, UsageError
 from ortpkg.kernels.custom_ops import has_custom_op
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 _DOMAIN = "acme.test"
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "custom_operators.md"
 

@@ -25,6 +25,8 @@ from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 Make = Callable[..., ortpkg.ModelPackage]
 
 

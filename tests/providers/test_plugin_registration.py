@@ -15,6 +15,8 @@ from ortpkg.providers.plugins import (
     unregister_plugin,
 )
 
+pytestmark = pytest.mark.usefixtures("warm_processes")
+
 _EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example_plugin"
 _EP = "AcmeExecutionProvider"
 _VALUE = "acme_ep.factory:AcmeEpFactory"
