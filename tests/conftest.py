@@ -11,9 +11,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+import ortpkg
+from tests.npz import arrays_in
 from tests.warm.popen import warm_popen
 
 #: A shape function that cannot cope with a node is a mistake of ours: no session is made then, nor
@@ -21,6 +24,10 @@ from tests.warm.popen import warm_popen
 #: (``monkeypatch.delenv``).
 os.environ["ORTPKG_STRICT_SHAPES"] = "1"
 
+#: Of the digits package: more than are shown, and one that every variant gets wrong.
+FEW_SAMPLES = (*range(12), 208)
+
+_ROOT = Path(__file__).resolve().parents[1]
 _OF_NO_USER = Path(tempfile.mkdtemp(prefix="ortpkg-tests-"))
 
 #: What was benchmarked or put into quarantine on a developer's machine must not decide what tests
@@ -103,10 +110,23 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "ORTPKG_CACHE_DIR": str(folder), "ORTPKG_PROBE_TIMEOUT": "300"}
     words = [sys.executable, "-m", "ortpkg", "devices", "--json"]
     with warm_popen():
-        subprocess.run(
-            words, env=environment, cwd=Path(__file__).parents[1], capture_output=True, check=True
-        )
+        subprocess.run(words, env=environment, cwd=_ROOT, capture_output=True, check=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def few_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The digits package with a few of its 360 samples, for tests that are not about their number.
+
+    To run all of them takes longer than everything else that a command does with the package.
+    """
+    package = tmp_path_factory.mktemp("few") / "digits.ortpackage"
+    shutil.copytree(_ROOT / "sample_packages" / package.name, package)
+    for path in (package / "samples").glob("*.npz"):
+        few = {name: array[list(FEW_SAMPLES)] for name, array in arrays_in(path).items()}
+        np.savez_compressed(path, **few)
+    ortpkg.record_digests(package)
+    return package
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from tests.package.failing_operations import (
     stopped_at_each_operation,
 )
 
-
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
 

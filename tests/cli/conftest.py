@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
-from ortpkg.api.verify import record_digests
 from ortpkg.cli.app import main
 from tests.done import Done as Done
-from tests.npz import arrays_in
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
-#: Some of its samples, more than are shown, and one that every variant gets wrong.
-FEW_SAMPLES = (*range(12), 208)
-
-
 RunCommand = Callable[..., Done]
-
-
-@pytest.fixture(scope="session")
-def few_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The digits package with a few of its 360 samples, for tests that are not about their number.
-
-    To run all of them takes longer than everything else that a command does with the package.
-    """
-    package = Path(shutil.copytree(DIGITS, tmp_path_factory.mktemp("few") / DIGITS.name))
-    for path in (package / "samples").glob("*.npz"):
-        few = {name: array[list(FEW_SAMPLES)] for name, array in arrays_in(path).items()}
-        np.savez_compressed(path, **few)
-    record_digests(package)
-    return package
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from ortpkg.cli.app import COMMANDS
 from ortpkg.cli.help import EXAMPLES, GROUPS
 from ortpkg.errors import ExitCode, VerifyExitCode
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
-from tests.cli.conftest import DIGITS, FEW_SAMPLES, RunCommand
+from tests.cli.conftest import DIGITS, RunCommand
+from tests.conftest import FEW_SAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
 

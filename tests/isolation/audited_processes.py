@@ -50,6 +50,9 @@ def _hook(event, arguments):
     elif event == "import" and arguments[0] == "openvino_telemetry":
         _tell("import", arguments[0])
 
+def begin_line():
+    _tell("line")
+
 sys.addaudithook(_hook)
 _tell("started", " ".join(sys.orig_argv[:6]))
 """
@@ -66,6 +69,8 @@ class Audited:
         code: the exit code.
         errors: what it wrote to standard error.
         process_count: how many Python processes ran under the hook.
+        processes_of_lines: how many started after each time that ``begin_line`` of the hook was
+            called.
         network: what would have gone to the network.
         written: the files and folders that they made or changed.
         home: what lies in the home directory afterwards, relative to it; written by native code,
@@ -75,6 +80,7 @@ class Audited:
     code: int
     errors: str
     process_count: int
+    processes_of_lines: tuple[int, ...]
     network: tuple[str, ...]
     written: tuple[Path, ...]
     home: tuple[str, ...]
@@ -112,6 +118,7 @@ def run_audited(
         code=done.returncode,
         errors=done.stderr,
         process_count=sum(row["what"] == "started" for row in rows),
+        processes_of_lines=_processes_of_lines([row["what"] for row in rows]),
         network=tuple(" ".join(row["where"]) for row in rows if row["what"] == "network"),
         written=tuple(
             dict.fromkeys(
@@ -124,6 +131,16 @@ def run_audited(
             )
         ),
     )
+
+
+def _processes_of_lines(rows: Sequence[str]) -> tuple[int, ...]:
+    counts: list[int] = []
+    for row in rows:
+        if row == "line":
+            counts.append(0)
+        elif row == "started" and counts:
+            counts[-1] += 1
+    return tuple(counts)
 
 
 def _environment(home: Path, hooks: Path, log: Path) -> dict[str, str]:

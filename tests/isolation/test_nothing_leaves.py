@@ -33,20 +33,17 @@ OWN_FOLDERS = (
 #: Commands that begin where no backend was asked anything yet; the others, where the first of them
 #: was given before.
 FIRST = ("devices", "doctor")
-#: A command's words → whether it starts children. PKG is a copy of the digits package, OV one with
-#: a variant for OpenVINO, OUT a folder of the test's own.
-COMMANDS: dict[str, bool] = {
-    "devices": True,
-    "doctor": True,
-    "run PKG": False,
-    "run OV --backend openvino --isolate": True,
-    "run PKG --backend onnxruntime --isolate": True,
-    "bench PKG --repeat 2 --rounds 1": True,
-    "compile PKG --ep openvino": True,
-    "--version": False,
-}
-#: Lines that one process runs after each other: commands that start no child of their own, or the
-#: same as above.
+#: A command's words → whether it starts children.
+COMMANDS: dict[str, bool] = {"devices": True, "doctor": True, "--version": False}
+#: Lines of commands that one process runs after each other, each of which starts children. PKG is a
+#: copy of the digits package, OV one with a variant for OpenVINO, OUT a folder of the test's own.
+PARENTS: tuple[str, ...] = (
+    "run OV --backend openvino --isolate",
+    "run PKG --backend onnxruntime --isolate",
+    "bench PKG --repeat 2 --rounds 1",
+    "compile PKG --ep openvino",
+)
+#: The same, for commands that start no child of their own, or the same as above.
 LINES: tuple[str, ...] = (
     "explain ORT115",
     "--help",
@@ -97,6 +94,7 @@ LINES: tuple[str, ...] = (
 )
 #: The same, for lines that start no child at all.
 ALONE: tuple[str, ...] = (
+    "run PKG",
     "select PKG",
     "inspect PKG",
     "run PKG --backend onnxruntime",
@@ -107,20 +105,25 @@ ALONE: tuple[str, ...] = (
 NETWORK = frozenset({"login", "lock", "sync", "serve"})
 #: Runs the lines that follow it, as JSON.
 RUN_LINES = """
-import json, sys
+import json, sys, sitecustomize
 from ortpkg.cli.app import run
-failed = [line for line in json.loads(sys.argv[1]) if run(line) != 0]
+failed = []
+for line in json.loads(sys.argv[1]):
+    sitecustomize.begin_line()
+    failed += [line] if run(line) != 0 else []
 assert not failed, failed
 """
 
 
-def audited(lines: Sequence[str], folder: Path, home_of: Path | None = None) -> Audited:
+def audited(
+    lines: Sequence[str], folder: Path, digits: Path, home_of: Path | None = None
+) -> Audited:
     places = {name: folder / "work" / name.lower() for name in ("PKG", "OV", "OUT")}
     places["OUT"].mkdir(parents=True)
     np.save(places["OUT"] / "zeros.npy", np.zeros((1, 1, 28, 28), np.float32))
     np.save(places["OUT"] / "rows.npy", np.zeros((2, 64), np.float32))
-    shutil.copytree(DIGITS, places["PKG"])
-    shutil.copytree(DIGITS, places["OV"])
+    shutil.copytree(digits, places["PKG"])
+    shutil.copytree(digits, places["OV"])
     ortpkg.add_variant(
         places["OV"],
         places["PKG"] / MODEL,
@@ -148,31 +151,33 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+def asked(tmp_path_factory: pytest.TempPathFactory, few_digits: Path) -> Asked:
     folder = tmp_path_factory.mktemp("asked")
-    return Asked(folder, audited(FIRST[:1], folder))
+    return Asked(folder, audited(FIRST[:1], folder, few_digits))
 
 
 def test_every_command_is_here() -> None:
-    lines = (*COMMANDS, *LINES, *ALONE)
+    lines = (*COMMANDS, *PARENTS, *LINES, *ALONE)
     named = {line.split()[0] for line in lines} - {"--version", "--help"}
     assert named | NETWORK == set(app.COMMANDS)
 
 
 @pytest.mark.parametrize(
     "lines",
-    [*((words,) for words in COMMANDS), LINES, ALONE],
+    [*((words,) for words in COMMANDS), PARENTS, LINES, ALONE],
     ids=lambda lines: f"{len(lines)} {lines[0]}",
 )
 def test_no_command_goes_to_the_network_or_writes_outside_our_folders(
-    lines: Sequence[str], asked: Asked, tmp_path: Path
+    lines: Sequence[str], asked: Asked, few_digits: Path, tmp_path: Path
 ) -> None:
     folder = asked.folder if lines == FIRST[:1] else tmp_path
     home = None if lines[0] in FIRST else asked.folder / "audit" / "home"
-    done = asked.done if lines == FIRST[:1] else audited(lines, folder, home)
+    done = asked.done if lines == FIRST[:1] else audited(lines, folder, few_digits, home)
     starts_children = lines is not ALONE and COMMANDS.get(lines[0], True)
     assert done.code == 0, done.errors
     assert (done.process_count > 1) >= starts_children, "a child ran without the hook"
+    if lines is PARENTS:
+        assert all(done.processes_of_lines), dict(zip(lines, done.processes_of_lines, strict=True))
     assert done.network == ()
     assert [name for name in done.home if not name.startswith(OWN_FOLDERS)] == []
     own = [folder / "audit/home" / each for each in OWN_FOLDERS]

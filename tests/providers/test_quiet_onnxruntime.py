@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import DIGITS
-
 pytest.importorskip("onnxruntime")
 
 
@@ -29,10 +27,10 @@ def said(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(os.name != "posix", reason="a home directory that nobody can write")
 @pytest.mark.parametrize("isolate", [[], ["--isolate"]])
 def test_a_home_that_cannot_be_written_is_no_news_of_onnxruntimes(
-    isolate: list[str], tmp_path: Path
+    isolate: list[str], few_digits: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    words = ["-m", "ortpkg", "run", str(DIGITS), "--backend", "onnxruntime", *isolate]
+    words = ["-m", "ortpkg", "run", str(few_digits), "--backend", "onnxruntime", *isolate]
     done = said(*words, HOME=str(tmp_path / "file/home"), ORTPKG_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stderr
