@@ -86,8 +86,8 @@ class _RayEngine:
     def close(self) -> None:
         """Takes what was shipped to nodes away from there."""
         if self._shipped is not None:
-            digest = self._shipped.digest
-            gone = [self._on(node_id, forget, digest) for node_id in self._offers]
+            key = self._shipped.key
+            gone = [self._on(node_id, forget, key) for node_id in self._offers]
             self._ray.wait(gone, num_returns=len(gone), timeout=_GOING_S)
 
     def _tried(self, node_ids: Sequence[str]) -> list[NodeTrial]:

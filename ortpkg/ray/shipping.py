@@ -6,9 +6,9 @@ holds the packed bytes for as long, so that a worker that starts again finds the
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,12 @@ class ShippedPackage:
 
     Attributes:
         name: what its folder is called.
-        digest: of its bytes.
+        key: of this batch's copies of it: those of another batch stay when they go.
         content: where they are.
     """
 
     name: str
-    digest: str
+    key: str
     content: Any
 
 
@@ -53,8 +53,7 @@ def ship(ray: Any, reference: str) -> ShippedPackage | None:
             content = packed.read_bytes()
     if content is None:
         return None
-    digest = hashlib.sha256(content).hexdigest()
-    return ShippedPackage(name=path.stem, digest=digest, content=ray.put(content))
+    return ShippedPackage(name=path.stem, key=uuid.uuid4().hex, content=ray.put(content))
 
 
 def arrived(use: PackageUse, shipped: ShippedPackage | None) -> PackageUse:
@@ -64,7 +63,7 @@ def arrived(use: PackageUse, shipped: ShippedPackage | None) -> PackageUse:
     """
     if shipped is None or Path(use.reference).exists():
         return use
-    folder = _folder_of(shipped.digest)
+    folder = _folder_of(shipped.key)
     root = folder / f"{shipped.name}.ortpackage"
     if not root.is_dir():
         import ray  # this runs where Ray does alone
@@ -81,10 +80,10 @@ def arrived(use: PackageUse, shipped: ShippedPackage | None) -> PackageUse:
     return replace(use, reference=str(root))
 
 
-def forget(digest: str) -> None:
+def forget(key: str) -> None:
     """Removes what was shipped from this node."""
-    shutil.rmtree(_folder_of(digest), ignore_errors=True)
+    shutil.rmtree(_folder_of(key), ignore_errors=True)
 
 
-def _folder_of(digest: str) -> Path:
-    return cache_directory() / _FOLDER / digest
+def _folder_of(key: str) -> Path:
+    return cache_directory() / _FOLDER / key

@@ -37,8 +37,12 @@ def test_a_package_arrives_whole_once_and_goes(tmp_path: Path) -> None:
     root = Path(there.reference)
     assert root.name == "digits.ortpackage"
     assert package_digest(root) == package_digest(DIGITS)
-    forget(shipped.digest)
+    other = ship(STORE, str(DIGITS))
+    assert other is not None
+    of_another_batch = Path(arrived(use, other).reference)
+    forget(shipped.key)
     assert not root.exists()
+    assert of_another_batch.exists()
 
 
 def test_a_packed_package_is_sent_as_it_is_and_a_bare_model_not_at_all(tmp_path: Path) -> None:
