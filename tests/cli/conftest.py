@@ -15,6 +15,7 @@ from tests.done import Done as Done
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
 RunCommand = Callable[..., Done]
+HelpOf = Callable[[str], Done]
 
 
 @pytest.fixture
@@ -31,6 +32,21 @@ def ortpkg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         return Done(code=int(code or 0), out=captured.out, err=captured.err)
 
     return run
+
+
+_HELPS: dict[str, Done] = {}
+
+
+@pytest.fixture
+def help_of(ortpkg: RunCommand) -> HelpOf:
+    """What ``ortpkg NAME --help`` says, asked once of each command."""
+
+    def ask(name: str) -> Done:
+        if name not in _HELPS:
+            _HELPS[name] = ortpkg(name, "--help")
+        return _HELPS[name]
+
+    return ask
 
 
 def save_scale(path: Path, *, factor: float = 2.0, input_type: str = "float[N, 3]") -> Path:

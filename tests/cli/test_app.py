@@ -17,7 +17,7 @@ from ortpkg.cli.app import COMMANDS
 from ortpkg.cli.help import EXAMPLES, GROUPS
 from ortpkg.errors import ExitCode, VerifyExitCode
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
-from tests.cli.conftest import DIGITS, RunCommand
+from tests.cli.conftest import DIGITS, HelpOf, RunCommand
 from tests.conftest import FEW_SAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,9 @@ def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None
         assert f"\n  {code.value} " in listed
 
 
-def test_help_groups_every_command_and_has_examples_that_exist(ortpkg: RunCommand) -> None:
+def test_help_groups_every_command_and_has_examples_that_exist(
+    ortpkg: RunCommand, help_of: HelpOf
+) -> None:
     grouped = [name for summaries in GROUPS.values() for name in summaries]
     assert COMMANDS.keys() <= set(grouped)
     assert len(grouped) == len(set(grouped))
@@ -43,7 +45,7 @@ def test_help_groups_every_command_and_has_examples_that_exist(ortpkg: RunComman
     for name, lines in EXAMPLES.items():
         assert all(line.startswith(f"ortpkg {name} ") for line in lines)
         options = {word for line in lines for word in line.split() if word.startswith("--")}
-        shown = ortpkg(name, "--help").out
+        shown = help_of(name).out
         assert options <= set(shown.replace(",", " ").split())
         assert lines[0].split()[-1] in shown.split("Examples:")[1]
     assert "--input image=scan.npy" in ortpkg("help", "run").out
@@ -105,8 +107,8 @@ def test_no_text_for_users_names_a_file_that_the_wheel_lacks_or_an_index_without
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_of_its_own(ortpkg: RunCommand, name: str) -> None:
-    done = ortpkg(name, "--help")
+def test_every_command_has_help_of_its_own(help_of: HelpOf, name: str) -> None:
+    done = help_of(name)
     assert done.code == 0
     assert f"ortpkg {name}" in done.out
     assert "--json" in done.out

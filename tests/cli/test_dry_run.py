@@ -15,7 +15,7 @@ from ortpkg.errors import AuthoringError
 from ortpkg.package.integrity.digests import STAGING_PREFIX
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.rehearsal import rehearse
-from tests.cli.conftest import RunCommand, save_scale
+from tests.cli.conftest import HelpOf, RunCommand, save_scale
 from tests.package.failing_operations import content_of
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -133,8 +133,8 @@ def test_a_dry_run_cannot_look_past_a_command_that_was_stopped(
     assert "what comes then cannot be foretold" in done.err
 
 
-def test_every_command_that_changes_files_has_a_dry_run(ortpkg: RunCommand) -> None:
-    lacking = {name for name in COMMANDS if "--dry-run" not in ortpkg(name, "--help").out}
+def test_every_command_that_changes_files_has_a_dry_run(help_of: HelpOf) -> None:
+    lacking = {name for name in COMMANDS if "--dry-run" not in help_of(name).out}
     reads = {
         "settings",
         "diff",
