@@ -205,6 +205,7 @@ class _Server:
         return ExitCode.DONE
 
     def _load(self, infos: Sequence[PackageInfo], observer: Observer) -> None:
+        from ortpkg.serving.load_log import log_loaded
         from ortpkg.serving.renewal import Renewal
 
         def load_folder(root: Path) -> Loaded:
@@ -214,7 +215,7 @@ class _Server:
         for info in infos:
             loaded = self._load_package(info, observer)
             self._versions.add(loaded.model)
-            _log_loaded(loaded)
+            log_loaded(loaded)
             renewal.follow(info.root, loaded.model)
         renewal.start()
         self._renewal = renewal
@@ -241,46 +242,12 @@ class _Server:
 
 
 def _log_renewed(renewed: Renewed) -> None:
+    from ortpkg.serving.load_log import log_loaded
     from ortpkg.serving.server_log import log_event, log_warning
 
     what = {"model": renewed.before, "installation": renewed.installed.number}
     if renewed.loaded is None:
         log_warning("kept", **what, message=f"the newer one is not served: {renewed.problem}")
         return
-    _log_loaded(renewed.loaded)
+    log_loaded(renewed.loaded)
     log_event("renewed", **what, now=renewed.loaded.model.title)
-
-
-def _log_loaded(loaded: Loaded) -> None:
-    from ortpkg.serving.server_log import log_event, log_warning
-
-    model, first_run = loaded.model, loaded.first_run
-    for each in loaded.warnings:
-        log_warning("warning", model=model.name, version=model.version, message=each)
-    if first_run.matches is False:
-        log_warning(
-            "warning",
-            model=model.name,
-            version=model.version,
-            message="its samples do not give what the package expects; ortpkg run says more",
-        )
-    log_event(
-        "loaded",
-        model=model.name,
-        version=model.version,
-        variants=[f"{each.component}/{each.variant}" for each in model.variants],
-        places=[f"{each.ep} ({each.backend}) {each.device}".strip() for each in model.variants],
-        first_run=first_run.on,
-        matches=first_run.matches,
-        duration_s=round(loaded.duration_s, 3),
-    )
-    if loaded.batches is not None:
-        plan, reason = loaded.batches.plan, loaded.batches.reason
-        log_event(
-            "batching",
-            model=model.name,
-            version=model.version,
-            most_rows=1 if plan is None else plan.most_rows,
-            longest_wait_s=0.0 if plan is None else round(plan.longest_wait_s, 6),
-            reason=reason,
-        )

@@ -1,14 +1,16 @@
-"""Packages on Ray: :class:`PackageModel` for Ray Data's ``map_batches``, and batches on a cluster.
+"""Packages on Ray: batches on a cluster, and requests answered on its nodes.
 
-What of a batch needs no cluster is in :mod:`ortpkg.batches`. Ray is an extra (``ortpkg[ray]``) and
-imported where it is used alone.
+:class:`PackageModel` is for Ray Data's ``map_batches``, :func:`package_app` for Ray Serve. What of
+a batch needs no cluster is in :mod:`ortpkg.batches`, and what of an answer in
+:mod:`ortpkg.serving`. Ray is an extra (``ortpkg[ray]``) and imported where it is used alone.
 
-Only this folder may import: ``cluster``, ``output_streams``, ``shipping``, ``stages``,
-``worker_pools``; other folders may import the rest.
+Only this folder may import: ``cluster``, ``output_streams``, ``replica_metrics``,
+``serve_replica``, ``shipping``, ``stages``, ``worker_pools``; other folders may import the rest.
 """
 
 from __future__ import annotations
 
 from ortpkg.ray.package_model import PackageModel as PackageModel
+from ortpkg.ray.serve_app import package_app as package_app
 
-__all__ = ["PackageModel"]
+__all__ = ["PackageModel", "package_app"]

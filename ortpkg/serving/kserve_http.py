@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
 from kserve import InferInput, InferRequest, InferResponse
 from kserve.protocol.infer_type import RequestedOutput
 from kserve.protocol.rest.v2_datamodels import (
@@ -19,10 +17,9 @@ from kserve.protocol.rest.v2_datamodels import (
     ServerReadyResponse,
 )
 from kserve.protocol.rest.v2_endpoints import V2Endpoints
-from starlette.exceptions import HTTPException
 
-from ortpkg.errors import NotServingError, OrtpkgError
-from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
+from ortpkg.errors import NotServingError
+from ortpkg.serving.http_endpoints import EXCEPTION_HANDLERS, GenerateEndpoints, http_response
 from ortpkg.serving.kserve_metrics import PrometheusObserver
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.protocol_bodies import (
@@ -32,10 +29,7 @@ from ortpkg.serving.protocol_bodies import (
     read_body,
     response_body,
 )
-from ortpkg.serving.protocol_tensors import Array, TensorSpec
-from ortpkg.serving.refusals import Refusal, refusal_of
-from ortpkg.serving.served_model import ServedModel
-from ortpkg.serving.server_log import log_fault
+from ortpkg.serving.protocol_tensors import TensorSpec
 
 _PREFIX = "/v2"
 _RETRY_AFTER_S = 1.0
@@ -48,6 +42,9 @@ class VersionedEndpoints(V2Endpoints):
     def __init__(self, data_plane: PackageDataPlane) -> None:
         super().__init__(data_plane)
         self._data_plane = data_plane
+        generating = GenerateEndpoints(data_plane.versions, data_plane.answering)
+        self.generate = generating.generate
+        self.generate_stream = generating.generate_stream
 
     async def ready(self) -> ServerReadyResponse:
         """Whether every model has had its first run. NotServingError where not."""
@@ -80,38 +77,7 @@ class VersionedEndpoints(V2Endpoints):
         response, _ = await self._data_plane.infer(
             key_of(name, version), _kserve_request(body, name, version), {}
         )
-        return _http_response(_response_body(body, response))
-
-    async def generate(self, request: Request) -> Response:
-        """Answers one request of the extension "generate" with one object."""
-        model, identifier, feeds = await self._read_generate(request)
-        values = await self._data_plane.answering.answer(model, feeds)
-        return _json_response(generate_answer(model, identifier, values))
-
-    async def generate_stream(self, request: Request) -> Response:
-        """The same with an event for each round; an error after the first is an event, too."""
-        model, identifier, feeds = await self._read_generate(request)
-        parts = self._data_plane.answering.stream(model, feeds)
-        first = _event(generate_answer(model, identifier, await anext(parts)))
-
-        async def events() -> AsyncIterator[bytes]:
-            yield first
-            try:
-                async for part in parts:
-                    yield _event(generate_answer(model, identifier, part))
-            except Exception as error:  # noqa: BLE001 - the answer has begun: its last event says it
-                yield _event({"error": _refusal(error, request).reason})
-
-        return StreamingResponse(events(), media_type="text/event-stream")
-
-    async def _read_generate(self, request: Request) -> tuple[ServedModel, str, dict[str, Array]]:
-        parameters = request.path_params
-        model = self._data_plane.versions.find(
-            parameters["model_name"], parameters.get("model_version")
-        )
-        body = await request.body()
-        identifier, given = read_generate_body(body, model, orjson.loads)
-        return model, identifier, model.read_inputs(given)
+        return http_response(_response_body(body, response))
 
 
 def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver) -> FastAPI:
@@ -145,37 +111,9 @@ def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver)
         for version in ("", _VERSION):
             path = f"{_PREFIX}/models/{{model_name}}{version}{verb}"
             app.router.add_route(path, answer, methods=["POST"])
-    _add_exception_handlers(app)
+    for kind, handler in EXCEPTION_HANDLERS.items():
+        app.add_exception_handler(kind, handler)
     return app
-
-
-def _refusal(error: Exception, request: Request) -> Refusal:
-    refusal = refusal_of(error)
-    if refusal.is_our_fault:
-        log_fault("fault", error, path=request.url.path)
-    return refusal
-
-
-def _add_exception_handlers(app: FastAPI) -> None:
-    async def refuse(request: Request, error: Exception) -> JSONResponse:
-        refusal = _refusal(error, request)
-        return JSONResponse(
-            {"error": refusal.reason}, status_code=refusal.status, headers=refusal.headers
-        )
-
-    async def refuse_unknown(_request: Request, error: Exception) -> JSONResponse:
-        # It is raised once more, to where it is logged.
-        return JSONResponse({"error": refusal_of(error).reason}, status_code=500)
-
-    async def refuse_path(request: Request, error: Exception) -> JSONResponse:
-        status: int = getattr(error, "status_code", 404)
-        told = f"{request.method} {request.url.path}: {getattr(error, 'detail', '')}"
-        headers: Mapping[str, str] | None = getattr(error, "headers", None)
-        return JSONResponse({"error": told}, status_code=status, headers=headers)
-
-    app.add_exception_handler(OrtpkgError, refuse)
-    app.add_exception_handler(Exception, refuse_unknown)
-    app.add_exception_handler(HTTPException, refuse_path)
 
 
 def _kserve_request(body: InferenceBody, name: str, version: str | None) -> InferRequest:
@@ -198,24 +136,3 @@ def _response_body(request: InferenceBody, response: InferResponse) -> ResponseB
     ]
     values: dict[str, Any] = {each.name: each.data for each in response.outputs}
     return response_body(request, response.model_name, response.model_version or "", specs, values)
-
-
-def _json_response(content: Any) -> Response:
-    return Response(
-        orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
-    )
-
-
-def _event(content: Any) -> bytes:
-    return b"data: %b\n\n" % orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def _http_response(body: ResponseBody) -> Response:
-    head = orjson.dumps(body.head, option=orjson.OPT_SERIALIZE_NUMPY)
-    if not body.tails:
-        return Response(head, media_type="application/json")
-    return Response(
-        b"".join((head, *body.tails)),
-        media_type="application/octet-stream",
-        headers={JSON_LENGTH_HEADER: str(len(head))},
-    )

@@ -15,12 +15,18 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from ortpkg.serving.observer import Observer
+from ortpkg.serving.served_metrics import (
+    BATCH_REQUESTS,
+    BATCH_ROWS,
+    OPEN_REQUESTS,
+    REQUEST_SECONDS,
+    RESPONSES,
+    RUN_SECONDS,
+    WAIT_SECONDS,
+    Metric,
+    run_labels,
+)
 from ortpkg.serving.served_model import ServedModel
-
-#: From a small model's run to a large one's.
-_SECONDS = tuple(base * 10.0**power for power in range(-5, 2) for base in (1.0, 2.5, 5.0))
-_ROWS = tuple(float(1 << power) for power in range(13))
-_MODEL = ("model", "version")
 
 
 class PrometheusObserver(Observer):
@@ -34,60 +40,22 @@ class PrometheusObserver(Observer):
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         self._registry = registry
-        self._request_s = Histogram(
-            "ortpkg_request_seconds",
-            "From a request that has been read to its outputs, waiting included.",
-            _MODEL,
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._wait_s = Histogram(
-            "ortpkg_wait_seconds",
-            "From a request that has been read to the begin of its run.",
-            _MODEL,
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._run_s = Histogram(
-            "ortpkg_run_seconds",
-            "One run of a component model, by the variant that runs.",
-            (*_MODEL, "component", "variant", "ep", "backend", "device"),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._batch_rows = Histogram(
-            "ortpkg_batch_rows", "Rows of joined runs.", _MODEL, buckets=_ROWS, registry=registry
-        )
-        self._batch_requests = Histogram(
-            "ortpkg_batch_requests",
-            "Requests of joined runs.",
-            _MODEL,
-            buckets=_ROWS,
-            registry=registry,
-        )
+        self._request_s = _histogram(REQUEST_SECONDS, registry)
+        self._wait_s = _histogram(WAIT_SECONDS, registry)
+        self._run_s = _histogram(RUN_SECONDS, registry)
+        self._batch_rows = _histogram(BATCH_ROWS, registry)
+        self._batch_requests = _histogram(BATCH_REQUESTS, registry)
         self._responses = Counter(
-            "ortpkg_responses",
-            "Responses by protocol and status; 429, 503, RESOURCE_EXHAUSTED are refusals.",
-            ("protocol", "status"),
-            registry=registry,
+            RESPONSES.name, RESPONSES.description, RESPONSES.labels, registry=registry
         )
-        Gauge(
-            "ortpkg_open_requests", "Requests that run or wait now.", registry=registry
-        ).set_function(open_requests)
+        Gauge(OPEN_REQUESTS.name, OPEN_REQUESTS.description, registry=registry).set_function(
+            open_requests
+        )
 
     def loaded(self, model: ServedModel) -> Callable[[str, float], None]:
         """See :meth:`Observer.loaded`."""
         runs = {
-            each.component: self._run_s.labels(
-                model.name,
-                model.version,
-                each.component,
-                each.variant,
-                each.ep,
-                each.backend,
-                each.device,
-            )
-            for each in model.variants
+            each.component: self._run_s.labels(*run_labels(model, each)) for each in model.variants
         }
 
         def ran(component: str, duration_s: float) -> None:
@@ -118,3 +86,9 @@ class PrometheusObserver(Observer):
     def page(self) -> tuple[bytes, str]:
         """What Prometheus reads, and its content type."""
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+
+def _histogram(metric: Metric, registry: CollectorRegistry) -> Histogram:
+    return Histogram(
+        metric.name, metric.description, metric.labels, buckets=metric.buckets, registry=registry
+    )

@@ -39,6 +39,13 @@ def logged(*, is_json: bool, is_quiet: bool = False) -> Iterator[None]:
         _LOGGER.setLevel(level)
 
 
+def forward_events(target: logging.Logger) -> None:
+    """From now on ``target`` has the events as lines for people."""
+    _LOGGER.handlers[:] = [_Forwarding(target)]
+    _LOGGER.setLevel(logging.INFO)
+    _LOGGER.propagate = False
+
+
 def log_event(event: str, **fields: Any) -> None:
     """Logs what happened; ``fields`` say more of it."""
     _log(logging.INFO, event, fields)
@@ -84,8 +91,22 @@ class _Lines(logging.Formatter):
         own = getattr(record, _FIELDS, None)
         if own is None:
             return f"{at} {record.name}: {unquoted(_message(record)['message'])}"
-        told = " ".join(f"{name}={_shown(value)}" for name, value in own.items())
-        return f"{at} {record.msg} {told}".rstrip()
+        return f"{at} {_line(record.msg, own)}"
+
+
+class _Forwarding(logging.Handler):
+    def __init__(self, target: logging.Logger) -> None:
+        super().__init__()
+        self._target = target
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Logs the event there."""
+        self._target.log(record.levelno, "%s", _line(record.msg, getattr(record, _FIELDS, {})))
+
+
+def _line(event: str, fields: dict[str, Any]) -> str:
+    told = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+    return f"{event} {told}".rstrip()
 
 
 def _message(record: logging.LogRecord) -> dict[str, str]:

@@ -1,0 +1,164 @@
+"""Packages as an application of Ray Serve, from Python or from a Serve config file.
+
+In a file::
+
+    applications:
+      - name: digits
+        route_prefix: /
+        import_path: ortpkg.ray.serve_app:build
+        args: {packages: ["digits:2"], batch_latency: 20ms}
+        deployments: [{name: PackageReplica, num_replicas: 4}]
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.errors import UsageError
+from ortpkg.quantities import parse_duration_s, parse_nbytes
+from ortpkg.ray.serve_replica import PackageReplica, ReplicaUse
+from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+from ortpkg.serving.serving_options import (
+    DEFAULT_REQUEST_NBYTES,
+    DEFAULT_TIMEOUT_S,
+    LoadWishes,
+    ServingLimits,
+)
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ortpkg.selection.wishes import WishedKeywords
+
+#: Requests that a replica has at a time, those that run among them. Others wait at Serve's proxy.
+_ONGOING = 64
+#: Kinds of devices that a wish names → what a replica then takes of its node, in Ray's words.
+_TAKEN: Mapping[str, Mapping[str, Any]] = {
+    "gpu": {"num_gpus": 1},
+    "npu": {"resources": {"NPU": 1}},
+}
+
+
+def package_app(
+    *packages: str | PathLike[str],
+    threads: int = 1,
+    batch_latency: float | str | None = None,
+    timeout: float | str = DEFAULT_TIMEOUT_S,
+    max_request: int | str = DEFAULT_REQUEST_NBYTES,
+    memory_limit: int | str | None = None,
+    default_version: Mapping[str, str] | None = None,
+    component: str | None = None,
+    trust: bool = False,
+    verify: bool = True,
+    canary: bool = False,
+    isolate: bool = False,
+    deployment: Mapping[str, Any] | None = None,
+    wishes: SelectionWishes = ANY_VARIANT,
+    **keywords: Unpack[WishedKeywords],
+) -> Any:
+    """An application for ``ray.serve.run``: each replica opens packages, and chooses, on its node.
+
+    Args:
+        packages: as of :class:`~ortpkg.ray.PackageModel`: references that mean the same wherever a
+            replica runs.
+        threads: of each session, and cores that a replica takes.
+        batch_latency: join requests as long as they are answered within so long: 0.02, "20ms".
+        timeout: of one request, its waiting in the replica included.
+        max_request: the largest body: 67108864, "64 MiB".
+        memory_limit: of one run.
+        default_version: name → the version that answers where none is asked for.
+        component: of several component models, this one alone.
+        trust: accept options from the package that can reach beyond it.
+        verify: compare with digests.json what is loaded.
+        canary: first try each variant in a child process; what fails there is not used.
+        isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
+        deployment: options of ``ray.serve.deployment`` in place of ours: ``{"num_replicas": 4}``.
+        wishes, keywords: what variants are chosen by, as :meth:`~ortpkg.ModelPackage.select` says.
+            With ``device="gpu"`` or ``"npu"`` each replica takes one of its node.
+
+    Raises UsageError where Ray Serve is not installed or nothing is to be served.
+
+    Example::
+
+        serve.run(ortpkg.ray.package_app("digits:2", deployment={"num_replicas": 4}))
+    """
+    if not packages:
+        raise UsageError("name at least one package to serve")
+    selection = wishes.but("package_app", keywords)
+    use = ReplicaUse(
+        packages=tuple(fspath(each) for each in packages),
+        wishes=LoadWishes(
+            selection=selection,
+            component=component,
+            trust=trust,
+            verify=verify,
+            canary=canary,
+            isolate=isolate,
+            threads=threads,
+            batch_latency_s=(
+                None if batch_latency is None else parse_duration_s(batch_latency, "batch_latency")
+            ),
+        ),
+        limits=ServingLimits(
+            concurrency=threads,
+            timeout_s=parse_duration_s(timeout, "timeout"),
+            request_nbytes=parse_nbytes(max_request, "max_request"),
+            memory_limit_nbytes=(
+                None if memory_limit is None else parse_nbytes(memory_limit, "memory_limit")
+            ),
+        ),
+        defaults=dict(default_version or {}),
+    )
+    serve = _load_serve()
+    options = {
+        "name": PackageReplica.__name__,
+        "max_ongoing_requests": _ONGOING,
+        **(deployment or {}),
+    }
+    options["ray_actor_options"] = {
+        "num_cpus": threads,
+        **_TAKEN.get(selection.device or "", {}),
+        **options.get("ray_actor_options", {}),
+    }
+    replica = serve.ingress(_application)(PackageReplica)
+    return serve.deployment(**options)(replica).bind(use)
+
+
+def build(args: dict[str, Any]) -> Any:
+    """The same for ``import_path: ortpkg.ray.serve_app:build`` of a Serve config file.
+
+    ``args``: ``packages``, a reference or several, and the keyword arguments of
+    :func:`package_app`.
+
+    Raises UsageError for arguments that are none of these.
+    """
+    options = dict(args)
+    packages = options.pop("packages", ())
+    try:
+        return package_app(*([packages] if isinstance(packages, str) else packages), **options)
+    except TypeError as error:
+        raise UsageError(f"args of the application: {error}") from error
+
+
+def _application() -> Any:
+    """What Serve gives HTTP requests to, made in each replica before it is."""
+    from ray import serve  # this runs where Ray does alone
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            replica = serve.get_replica_context().servable_object
+            await replica.application(scope, receive, send)
+
+    return answer
+
+
+def _load_serve() -> Any:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        from ray import serve  # an extra
+    except ImportError as error:
+        raise UsageError("applications of Ray Serve need it: pip install 'ortpkg[ray]'") from error
+    return serve

@@ -1,0 +1,213 @@
+"""The protocol's endpoints as Starlette's applications have them, without KServe.
+
+KServe's server takes from here what its own has not; a replica on a Ray cluster takes it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ortpkg.errors import OrtpkgError
+from ortpkg.serving.answering import Answering
+from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
+from ortpkg.serving.protocol_bodies import (
+    JSON_LENGTH_HEADER,
+    ResponseBody,
+    read_body,
+    response_body,
+)
+from ortpkg.serving.protocol_tensors import Array, TensorSpec
+from ortpkg.serving.refusals import Refusal, refusal_of
+from ortpkg.serving.served_model import ServedModel
+from ortpkg.serving.served_versions import ServedVersions
+from ortpkg.serving.server_log import log_fault
+from ortpkg.version import __version__
+
+_MODEL = "/v2/models/{model_name}"
+_VERSION = "/versions/{model_version}"
+_Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class GenerateEndpoints:
+    """Triton's extension "generate".
+
+    Args:
+        versions: what is served.
+        answering: on which threads.
+    """
+
+    def __init__(self, versions: ServedVersions, answering: Answering) -> None:
+        self._versions, self._answering = versions, answering
+
+    async def generate(self, request: Request) -> Response:
+        """Answers one request with one object."""
+        model, identifier, feeds = await self._read(request)
+        values = await self._answering.answer(model, feeds)
+        return _json_response(generate_answer(model, identifier, values))
+
+    async def generate_stream(self, request: Request) -> Response:
+        """The same with an event for each round; an error after the first is an event, too."""
+        model, identifier, feeds = await self._read(request)
+        parts = self._answering.stream(model, feeds)
+        first = _event(generate_answer(model, identifier, await anext(parts)))
+
+        async def events() -> AsyncIterator[bytes]:
+            yield first
+            try:
+                async for part in parts:
+                    yield _event(generate_answer(model, identifier, part))
+            except Exception as error:  # noqa: BLE001 - the answer has begun: its last event says it
+                yield _event({"error": _refusal(error, request).reason})
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def _read(self, request: Request) -> tuple[ServedModel, str, dict[str, Array]]:
+        model = _model_of(request, self._versions)
+        body = await request.body()
+        identifier, given = read_generate_body(body, model, orjson.loads)
+        return model, identifier, model.read_inputs(given)
+
+
+class ProtocolEndpoints(GenerateEndpoints):
+    """All of the protocol over models that are there already."""
+
+    async def live(self, _request: Request) -> Response:
+        """Whether the server lives: it answers."""
+        return _json_response({"live": True})
+
+    async def ready(self, _request: Request) -> Response:
+        """Whether every model has had its first run: else there would be no server."""
+        return _json_response({"ready": True})
+
+    async def metadata(self, _request: Request) -> Response:
+        """The server's name, version and the extensions of the protocol that it has."""
+        extensions = ["binary_tensor_data", "generate"]
+        return _json_response({"name": "ortpkg", "version": __version__, "extensions": extensions})
+
+    async def models(self, _request: Request) -> Response:
+        """The names that are served."""
+        return _json_response({"models": list(self._versions.names())})
+
+    async def model_metadata(self, request: Request) -> Response:
+        """Versions, inputs and outputs of a model."""
+        model = _model_of(request, self._versions)
+        return _json_response(
+            {
+                "name": model.name,
+                "versions": list(self._versions.versions(model.name)),
+                "platform": "onnx_ortpkg",
+                "inputs": [_told(each) for each in model.inputs],
+                "outputs": [_told(each) for each in model.outputs],
+            }
+        )
+
+    async def model_ready(self, request: Request) -> Response:
+        """Whether a model answers: it does where it is known."""
+        model = _model_of(request, self._versions)
+        return _json_response({"name": model.name, "ready": True})
+
+    async def infer(self, request: Request) -> Response:
+        """Answers one request for inference."""
+        model = _model_of(request, self._versions)
+        body = read_body(
+            await request.body(), request.headers.get(JSON_LENGTH_HEADER), orjson.loads
+        )
+        feeds = model.read_inputs(body.inputs)
+        specs = model.output_specs(body.output_names)
+        values = await self._answering.answer(model, feeds, [each.name for each in specs])
+        return http_response(response_body(body, model.name, model.version, specs, values))
+
+
+def make_protocol_application(versions: ServedVersions, answering: Answering) -> Starlette:
+    """The protocol's endpoints as an application."""
+    endpoints = ProtocolEndpoints(versions, answering)
+    routes: list[Route] = []
+
+    def answer(method: str, path: str, endpoint: _Endpoint) -> None:
+        routes.append(Route(path, endpoint, methods=[method]))
+
+    answer("GET", "/", endpoints.live)
+    answer("GET", "/v2", endpoints.metadata)
+    answer("GET", "/v2/health/live", endpoints.live)
+    answer("GET", "/v2/health/ready", endpoints.ready)
+    answer("GET", "/v2/models", endpoints.models)
+    for model in (_MODEL, _MODEL + _VERSION):
+        answer("GET", model, endpoints.model_metadata)
+        answer("GET", f"{model}/ready", endpoints.model_ready)
+        answer("POST", f"{model}/infer", endpoints.infer)
+        answer("POST", f"{model}/generate", endpoints.generate)
+        answer("POST", f"{model}/generate_stream", endpoints.generate_stream)
+    return Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
+
+
+def http_response(body: ResponseBody) -> Response:
+    """An answer as HTTP has it: JSON, and tensors in binary after it."""
+    head = orjson.dumps(body.head, option=orjson.OPT_SERIALIZE_NUMPY)
+    if not body.tails:
+        return Response(head, media_type="application/json")
+    return Response(
+        b"".join((head, *body.tails)),
+        media_type="application/octet-stream",
+        headers={JSON_LENGTH_HEADER: str(len(head))},
+    )
+
+
+def _model_of(request: Request, versions: ServedVersions) -> ServedModel:
+    parameters = request.path_params
+    return versions.find(parameters["model_name"], parameters.get("model_version"))
+
+
+def _told(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "datatype": spec.datatype, "shape": spec.stated_shape}
+
+
+def _json_response(content: Any) -> Response:
+    return Response(
+        orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type="application/json"
+    )
+
+
+def _event(content: Any) -> bytes:
+    return b"data: %b\n\n" % orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _refusal(error: Exception, request: Request) -> Refusal:
+    refusal = refusal_of(error)
+    if refusal.is_our_fault:
+        log_fault("fault", error, path=request.url.path)
+    return refusal
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    refusal = _refusal(error, request)
+    return JSONResponse(
+        {"error": refusal.reason}, status_code=refusal.status, headers=refusal.headers
+    )
+
+
+async def _refuse_unknown(_request: Request, error: Exception) -> Response:
+    # It is raised once more, to where it is logged.
+    return JSONResponse({"error": refusal_of(error).reason}, status_code=500)
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    status: int = getattr(error, "status_code", 404)
+    told = f"{request.method} {request.url.path}: {getattr(error, 'detail', '')}"
+    headers: Mapping[str, str] | None = getattr(error, "headers", None)
+    return JSONResponse({"error": told}, status_code=status, headers=headers)
+
+
+#: Error → what answers where it is raised.
+EXCEPTION_HANDLERS: dict[Any, Any] = {
+    OrtpkgError: _refuse,
+    Exception: _refuse_unknown,
+    HTTPException: _refuse_path,
+}
