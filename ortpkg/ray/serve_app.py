@@ -13,11 +13,11 @@ In a file::
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ortpkg.errors import UsageError
+from ortpkg.errors import UsageError, quoted
 from ortpkg.quantities import parse_duration_s, parse_nbytes
 from ortpkg.ray.serve_replica import PackageReplica, ReplicaUse
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ortpkg.selection.wishes import WishedKeywords
 
+_Number = TypeVar("_Number", int, float)
 #: Requests that a replica has at a time, those that run among them. Others wait at Serve's proxy.
 _ONGOING = 64
 #: Kinds of devices that a wish names → what a replica then takes of its node, in Ray's words.
@@ -87,6 +88,8 @@ def package_app(
     """
     if not packages:
         raise UsageError("name at least one package to serve")
+    if type(threads) is not int or threads < 1:
+        raise UsageError(f"threads must be a whole number from 1 on, not {quoted(threads)}")
     selection = wishes.but("package_app", keywords)
     use = ReplicaUse(
         packages=tuple(fspath(each) for each in packages),
@@ -98,33 +101,17 @@ def package_app(
             canary=canary,
             isolate=isolate,
             threads=threads,
-            batch_latency_s=(
-                None if batch_latency is None else parse_duration_s(batch_latency, "batch_latency")
-            ),
+            batch_latency_s=_unless_none(parse_duration_s, batch_latency, "batch_latency"),
         ),
         limits=ServingLimits(
             concurrency=threads,
             timeout_s=parse_duration_s(timeout, "timeout"),
             request_nbytes=parse_nbytes(max_request, "max_request"),
-            memory_limit_nbytes=(
-                None if memory_limit is None else parse_nbytes(memory_limit, "memory_limit")
-            ),
+            memory_limit_nbytes=_unless_none(parse_nbytes, memory_limit, "memory_limit"),
         ),
         defaults=dict(default_version or {}),
     )
-    serve = _load_serve()
-    options = {
-        "name": PackageReplica.__name__,
-        "max_ongoing_requests": _ONGOING,
-        **(deployment or {}),
-    }
-    options["ray_actor_options"] = {
-        "num_cpus": threads,
-        **_TAKEN.get(selection.device or "", {}),
-        **options.get("ray_actor_options", {}),
-    }
-    replica = serve.ingress(_application)(PackageReplica)
-    return serve.deployment(**options)(replica).bind(use)
+    return _bound(use, selection.device or "", deployment or {})
 
 
 def build(args: dict[str, Any]) -> Any:
@@ -136,11 +123,33 @@ def build(args: dict[str, Any]) -> Any:
     Raises UsageError for arguments that are none of these.
     """
     options = dict(args)
-    packages = options.pop("packages", ())
+    packages = options.pop("packages", [])
+    if isinstance(packages, str):
+        packages = [packages]
+    if not isinstance(packages, list) or not all(isinstance(each, str) for each in packages):
+        raise UsageError("packages must be a reference, or a list of such")
     try:
-        return package_app(*([packages] if isinstance(packages, str) else packages), **options)
+        return package_app(*packages, **options)
     except TypeError as error:
         raise UsageError(f"args of the application: {error}") from error
+
+
+def _bound(use: ReplicaUse, device: str, given: Mapping[str, Any]) -> Any:
+    """The application of replicas of ``use``, with options of a deployment that win over ours."""
+    serve = _load_serve()
+    actor = {"num_cpus": use.wishes.threads, **_TAKEN.get(device.lower(), {})}
+    options = {
+        "name": PackageReplica.__name__,
+        "max_ongoing_requests": _ONGOING,
+        **given,
+        "ray_actor_options": {**actor, **given.get("ray_actor_options", {})},
+    }
+    replica = serve.ingress(_application)(PackageReplica)
+    return serve.deployment(**options)(replica).bind(use)
+
+
+def _unless_none(parse: Callable[[Any, str], _Number], given: object, name: str) -> _Number | None:
+    return None if given is None else parse(given, name)
 
 
 def _application() -> Any:

@@ -51,14 +51,10 @@ class ReplicaUse:
     defaults: Mapping[str, str]
 
 
-class _WatchedAnswering(Answering):
-    """Remembers a device that failed: this process will hardly get it back.
+class WatchedAnswering(Answering):
+    """Remembers a device that failed: this process will hardly get it back."""
 
-    Attributes:
-        failure: what it said.
-    """
-
-    failure: ExecutionProviderError | None = None
+    _failure: ExecutionProviderError | None = None
 
     async def answer(
         self,
@@ -71,8 +67,13 @@ class _WatchedAnswering(Answering):
         try:
             return await super().answer(model, inputs, output_names, on_round)
         except ExecutionProviderError as error:
-            self.failure = error
+            self._failure = error
             raise
+
+    def check(self) -> None:
+        """Raises RuntimeError where a device failed."""
+        if self._failure is not None:
+            raise RuntimeError(f"a device failed here: {printable(self._failure)}")
 
 
 class PackageReplica:
@@ -93,17 +94,18 @@ class PackageReplica:
         from ortpkg.serving.http_endpoints import make_protocol_application
 
         forward_events(logging.getLogger("ray.serve"))
-        self._answering = _WatchedAnswering(use.limits)
+        self._answering = WatchedAnswering(use.limits)
         observer = RayObserver(lambda: self._answering.open_requests)
         self._answering.observer = observer
         self._versions = ServedVersions(use.defaults)
         self._opened = ExitStack()
         self._loaded = [self._load(each, use) for each in use.packages]
+        self._versions.check_plan([(each.model.name, each.model.version) for each in self._loaded])
         for each in self._loaded:
             each.model.tell_runs(observer.loaded(each.model))
             self._versions.add(each.model)
             log_loaded(each)
-        self._versions.complete()
+        self._versions.is_complete = True
         self.application = GuardedApplication(
             make_protocol_application(self._versions, self._answering),
             use.limits,
@@ -155,8 +157,7 @@ class PackageReplica:
 
     async def check_health(self) -> None:
         """Has Serve start another replica, which chooses anew, where a device failed here."""
-        if self._answering.failure is not None:
-            raise RuntimeError(f"its device failed: {printable(self._answering.failure)}")
+        self._answering.check()
 
     def _load(self, reference: str, use: ReplicaUse) -> Loaded:
         loaded = load(self._open(reference, use), use.wishes, use.limits)

@@ -10,7 +10,11 @@ import pytest
 from tests.scale.serving_processes import Serving, serving
 
 #: Of whom a module's tests are about; without them it is not collected.
-NEEDS = {"test_batches.py": ("pyarrow", "ray"), "test_serving*.py": ("kserve", "tritonclient")}
+NEEDS = {
+    "test_batches.py": ("pyarrow", "ray"),
+    "test_ray_serve.py": ("ray", "starlette", "tritonclient"),
+    "test_serving*.py": ("kserve", "tritonclient"),
+}
 collect_ignore_glob = [
     pattern
     for pattern, libraries in NEEDS.items()

@@ -13,11 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from ortpkg.batches.model_layout import model_layout
+from ortpkg.batches.package_runner import PackageRunner, PackageUse
+from ortpkg.batches.part_run import RunPlan
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Rows
+from ortpkg.errors import ExecutionProviderError
 from ortpkg.ray.cluster import load_ray
+from ortpkg.selection.wishes import SelectionWishes
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "sample_packages/digits.ortpackage"
+#: Options of a node that works.
+NODE: dict[str, Any] = {"num_cpus": 3, "include_log_monitor": False}
 
 
 @contextmanager
@@ -42,6 +52,35 @@ def ray_cluster(folder: Path) -> Iterator[Any]:
         yield cluster
     finally:
         cluster.shutdown()
+
+
+class _Vanished:
+    """A session whose device is gone."""
+
+    def run(self, *_arguments: Any) -> Any:
+        raise ExecutionProviderError("the device has vanished", ep_name="CPUExecutionProvider")
+
+
+def _put_into_quarantine() -> None:
+    """Makes the best variant fail, as on a machine whose device is gone."""
+    wishes = SelectionWishes(backend="embedded")
+    runner = PackageRunner(PackageUse(reference=str(DIGITS), wishes=wishes))
+    facts = runner.facts
+    layout = model_layout(facts.inputs, facts.outputs)
+    runner.session = _Vanished()
+    runner.run(
+        Part(number=0, files=("rows",), first_row=0, file_row=0, count=1),
+        Rows(row_ids=np.zeros(1, np.int64), columns={"image": np.zeros((1, 64), np.float32)}),
+        RunPlan(layout=layout, columns={"image": ("image",)}, batch_size=1),
+    )
+
+
+def add_unlike_node(cluster: Any, state: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A node more, whose records are in ``state``, and on which the best variant failed once."""
+    with monkeypatch.context() as changes:
+        changes.setenv("ORTPKG_STATE_DIR", str(state))
+        _put_into_quarantine()
+        return cluster.add_node(**NODE)
 
 
 class Batch:

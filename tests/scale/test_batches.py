@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches.model_layout import model_layout
-from ortpkg.batches.package_runner import PackageRunner, PackageUse
-from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.parts import Part
-from ortpkg.batches.rows import Rows
-from ortpkg.errors import ExecutionProviderError
 from ortpkg.host.directories import cache_directory
-from ortpkg.selection.wishes import SelectionWishes
-from tests.scale.ray_clusters import DIGITS, ROOT, Batch, digest_of, ray_cluster
+from tests.scale.ray_clusters import (
+    DIGITS,
+    NODE,
+    ROOT,
+    Batch,
+    add_unlike_node,
+    digest_of,
+    ray_cluster,
+)
 
 pytestmark = [
     pytest.mark.scale,
@@ -36,7 +37,6 @@ pytestmark = [
 COUNT = int(os.environ.get("ORTPKG_SCALE_ROWS", "1000000"))
 PART_ROWS = str(max(1, COUNT // 24))
 OPTIONS = ("--part-rows", PART_ROWS, "--batch-size", "64")
-NODE = {"num_cpus": 3, "include_log_monitor": False}
 
 
 @pytest.fixture(scope="module")
@@ -120,34 +120,10 @@ def test_a_killed_command_goes_on_from_what_is_written(
     assert digest_of(tmp_path / "out", COUNT) == expected
 
 
-class Vanished:
-    """A session whose device is gone."""
-
-    def run(self, *_arguments: Any) -> Any:
-        raise ExecutionProviderError("the device has vanished", ep_name="CPUExecutionProvider")
-
-
-def put_into_quarantine() -> None:
-    """Makes the best variant fail, as on a machine whose device is gone."""
-    wishes = SelectionWishes(backend="embedded")
-    runner = PackageRunner(PackageUse(reference=str(DIGITS), wishes=wishes))
-    facts = runner.facts
-    layout = model_layout(facts.inputs, facts.outputs)
-    runner.session = Vanished()
-    runner.run(
-        Part(number=0, files=("rows",), first_row=0, file_row=0, count=1),
-        Rows(row_ids=np.zeros(1, np.int64), columns={"image": np.zeros((1, 64), np.float32)}),
-        RunPlan(layout=layout, columns={"image": ("image",)}, batch_size=1),
-    )
-
-
 @pytest.fixture
 def unlike_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A node more, on which the best variant is in quarantine."""
-    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "records"))
-    put_into_quarantine()
-    node = cluster.add_node(**NODE)
-    monkeypatch.undo()
+    node = add_unlike_node(cluster, tmp_path / "records", monkeypatch)
     yield
     cluster.remove_node(node)
 

@@ -19,6 +19,8 @@ from tests.scale.serving_processes import ROOT, Serving, serving
 pytestmark = [pytest.mark.scale, pytest.mark.timeout(900)]
 
 PAGE = ROOT / "docs" / "serving.md"
+#: What another page of tests follows.
+_ON_RAY = "\n## On a Ray cluster\n"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Their own ports are free; where they listen for others, they need not in a test.
 PLACE = re.compile(r"--(?:port|grpc-port|host) \S+")
@@ -58,7 +60,9 @@ def test_every_block_of_the_page_runs(folder: Path) -> None:
     ran = 0
     with ExitStack() as stack:
         server: Serving | None = None
-        for language, block in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        for language, block in BLOCK.findall(
+            PAGE.read_text(encoding="utf-8").partition(_ON_RAY)[0]
+        ):
             if language == "python":
                 assert server is not None
                 names: dict[str, Any] = {"scan": np.zeros((1, 1, 8, 8), np.float32)}
