@@ -5,7 +5,9 @@ which of them a name and a version mean; ``answering`` runs requests on a bounde
 ``batching`` joins those that wait, and ``renewal`` follows names in the store.
 None of these knows a server. ``kserve_server`` puts KServe's parts together on a host and a port;
 it and the other modules of that name are all that imports KServe, which the extra ``serve`` brings.
+``http_endpoints`` is the protocol over HTTP without KServe, for :mod:`ortpkg.ray`.
 
-Other folders may import: ``bearer_token``, ``kserve_server``, ``loading``, ``renewal``,
-``served_versions``, ``observer``, ``server_log``, ``serving_options``.
+Other folders may import: ``answering``, ``bearer_token``, ``http_endpoints``, ``http_limits``,
+``kserve_server``, ``load_log``, ``loading``, ``observer``, ``protocol_tensors``, ``renewal``,
+``served_metrics``, ``served_model``, ``served_versions``, ``server_log``, ``serving_options``.
 """

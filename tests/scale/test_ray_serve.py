@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import importlib
 import os
-import shutil
+import re
 import signal
 import socket
 import tempfile
@@ -19,13 +20,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tritonclient.http
+import yaml
 from tritonclient.utils import InferenceServerException
 
 import ortpkg
 from ortpkg.errors import InvalidFeedError
 from ortpkg.ray import package_app
 from ortpkg.ray.serve_app import build
-from tests.scale.ray_clusters import DIGITS, NODE, add_unlike_node, ray_cluster
+from tests.scale.ray_clusters import DIGITS, NODE, ROOT, add_unlike_node, ray_cluster
+from tests.scale.test_renewal import Asking, publish
 
 pytestmark = [
     pytest.mark.scale,
@@ -36,6 +39,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
+PAGE = ROOT / "docs" / "serving.md"
 IMAGE = np.random.default_rng(0).random((1, 1, 8, 8), np.float32)
 ONE_EACH = {"num_replicas": 2, "max_replicas_per_node": 1}
 _LONGEST_S = 120
@@ -65,27 +69,41 @@ class Application:
             return client.infer("digits", [given]).as_numpy("logits")
 
 
+def install_versions(folder: Path) -> None:
+    """Installs digits:2, and scale:1 to scale:3, of which the last does not as it says."""
+    layout = folder / "digits"
+    ortpkg.push(DIGITS, f"oci-layout:{layout}:2")
+    ortpkg.install(f"oci-layout:{layout}:2", name="digits")
+    layout = folder / "scale"
+    for tag, factor, expected in (("1", 2.0, 2.0), ("2", 4.0, 4.0), ("3", 8.0, 9.0)):
+        publish(layout, folder / tag, tag, factor=factor, expected=expected)
+        ortpkg.install(f"oci-layout:{layout}:{tag}", name="scale")
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where Serve listens, on a cluster of two nodes; on one, the best variant failed once."""
+    folder = tmp_path_factory.mktemp("nodes")
     with (
-        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
-        ray_cluster(Path(folder)) as cluster,
         pytest.MonkeyPatch.context() as monkeypatch,
+        tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as ray_folder,
     ):
-        cluster.add_node(**NODE)
-        add_unlike_node(cluster, tmp_path_factory.mktemp("records"), monkeypatch)
-        import ray  # after its settings
-        from ray import serve
+        monkeypatch.setenv("ORTPKG_STORE", str(folder / "store"))
+        install_versions(folder)
+        with ray_cluster(Path(ray_folder)) as cluster:
+            cluster.add_node(**NODE)
+            add_unlike_node(cluster, folder / "records", monkeypatch)
+            import ray  # after its settings
+            from ray import serve
 
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        # Every node is this machine: a proxy on each would want the same port.
-        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
-        yield f"127.0.0.1:{port}"
-        serve.shutdown()
-        ray.shutdown()
+            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                port = listener.getsockname()[1]
+            # Every node is this machine: a proxy on each would want the same port.
+            serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": port})
+            yield f"127.0.0.1:{port}"
+            serve.shutdown()
+            ray.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +111,7 @@ def digits(address: str) -> Application:
     from ray import serve  # as above
 
     app = package_app(DIGITS, backend="embedded", deployment=ONE_EACH)
-    return Application(address, serve.run(app, name="digits", route_prefix="/"))
+    return Application(f"{address}/one", serve.run(app, name="digits", route_prefix="/one"))
 
 
 @pytest.fixture(scope="module")
@@ -184,32 +202,64 @@ def test_requests_go_on_where_a_replica_is_killed(
     assert sorted(map(variants, after.values())) == [["cpu-fp32"], ["cpu-int8"]]
 
 
-def test_a_newer_version_takes_over_and_one_that_fails_does_not(
-    address: str, tmp_path: Path
-) -> None:
+def test_metrics_are_on_the_pages_of_nodes_by_their_names(digits: Application) -> None:
+    import ray  # as above
+
+    digits.logits()
+    wanted = {"ray_ortpkg_request_seconds", "ray_ortpkg_run_seconds", "ray_ortpkg_responses_total"}
+    deadline = time.monotonic() + _LONGEST_S
+    found: set[str] = set()
+    while not wanted <= found and time.monotonic() < deadline:
+        for node in ray.nodes():
+            place = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+            with contextlib.suppress(OSError), urllib.request.urlopen(place) as page:
+                told = page.read().decode()
+            found |= {name for name in wanted if name in told and 'variant="cpu-' in told}
+        time.sleep(1)
+    assert found == wanted
+
+
+def test_a_newer_version_takes_over_and_one_that_fails_does_not(address: str) -> None:
     from ray import serve  # as above
 
-    packages = {}
-    for version in ("1.0.0", "2.0.0"):
-        packages[version] = tmp_path / f"{version}.ortpackage"
-        shutil.copytree(DIGITS, packages[version])
-        ortpkg.edit(packages[version], ortpkg.PackageEdits(version=version))
-    served = []
+    def run(tag: str) -> None:
+        app = build({"packages": f"scale:{tag}", "deployment": ONE_EACH})
+        serve.run(app, name="scale", route_prefix="/scale")
 
-    def run(package: Path) -> None:
-        args = {"packages": str(package), "deployment": {"health_check_period_s": 1}}
-        serve.run(build(args), name="newer", route_prefix="/newer")
+    def wait_for(version: str) -> None:
+        count, ends = len(asking.versions), time.monotonic() + _LONGEST_S
+        while version not in asking.versions[count:] and time.monotonic() < ends:
+            time.sleep(0.05)
 
-    def answering() -> str:
-        with urllib.request.urlopen(f"http://{address}/newer/v2/models/digits") as answer:
-            return str(json.load(answer)["versions"])
+    run("1")
+    asking = Asking(f"{address}/scale")
+    try:
+        wait_for("1")
+        run("2")
+        wait_for("2")
+        with pytest.raises(RuntimeError):
+            run("3")
+        wait_for("2")
+    finally:
+        asking.end()
+    serve.delete("scale")
+    assert asking.errors == []
+    assert set(asking.versions) == {"1", "2"}
+    assert asking.versions[-1] == "2"
 
-    run(packages["1.0.0"])
-    served.append(answering())
-    run(packages["2.0.0"])
-    served.append(answering())
-    with pytest.raises(RuntimeError, match="newer"):
-        run(tmp_path / "nothing.ortpackage")
-    served.append(answering())
-    serve.delete("newer")
-    assert served == ["['1.0.0']", "['2.0.0']", "['2.0.0']"]
+
+def test_the_page_says_how(address: str) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition("\n## On a Ray cluster\n")[2]
+    python, config = (
+        re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[0]
+        for language in ("python", "yaml")
+    )
+    names: dict[str, Any] = {}
+    exec(python.replace('"num_replicas": 4', '"num_replicas": 1'), names)
+    handle = names["handle"]
+    assert handle.infer.remote({"image": IMAGE}).result()["logits"].shape == (1, 10)
+    assert Application(address, handle).logits().shape == (1, 10)
+    (stated,) = yaml.safe_load(config)["applications"]
+    module, _, function = stated["import_path"].partition(":")
+    app = getattr(importlib.import_module(module), function)(stated["args"])
+    assert [each["name"] for each in stated["deployments"]] == [app._bound_deployment.name]
