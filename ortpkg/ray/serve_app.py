@@ -60,7 +60,7 @@ def package_app(
     wishes: SelectionWishes = ANY_VARIANT,
     **keywords: Unpack[WishedKeywords],
 ) -> Any:
-    """An application for ``ray.serve.run``: each replica opens packages, and chooses, on its node.
+    """An application for ``serve.run``: each replica opens packages, and chooses, on its node.
 
     Args:
         packages: as of :class:`~ortpkg.ray.PackageModel`: references that mean the same wherever a
@@ -76,7 +76,7 @@ def package_app(
         verify: compare with digests.json what is loaded.
         canary: first try each variant in a child process; what fails there is not used.
         isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
-        deployment: options of ``ray.serve.deployment`` in place of ours: ``{"num_replicas": 4}``.
+        deployment: options of ``serve.deployment`` in place of ours: ``{"num_replicas": 4}``.
         wishes, keywords: what variants are chosen by, as :meth:`~ortpkg.ModelPackage.select` says.
             With ``device="gpu"`` or ``"npu"`` each replica takes one of its node.
 
