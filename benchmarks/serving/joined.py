@@ -1,0 +1,88 @@
+"""What ``--batch-latency`` makes of digits: requests a second of many clients, on against off.
+
+    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.serving.joined
+    [--clients 64] [--latency 20ms] [--rounds 7] [--backend onnxruntime]
+
+It needs the extra ``serve``. Two servers take turns. Goal: 3 times as many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+from benchmarks.serving.compare import Turn, ask, load_of, measure
+from benchmarks.serving.models import subject
+from benchmarks.serving.servers import ortpkg_server
+
+_GOAL = 3.0
+_OFF, _ON = "off", "on"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--latency", default="20ms")
+    parser.add_argument("--backend", default="onnxruntime")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--burst", type=float, default=2.0, help="seconds of each turn")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        digits = subject("digits", Path(scratch))
+    digits = replace(digits, options=(*digits.options, "--backend", arguments.backend))
+    inputs = digits.inputs()
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+    with (
+        pool,
+        ortpkg_server(digits) as off,
+        ortpkg_server(digits, "--batch-latency", arguments.latency) as on,
+    ):
+        for protocol in ("http", "grpc"):
+            contenders: dict[str, Callable[[], Turn]] = {
+                name: partial(
+                    ask,
+                    pool,
+                    server,
+                    load_of(
+                        server,
+                        digits.name,
+                        inputs,
+                        protocol,
+                        clients=arguments.clients,
+                        duration_s=arguments.burst,
+                    ),
+                )
+                for name, server in ((_OFF, off), (_ON, on))
+            }
+            _show(protocol, measure(contenders, arguments.rounds))
+
+
+def _show(protocol: str, turns: dict[str, list[Turn]]) -> None:
+    for name, own in turns.items():
+        rate = statistics.median(turn.answers.rate for turn in own)
+        median_s = statistics.median(turn.answers.median_s for turn in own)
+        slow_s = statistics.median(turn.answers.slow_s for turn in own)
+        cost_s = statistics.median(turn.processor_s for turn in own)
+        print(
+            f"{protocol}, {name:3}: {rate:7.1f} requests/s, p50 {1e3 * median_s:6.1f} ms, p99"
+            f" {1e3 * slow_s:6.1f} ms, processor {1e6 * cost_s:5.0f} µs a request"
+        )
+    ratios = sorted(
+        on.answers.rate / off.answers.rate for on, off in zip(turns[_ON], turns[_OFF], strict=True)
+    )
+    ratio = statistics.median(ratios)
+    verdict = "met" if ratio >= _GOAL else "missed"
+    print(f"{protocol}: {ratio:.2f} x ({ratios[0]:.2f} to {ratios[-1]:.2f}): {verdict}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
