@@ -77,7 +77,7 @@ def install_versions(folder: Path) -> None:
     layout = folder / "scale"
     for tag, factor, expected in (("1", 2.0, 2.0), ("2", 4.0, 4.0), ("3", 8.0, 9.0)):
         publish(layout, folder / tag, tag, factor=factor, expected=expected)
-        ortpkg.install(f"oci-layout:{layout}:{tag}", name="scale")
+        ortpkg.install(f"oci-layout:{layout}:{tag}", name="scale", samples=True)
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +246,19 @@ def test_a_newer_version_takes_over_and_one_that_fails_does_not(address: str) ->
     assert asking.errors == []
     assert set(asking.versions) == {"1", "2"}
     assert asking.versions[-1] == "2"
+
+
+@pytest.mark.parametrize(
+    ("device", "taken"),
+    [("gpu", {"num_gpus": 1}), ("NPU", {"resources": {"NPU": 1}}), (None, {})],
+)
+def test_a_replica_takes_the_device_that_is_wished(
+    device: str | None, taken: dict[str, Any]
+) -> None:
+    app = package_app("digits", device=device, threads=2)
+    options = app._bound_deployment.ray_actor_options
+    assert {"num_cpus": 2, **taken}.items() <= options.items()
+    assert ("num_gpus" in options) is ("num_gpus" in taken)
 
 
 def test_the_page_says_how(address: str) -> None:
