@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.scale.serving_processes import Serving, serving
+from tests.scale.serving_processes import ROOT, Serving, serving
 
-#: Of whom a module's tests are about; without them it is not collected.
-NEEDS = {
-    "test_batches.py": ("pyarrow", "ray"),
-    "test_ray_serve.py": ("ray", "starlette", "tritonclient"),
-    "test_serving*.py": ("kserve", "tritonclient"),
-}
-collect_ignore_glob = [
-    pattern
-    for pattern, libraries in NEEDS.items()
-    if not all(map(importlib.util.find_spec, libraries))
-]
+#: All that ``make scale`` installs for them; in another environment nothing here is collected.
+LIBRARIES = ("kserve", "prometheus_client", "pyarrow", "ray", "tritonclient")
+collect_ignore_glob = [] if all(map(importlib.util.find_spec, LIBRARIES)) else ["test_*.py"]
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says of each module what it is about, how much of it held, and how long that took."""
+    if not config.getoption("-m"):
+        return
+    found: dict[Path, Counter[str]] = {}
+    taken_s: Counter[Path] = Counter()
+    for outcome in ("passed", "failed", "skipped", "error"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            path = ROOT / report.nodeid.partition("::")[0]
+            found.setdefault(path, Counter())[outcome] += 1
+            taken_s[path] += round(getattr(report, "duration", 0.0))
+    terminalreporter.section("what held")
+    for path, counts in sorted(found.items()):
+        about = path.read_text().partition("\n")[0].strip('"')
+        told = ", ".join(f"{count} {name}" for name, count in counts.items())
+        terminalreporter.write_line(f"{told:<22} {taken_s[path]:6} s  {about}")
 
 
 @pytest.fixture(scope="session")
