@@ -95,6 +95,8 @@ class Exchange:
         if message["type"] == "http.request":
             self._count(len(message.get("body", b"")))
             self._is_complete = not message.get("more_body", False)
+        else:
+            self.is_abandoned = True
         return message
 
     async def send(self, message: Message) -> None:

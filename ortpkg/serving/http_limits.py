@@ -81,6 +81,8 @@ class GuardedApplication:
         except OrtpkgError as error:
             await exchange.refuse(refusal_of(error))
         except Exception as error:  # noqa: BLE001 - nothing may end the server
+            if exchange.is_abandoned:
+                return  # what is raised where a client goes within its body is no fault
             log_fault("fault", error, path=scope["path"])
             await exchange.refuse(refusal_of(error))
 

@@ -1,23 +1,25 @@
 """Connections of HTTP: no more than there may be, each with the head of its request in time.
 
-uvicorn waits for the head of a first request as long as a client likes, however long it gets, and
-refuses new clients where old ones that say nothing take all connections.
+uvicorn waits for the head of a first request as long as a client likes, however long it gets,
+keeps every line of it and of what may follow a body, and every request that comes before the answer
+to the one before; and it refuses new clients where old ones that say nothing take all connections.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
+from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 #: For all lines of a request's head, and for a new connection to begin with it.
 _HEAD_S = 20.0
 _HEAD_NBYTES = 64 << 10
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\n"
-    b"connection: close\r\n\r\n"
-)
+_MOST_LINES = 200
+#: Requests that wait on one connection for the answer to the one before.
+_MOST_PIPELINED = 32
 
 
 class OpenConnections:
@@ -57,7 +59,7 @@ class BoundedConnection(HttpToolsProtocol):
     def __init__(self, open_connections: OpenConnections, **options: Any) -> None:
         super().__init__(**options)
         self._open = open_connections
-        self._head_nbytes = 0
+        self._idle_nbytes = 0  # since a request began, or a part of a body came
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -67,8 +69,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._open.rest(self)
             self._begin_head()
         else:
-            transport.write(_FULL)
-            transport.close()
+            self._refuse(b"503 Service Unavailable\r\nretry-after: 1", "too many are connected")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
@@ -77,26 +78,45 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Reads on; a head that is too long ends the connection."""
+        """Reads on; what is too long, and no body, ends the connection."""
         if self.transport.is_closing():
             return
+        self._idle_nbytes += len(data)
         super().data_received(data)
-        if self._head_timer is not None:
-            self._head_nbytes += len(data)
-            if self._head_nbytes > _HEAD_NBYTES and not self.transport.is_closing():
-                self.send_400_response("The head of the request is too long.")
+        if self._idle_nbytes > _HEAD_NBYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def send_400_response(self, msg: str) -> None:
+        """Ends the connection with the reason as the protocol has it, in JSON."""
+        self._refuse(b"400 Bad Request", msg)
 
     def on_message_begin(self) -> None:
         """The first line of a request."""
         super().on_message_begin()
+        self._idle_nbytes = 0
         if self._head_timer is None:
             self._begin_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the head; nobody here asks for those that may follow a body."""
+        if self._head_timer is None:
+            return
+        if len(self.headers) >= _MOST_LINES:
+            raise HttpParserError("too many lines")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is here: from now on the application counts."""
         self._end_head()
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            raise HttpParserError("too many requests wait on one connection")
         self._open.leave(self)
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body."""
+        self._idle_nbytes = 0
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
         """The answer has gone; perhaps another request comes."""
@@ -104,8 +124,15 @@ class BoundedConnection(HttpToolsProtocol):
         if not self.transport.is_closing() and self.cycle.response_complete:
             self._open.rest(self)
 
+    def _refuse(self, status: bytes, reason: str) -> None:
+        body = json.dumps({"error": reason}).encode()
+        self.transport.write(
+            b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+            b"connection: close\r\n\r\n%b" % (status, len(body), body)
+        )
+        self.transport.close()
+
     def _begin_head(self) -> None:
-        self._head_nbytes = 0
         self._head_timer = self.loop.call_later(_HEAD_S, self.transport.close)
 
     def _end_head(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from kserve.protocol.infer_type import RequestedOutput
 
 from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
 from ortpkg.serving.bearer_token import check_bearer_token
+from ortpkg.serving.kserve_messages import Intake
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
 from ortpkg.serving.protocol_tensors import raw_bytes
@@ -90,13 +92,26 @@ class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
 
     Args:
         observer: hears the status of every call.
+        intake: reads their messages.
         logs_requests: whether every call is logged, not only those that are refused.
     """
 
-    def __init__(self, observer: Observer, *, logs_requests: bool) -> None:
+    def __init__(self, observer: Observer, intake: Intake, *, logs_requests: bool) -> None:
         super().__init__()
         self._observer = observer
+        self._intake = intake
         self._logs_requests = logs_requests
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """The handler of a call; it reads the message itself."""
+
+        async def find(details: Any) -> Any:
+            handler = await continuation(details)
+            if handler is None or handler.request_streaming:
+                return handler
+            return self._intake.reading(handler)
+
+        return await super().intercept_service(find, handler_call_details)
 
     async def intercept(
         self, method: Any, request_or_iterator: Any, context: Any, method_name: str
@@ -122,9 +137,13 @@ class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
     ) -> None:
         """Ends the call as :func:`~ortpkg.serving.refusals.refusal_of` says."""
         del request_or_iterator
+        if isinstance(ex, grpc.aio.AbortError):
+            raise ex  # it is refused already
         refusal = refusal_of(ex)
         if refusal.is_our_fault:
             log_fault("fault", ex, path=method_name)
+        # They hold the request, which would stay until garbage is collected.
+        traceback.clear_frames(ex.__traceback__)
         await context.abort(grpc.StatusCode[refusal.grpc_code], refusal.reason)
 
 
@@ -139,6 +158,8 @@ def _kserve_request(request: Any) -> InferRequest:
         raise InvalidRequestError(
             f"the request has {len(request.inputs)} inputs and {len(raw)} raw_input_contents"
         )
+    if raw and any(each.HasField("contents") for each in request.inputs):
+        raise InvalidRequestError("a request has raw_input_contents or contents, not both")
     return InferRequest(
         model_name=request.model_name,
         model_version=request.model_version,
@@ -206,10 +227,10 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
 
 
 def _refusing(error: UnauthorizedError) -> grpc.RpcMethodHandler:
-    async def refuse(_request: Any, _context: Any) -> None:
+    async def refuse(_unread: Any, _context: Any) -> None:
         raise error
 
-    return grpc.unary_unary_rpc_method_handler(refuse)
+    return grpc.stream_unary_rpc_method_handler(refuse)
 
 
 def add_port(server: grpc.aio.Server, address: str, place: ListeningPlace) -> int:
@@ -227,7 +248,9 @@ def make_grpc_server(
     guards = () if token is None else (TokenInterceptor(token),)
     server = grpc.aio.server(
         interceptors=(
-            RefusingInterceptor(data_plane.answering.observer, logs_requests=logs_requests),
+            RefusingInterceptor(
+                data_plane.answering.observer, Intake(limits), logs_requests=logs_requests
+            ),
             *guards,
         ),
         maximum_concurrent_rpcs=limits.connections,
@@ -235,6 +258,7 @@ def make_grpc_server(
             ("grpc.max_receive_message_length", limits.request_nbytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_connection_idle_ms", _IDLE_MS),
+            ("grpc.max_allowed_incoming_connections", limits.connections),
             # Without it a second server on a port gets a part of the first one's requests.
             ("grpc.so_reuseport", 0),
         ],

@@ -18,7 +18,7 @@ _VERSIONS = "/versions/"
 
 def key_of(name: str, version: str | None) -> str:
     """Under what a version of a model stands in the repository; without one, its default."""
-    return f"{name}{_VERSIONS}{version}" if version else name
+    return f"{name}{_VERSIONS}{version or ''}"
 
 
 class VersionedRepository(ModelRepository):
@@ -31,12 +31,12 @@ class VersionedRepository(ModelRepository):
 
     def get_model(self, name: str) -> PackageModel:
         """The model of a key. UnknownModelError where there is none."""
-        model_name, _, version = name.partition(_VERSIONS)
+        model_name, _, version = name.rpartition(_VERSIONS)
         return PackageModel(self.versions.find(model_name, version or None), self.answering)
 
     def get_models(self) -> dict[str, PackageModel]:
         """Name → the version that answers by default."""
-        return {name: self.get_model(name) for name in self.versions.names()}
+        return {name: self.get_model(key_of(name, None)) for name in self.versions.names()}
 
 
 class PackageDataPlane(DataPlane):

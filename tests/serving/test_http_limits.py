@@ -34,16 +34,20 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 class Client:
     """Sends the parts of a body, and keeps what comes back."""
 
-    def __init__(self, parts: Sequence[bytes] = BODY, *, stays: bool = True) -> None:
+    def __init__(
+        self, parts: Sequence[bytes] = BODY, *, stays: bool = True, says_more: bool = False
+    ) -> None:
         self._parts = list(parts)
         self._stays = stays
+        self._says_more = says_more
         self.sent: list[Message] = []
 
     async def receive(self) -> Message:
         """The next part; after the last one it stays or goes."""
         if self._parts:
             part = self._parts.pop(0)
-            return {"type": "http.request", "body": part, "more_body": bool(self._parts)}
+            has_more = bool(self._parts) or self._says_more
+            return {"type": "http.request", "body": part, "more_body": has_more}
         if self._stays:
             await asyncio.sleep(60)
         return {"type": "http.disconnect"}
@@ -188,6 +192,20 @@ def test_an_error_is_an_answer_and_a_fault_of_ours_is_logged_and_not_told(
     assert "secret" not in client.error
     (record,) = caplog.records
     assert "a secret of ours" in str(vars(record))
+
+
+def test_a_client_that_goes_within_its_body_is_no_fault_of_ours(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def strict(scope: Scope, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] == "http.request":
+            pass
+        raise ConnectionError(message["type"])
+
+    with caplog.at_level(logging.INFO):
+        assert ask(Client(stays=False, says_more=True), strict).sent == []
+    (record,) = caplog.records
+    assert vars(record)["ortpkg_fields"]["status"] == 499
 
 
 def test_a_request_whose_client_goes_is_ended() -> None:
