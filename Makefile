@@ -152,6 +152,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python scripts/generate_rules.py
 	$(BIN)/python scripts/generate_operator_table.py
 	$(BIN)/python scripts/generate_onnx_operators.py
+	$(BIN)/python -m scripts.generate_protocol_table
 	$(BIN)/python -m tests.distribution.two_machines
 
 clean:

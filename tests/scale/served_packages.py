@@ -1,4 +1,4 @@
-"""Packages for servers: one whose requests say how long they take."""
+"""Packages for servers: one whose requests say how long they take, and such that give back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import onnx
 import onnx.parser
 
 import ortpkg
+from tests.scale.protocol_rows import DATATYPES
 
 #: Turns as often as it is told; each turn adds 1 to every element.
 COUNTER = """
@@ -33,3 +34,17 @@ def make_counter(folder: Path, version: str = "1") -> Path:
     package = folder / f"counter-{version}.ortpackage"
     ortpkg.create(package, [ortpkg.NewVariant(model=model)], name="counter", version=version)
     return package
+
+
+def make_echoes(folder: Path) -> list[Path]:
+    """A package for each datatype, "echo_fp32" and so on: y is x, of any shape."""
+    made = []
+    for datatype, word in DATATYPES.items():
+        name = f"echo_{datatype.lower()}"
+        graph = f"{name} ({word}[] x) => ({word}[] y) {{ y = Identity (x) }}"
+        model = folder / f"{name}.onnx"
+        text = f'<ir_version: 8, opset_import: ["" : 17]> {graph}'
+        onnx.save(onnx.parser.parse_model(text), model)
+        made.append(folder / f"{name}.ortpackage")
+        ortpkg.create(made[-1], [ortpkg.NewVariant(model=model)], name=name, version="1")
+    return made
