@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import InvalidRequestError, LimitExceededError, ServerBusyError
 from ortpkg.quantities import time_limit_text
