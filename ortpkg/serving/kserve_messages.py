@@ -20,6 +20,8 @@ from ortpkg.serving.serving_options import ServingLimits
 
 #: A message that has not come by then is one of few.
 _AT_ONCE_S = 0.25
+#: How many are looked at for so long at the same time; others wait.
+_MOST_AT_ONCE = 32
 #: How many of the largest messages may be on their way, and as many again be answered.
 _LARGEST_MESSAGES = 8
 _RETRY_AFTER_S = 1.0
@@ -34,6 +36,7 @@ class Intake:
     def __init__(self, limits: ServingLimits) -> None:
         self._body_s = limits.timeout_s
         self._most_nbytes = _LARGEST_MESSAGES * limits.request_nbytes
+        self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
         self._coming = self._nbytes = 0
 
     def reading(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
@@ -56,9 +59,14 @@ class Intake:
         )
 
     async def _read(self, context: Any) -> bytes:
-        reading = asyncio.ensure_future(context.read())
+        async with self._at_once:
+            reading = asyncio.ensure_future(context.read())
+            try:
+                await asyncio.wait({reading}, timeout=_AT_ONCE_S)
+            except BaseException:
+                reading.cancel()
+                raise
         try:
-            await asyncio.wait({reading}, timeout=_AT_ONCE_S)
             if not reading.done():
                 await self._wait_for(reading)
             message: Any = await reading
