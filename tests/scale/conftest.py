@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.scale.served_packages import make_echoes
 from tests.scale.serving_processes import ROOT, Serving, serving
 
 #: All that ``make scale`` installs for them; in another environment nothing here is collected.
@@ -33,22 +34,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         about = path.read_text().partition("\n")[0].strip('"')
         told = ", ".join(f"{count} {name}" for name, count in counts.items())
         terminalreporter.write_line(f"{told:<22} {taken_s[path]:6} s  {about}")
-from tests.scale.served_packages import make_echoes
-from tests.scale.serving_processes import Serving, serving
-
-#: Of whom a module's tests are about; without them it is not collected.
-NEEDS = {
-    "test_batches.py": ("pyarrow", "ray"),
-    "test_ray_serve.py": ("ray", "starlette", "tritonclient"),
-    "test_hostile*.py": ("kserve", "tritonclient"),
-    "test_protocol*.py": ("kserve", "tritonclient"),
-    "test_serving*.py": ("kserve", "tritonclient"),
-}
-collect_ignore_glob = [
-    pattern
-    for pattern, libraries in NEEDS.items()
-    if not all(map(importlib.util.find_spec, libraries))
-]
 
 
 @pytest.fixture(scope="session")
