@@ -86,6 +86,9 @@ def _converted_output(
     out = context.output(0, x.shape, target)
     if target == _STRING and x.dtype != _STRING:
         context.check_allocation(_TEXT_NBYTES * x.size)
+    elif target in _SATURATING and x.dtype != target:  # wide, clipped, converted
+        wide_nbytes = max(x.dtype.itemsize, np.dtype(np.float32).itemsize)
+        context.check_allocation((2 * wide_nbytes + target.itemsize) * x.size)
     np.copyto(out, converted(x, target, saturate=saturate, round_mode=round_mode), casting="unsafe")
     return out
 

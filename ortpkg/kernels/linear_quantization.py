@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.kernels.axes import normalized_axis
+from ortpkg.kernels.axes import element_count, normalized_axis
 from ortpkg.kernels.cast import converted
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -70,6 +70,12 @@ def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int
         )
     repeated = np.repeat(parameter, block_size, axis=axis)
     return repeated[tuple(slice(0, size) for size in shape)]
+
+
+def spread_nbytes(shape: tuple[int, ...], scale: Tensor, zero_point: Tensor | None) -> int:
+    """What scales and zero points of blocks take once they are spread, with their copies."""
+    per_element = 2 * scale.itemsize + (0 if zero_point is None else 2 * zero_point.itemsize)
+    return element_count(shape) * per_element
 
 
 def quantize_into(

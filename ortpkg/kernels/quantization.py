@@ -24,7 +24,13 @@ from ortpkg.kernels.integer_gemm import (
     scaled_matmul,
 )
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.linear_quantization import dequantize_into, quantize_into, round_into, spread
+from ortpkg.kernels.linear_quantization import (
+    dequantize_into,
+    quantize_into,
+    round_into,
+    spread,
+    spread_nbytes,
+)
 from ortpkg.kernels.matrix_product import MOST_FEATURE_MAJOR_ROWS
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -50,6 +56,8 @@ def quantize_linear(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, dtype)
         if precision:
             scale = scale.astype(numpy_dtype(E(precision)))
+        if block_size:
+            context.check_allocation(spread_nbytes(x.shape, scale, zero_point))
         points = None if zero_point is None else spread(zero_point, x.shape, axis, block_size)
         quantize_into(out, x, spread(scale, x.shape, axis, block_size), points, saturate=saturate)
         return out
@@ -73,6 +81,8 @@ def dequantize_linear(info: OpKernelInfo) -> Compute:
                 f"x has type {x.dtype}, but its zero point has type {zero_point.dtype}"
             )
         out = context.output(0, x.shape, numpy_dtype(E(declared)) if declared else scale.dtype)
+        if block_size:
+            context.check_allocation(spread_nbytes(x.shape, scale, zero_point))
         points = None if zero_point is None else spread(zero_point, x.shape, axis, block_size)
         dequantize_into(out, x, spread(scale, x.shape, axis, block_size), points)
         return out

@@ -186,6 +186,8 @@ def _arg_extremum(info: OpKernelInfo, find: Callable[..., Any]) -> Compute:
                 " element"
             )
         out = context.output(0, shape, _INT64)
+        if last or along != x.ndim - 1:  # numpy makes a copy with the axis last
+            context.check_allocation(x.nbytes)
         found = find(widened(np.flip(x, along) if last else x), axis=along)
         np.copyto(out.reshape(found.shape), x.shape[along] - 1 - found if last else found)
         return out

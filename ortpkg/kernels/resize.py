@@ -138,6 +138,11 @@ class _Sampler:
         reach = 4 / min(plan.scale, 1.0) if self.antialias else 4
         return math.ceil(min(reach, 1e15) + 2) * plan.output * 4 * 8
 
+    def result_nbytes(self, x: Tensor, plan: _AxisPlan) -> int:
+        """What :meth:`resample` takes for its result; sums also for a tap and its product."""
+        each = x.nbytes // max(plan.size, 1) * plan.output
+        return each if self.mode == "nearest" else 3 * each
+
     def _cubic(self, distance: Tensor) -> Tensor:
         """Keys' cubic convolution kernel with parameter ``cubic_a``."""
         a = self.cubic_a
@@ -197,7 +202,7 @@ def _resized(
     for plan in sorted(
         (plan for plan in plans if plan.changes), key=lambda plan: plan.output / plan.size
     ):
-        context.check_allocation(sampler.taps_nbytes(plan))
+        context.check_allocation(sampler.taps_nbytes(plan) + sampler.result_nbytes(y, plan))
         y = sampler.resample(y, plan)
     if x.dtype.kind in "iu" and not exact:
         limits = np.iinfo(x.dtype)

@@ -11,6 +11,7 @@ from ortpkg.kernels.axes import normalized_axis
 from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.text import longest_text
 
 _INT64 = np.dtype(np.int64)
 
@@ -71,7 +72,9 @@ def unique(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Any:
         along = None if axis is None else normalized_axis(axis, x.ndim)
         count = x.size if along is None else x.shape[along]
-        context.check_allocation(x.nbytes + 3 * max(x.size, count) * _INT64.itemsize)
+        # Each of numpy's own strings takes what the longest does, and they are sorted in a copy.
+        nbytes = 8 * x.size * longest_text(x) if x.dtype == object else x.nbytes
+        context.check_allocation(nbytes + 3 * max(x.size, count) * _INT64.itemsize)
         # Strings sort as numpy's own fixed-width strings, which np.unique can compare along an axis
         # too.
         comparable = x.astype(np.str_) if x.dtype == object else widened(x)

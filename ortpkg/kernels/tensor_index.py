@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis, wrapped_indices
+from ortpkg.kernels.axes import (
+    element_count,
+    int_tuple,
+    normalized_axes,
+    normalized_axis,
+    wrapped_indices,
+)
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
@@ -95,6 +101,9 @@ def gather_elements(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
         along = normalized_axis(axis, x.ndim)
         check_element_indices(x.shape, indices.shape, along)
+        # Positions as numpy's own integers, and what it finds there, which is copied.
+        position_nbytes = 0 if indices.dtype == _INT64 else _INT64.itemsize
+        context.check_allocation(indices.size * (position_nbytes + x.itemsize))
         positions = wrapped_indices(indices, x.shape[along])
         out = context.output(0, indices.shape, x.dtype)
         if out.size:
@@ -183,6 +192,7 @@ def compress(info: OpKernelInfo) -> Compute:
                 f"a condition of length {condition.size} is longer than an axis of"
                 f" {source.shape[along]}"
             )
+        context.check_allocation(int(np.count_nonzero(condition)) * _INT64.itemsize)
         kept = np.flatnonzero(condition)
         out = context.output(
             0, (*source.shape[:along], kept.size, *source.shape[along + 1 :]), x.dtype
@@ -199,7 +209,10 @@ def non_zero(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim == 0:
             return context.output(0, (0, int(x != 0)), _INT64)
-        out = context.output(0, (x.ndim, int(np.count_nonzero(x))), _INT64)
+        shape = (x.ndim, int(np.count_nonzero(x)))
+        # The output, and what numpy finds, which is copied to it.
+        context.check_allocation(2 * element_count(shape) * _INT64.itemsize)
+        out = context.output(0, shape, _INT64)
         for row, positions in zip(out, np.nonzero(x), strict=True):
             row[:] = positions
         return out

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ortpkg.graph.types import MOST_DIMENSIONS
 from ortpkg.kernels.axes import element_count, int_tuple, normalized_axes, normalized_axis
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor, Value
@@ -113,6 +114,8 @@ def squeeze(_info: OpKernelInfo) -> Compute:
 
 def _unsqueezed(x: Tensor, axes: Sequence[int]) -> Tensor:
     rank = x.ndim + len(axes)
+    if rank > MOST_DIMENSIONS:
+        raise ValueError(f"{rank} dimensions are more than a tensor has, {MOST_DIMENSIONS} at most")
     added = normalized_axes(axes, rank)
     left = iter(x.shape)
     return x.reshape([1 if axis in added else next(left) for axis in range(rank)])

@@ -23,7 +23,8 @@ _TEXT_NBYTES = 57
 _CHARACTERS_AT_ONCE = 1 << 14
 
 
-def _longest(x: Tensor) -> int:
+def longest_text(x: Tensor) -> int:
+    """The characters of the longest text of a tensor."""
     return max(map(len, x.ravel()), default=0)
 
 
@@ -31,7 +32,7 @@ def _longest(x: Tensor) -> int:
 def string_concat(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, y: Tensor) -> Tensor:
         shape = broadcast_shape(x.shape, y.shape)
-        context.check_allocation(element_count(shape) * (_longest(x) + _longest(y)))
+        context.check_allocation(element_count(shape) * (longest_text(x) + longest_text(y)))
         return np.add(x, y, out=context.output(0, shape, _STRING))
 
     return compute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 _DOMAIN = "ai.onnx.ml"
+#: What a map takes, beside its entries, and what each of these takes.
+_MAP_NBYTES, _ENTRY_NBYTES = 200, 90
+#: Between so many elements a run looks at its limits.
+_ELEMENTS_AT_ONCE = 1 << 14
 _CAST_TARGETS: dict[str, np.dtype[Any]] = {
     "TO_FLOAT": np.dtype(np.float32),
     "TO_INT64": np.dtype(np.int64),
@@ -24,13 +29,19 @@ def zip_map(info: OpKernelInfo) -> Compute:
     """Rows of scores as maps from class label to score."""
     labels = info.attribute("classlabels_int64s") or info.attribute("classlabels_strings") or ()
 
-    def compute(_context: OpKernelContext, x: Tensor) -> list[dict[Any, float]]:
+    def compute(context: OpKernelContext, x: Tensor) -> list[dict[Any, float]]:
         rows = x[None] if x.ndim == 1 else x
         if rows.ndim != 2 or rows.shape[1] != len(labels):
             raise ValueError(
                 f"{len(labels)} class labels do not name the columns of scores of shape {x.shape}"
             )
-        return [dict(zip(labels, row, strict=True)) for row in rows.tolist()]
+        context.check_allocation(len(rows) * _MAP_NBYTES + rows.size * _ENTRY_NBYTES)
+        maps = []
+        for start in range(0, len(rows), _ELEMENTS_AT_ONCE):
+            context.check_cancelled()
+            block = rows[start : start + _ELEMENTS_AT_ONCE].tolist()
+            maps += [dict(zip(labels, row, strict=True)) for row in block]
+        return maps
 
     return compute
 
@@ -103,10 +114,12 @@ def category_mapper(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.dtype == np.dtype(object):
-            numbers_found = [to_number.get(text, default_number) for text in x.ravel()]
-            return _filled(context, x.shape, numbers_found, np.dtype(np.int64))
-        texts_found = [to_text.get(number, default_text) for number in x.ravel().tolist()]
-        return _filled(context, x.shape, texts_found, np.dtype(object))
+            return _encoded(
+                context, x, lambda text: to_number.get(text, default_number), np.dtype(np.int64)
+            )
+        return _encoded(
+            context, x, lambda number: to_text.get(number, default_text), np.dtype(object)
+        )
 
     return compute
 
@@ -121,13 +134,15 @@ def label_encoder_1(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.dtype == np.dtype(object):
-            indices = [to_index.get(text, default_index) for text in x.ravel()]
-            return _filled(context, x.shape, indices, np.dtype(np.int64))
-        texts = [
-            classes[index] if 0 <= index < len(classes) else default_text
-            for index in x.ravel().tolist()
-        ]
-        return _filled(context, x.shape, texts, np.dtype(object))
+            return _encoded(
+                context, x, lambda text: to_index.get(text, default_index), np.dtype(np.int64)
+            )
+        return _encoded(
+            context,
+            x,
+            lambda index: classes[index] if 0 <= index < len(classes) else default_text,
+            np.dtype(object),
+        )
 
     return compute
 
@@ -149,8 +164,9 @@ def label_encoder(info: OpKernelInfo) -> Compute:
     default = _default_label(info, dtype)
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
-        found = [table.get(_NAN if key != key else key, default) for key in x.ravel().tolist()]
-        return _filled(context, x.shape, found, dtype)
+        return _encoded(
+            context, x, lambda key: table.get(_NAN if key != key else key, default), dtype
+        )
 
     return compute
 
@@ -191,9 +207,14 @@ def _default_label(info: OpKernelInfo, dtype: np.dtype[Any]) -> Any:
     return -1 if dtype.kind in "iu" else -0.0
 
 
-def _filled(
-    context: OpKernelContext, shape: tuple[int, ...], values: list[Any], dtype: np.dtype[Any]
+def _encoded(
+    context: OpKernelContext, x: Tensor, encode: Callable[[Any], Any], dtype: np.dtype[Any]
 ) -> Tensor:
-    out = context.output(0, shape, dtype)
-    out.reshape(-1)[:] = values
+    """Each element encoded. Asks between blocks whether the run is to end."""
+    out = context.output(0, x.shape, dtype)
+    flat_x, flat_out = x.reshape(-1), out.reshape(-1)
+    for start in range(0, x.size, _ELEMENTS_AT_ONCE):
+        context.check_cancelled()
+        block = slice(start, start + _ELEMENTS_AT_ONCE)
+        flat_out[block] = [encode(value) for value in flat_x[block].tolist()]
     return out

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from ortpkg.errors import LimitExceededError
@@ -15,9 +16,26 @@ from tests.kernels.node_runner import run_op
 LIMIT_NBYTES = 8 << 20
 #: Operator → inputs of which it takes many times the limit, and attributes.
 LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "ArgMax": ((np.ones(9_000_000, np.uint8),), {"axis": 0, "select_last_index": 1}),
+    "Cast": (
+        (np.ones(1_000_000, np.float32),),
+        {"to": onnx.TensorProto.FLOAT8E4M3FN},
+    ),
+    "Compress": ((np.ones(2_000_000, np.uint8), np.ones(2_000_000, np.bool_)), {}),
+    "DequantizeLinear": (
+        (np.ones(1_500_000, np.uint8), np.ones(1_500_000, np.float32)),
+        {"axis": 0, "block_size": 1},
+    ),
     "DFT": ((np.ones((1, 99_991, 1), np.float32),), {}),
     "Pad": ((np.ones(3, np.float32), np.array([400_000, 400_000])), {"mode": "reflect"}),
+    "GatherElements": ((np.ones(1, np.uint8), np.zeros(1_000_000, np.int32)), {}),
+    "NonZero": ((np.ones(700_000, np.bool_),), {}),
+    "Resize": (
+        (np.ones((1000, 1000), np.float32), None, np.array([1.5, 1], np.float32)),
+        {"mode": "linear"},
+    ),
     "SplitToSequence": ((np.ones(100_000, np.float32),), {}),
+    "Unique": ((np.array(["a"] * 1000 + ["a" * 10_000], dtype=object),), {}),
 }
 TRILLION = 1 << 40
 
@@ -158,3 +176,19 @@ def test_classes_of_no_index_take_no_memory() -> None:
     )
 
     assert found.shape == (0, TRILLION)
+
+
+def test_maps_of_many_rows_are_asked_for() -> None:
+    with pytest.raises(LimitExceededError):
+        run_op(
+            "ZipMap",
+            np.ones((100_000, 1), np.float32),
+            domain="ai.onnx.ml",
+            limit_nbytes=LIMIT_NBYTES,
+            classlabels_int64s=[1],
+        )
+
+
+def test_more_axes_than_a_tensor_has_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="100001 dimensions are more than a tensor has, 64"):
+        run_op("Unsqueeze", np.ones(1, np.float32), np.arange(100_000))
