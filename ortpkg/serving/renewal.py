@@ -88,7 +88,7 @@ class Renewal:
                 current = each.used.store.find(each.seen.name)
             except OrtpkgError:
                 continue  # it was uninstalled: what answers goes on until the server ends
-            if current.number == each.seen.number:
+            if current == each.seen:  # numbers begin anew where a name was uninstalled
                 continue
             if not current.is_same_as(each.seen):
                 self._renew(each, current)

@@ -41,9 +41,14 @@ class ServedVersions:
         versions[model.version] = model
 
     def replace(self, old: ServedModel, new: ServedModel) -> None:
-        """Has ``new``, of the same name, answer in place of ``old`` from the next request on."""
+        """Has ``new``, of the same name, answer in place of ``old`` from the next request on.
+
+        Where ``old`` is the default by the caller's word, ``new`` is from now on.
+        """
         versions = self._models[old.name]
         kept = {version: model for version, model in versions.items() if model is not old}
+        if self._defaults.get(old.name) == old.version:
+            self._defaults[old.name] = new.version
         self._models[old.name] = {**kept, new.version: new}
 
     def find(self, name: str, version: str | None = None) -> ServedModel:

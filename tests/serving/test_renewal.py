@@ -155,3 +155,20 @@ def test_what_was_uninstalled_goes_on(server: _Server) -> None:
     server.store.uninstall("scale")
     server.renewal.look()
     assert server.answers == ("1", 2.0)
+
+
+def test_what_was_uninstalled_and_installed_anew_takes_over(server: _Server) -> None:
+    server.serve("scale")
+    server.store.uninstall("scale")
+    server.install("2")
+    server.renewal.look()
+    assert server.answers[0] == "2"
+
+
+def test_what_answers_by_default_does_so_after_it_is_renewed(server: _Server) -> None:
+    server.versions = ServedVersions({"scale": "1"})
+    server.renewal = Renewal(server.versions, _load, server.renewed.append)
+    server.serve("scale")
+    server.install("2")
+    server.renewal.look()
+    assert server.answers[0] == "2"
