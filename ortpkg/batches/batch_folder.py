@@ -37,6 +37,7 @@ _COMPARED: dict[str, str] = {
     "columns": "--map",
     "kept": "--keep",
     "has_errors": "--errors",
+    "resizes": "--resize",
 }
 
 
@@ -61,7 +62,9 @@ class BatchFolder:
         try:
             for name in ("errors", "empty", *_OF_A_RUN):
                 (self._own / name).mkdir(parents=True, exist_ok=True)
-            self._write_job(job)
+            with self.held():
+                verify_is_free(self.root)  # another command may have begun since
+                self._write_job(job)
         except OSError as error:
             raise UsageError(
                 f"--output {quoted(self.root)} cannot be written: {error.strerror or error}"
@@ -76,9 +79,10 @@ class BatchFolder:
                 f"--resume: {quoted(self.root)} is of another batch: {', '.join(differing)} differ;"
                 " give the same, or another --output"
             )
-        self.finish()
-        for name in _OF_A_RUN:
-            (self._own / name).mkdir(parents=True, exist_ok=True)
+        with self.held():  # or another command would lose what it is writing
+            self.finish()
+            for name in _OF_A_RUN:
+                (self._own / name).mkdir(parents=True, exist_ok=True)
         return there
 
     @contextmanager

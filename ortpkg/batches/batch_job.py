@@ -143,6 +143,7 @@ def prepare(
         "columns": {name: list(each) for name, each in columns.items()},
         "kept": list(kept),
         "has_errors": wishes.collects_errors,
+        "resizes": wishes.resize,
     }
     parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
     if wishes.resume:

@@ -43,6 +43,8 @@ def read_json_rows(part: Part) -> Rows:
 def _record(part: Part, place: int, line: bytes) -> dict[str, Any] | RowError:
     try:
         value = json.loads(line)
+        if b"\\u" in line:  # an escape can be half a character, which no output can hold
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, a huge number
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         return _error(part, place, f"it is no JSON: {why}")

@@ -59,6 +59,8 @@ def write_part(target: Path, rows: Rows, kind: RowFormat, scratch: Path) -> None
         _place(made, target)
     except OSError as error:
         raise UsageError(f"cannot write {quoted(target)}: {error.strerror or error}") from error
+    except UnicodeEncodeError as error:
+        raise UsageError(f"cannot write {quoted(target)}: it has a text that is none") from error
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -102,7 +104,7 @@ def _write_csv(path: Path, columns: Mapping[str, Column]) -> None:
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
-        return json.dumps(value)
+        return json.dumps(value, default=_as_text)
     return "" if value is None else str(value)
 
 
@@ -110,7 +112,14 @@ def _write_json_lines(path: Path, columns: Mapping[str, Column]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for values in _records(columns):
             record = dict(zip(columns, values, strict=True))
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(json.dumps(record, ensure_ascii=False, default=_as_text) + "\n")
+
+
+def _as_text(value: Any) -> str:
+    """What JSON has no form for, e.g. a date, as people write it. UsageError for bytes."""
+    if isinstance(value, bytes):
+        raise UsageError("a column has bytes, which texts do not hold: --format parquet does")
+    return str(value)
 
 
 def _records(columns: Mapping[str, Column]) -> Iterator[tuple[Any, ...]]:
@@ -126,13 +135,27 @@ def _plain(column: Column) -> list[Any]:
 
 def _write_npy(path: Path, columns: Mapping[str, Column]) -> None:
     path.mkdir()
+    names = {name: _file_name(name) for name in columns}
+    _verify_apart(names)
     for name, column in columns.items():
         array = column if isinstance(column, np.ndarray) else _array(name, column)
         if array.dtype == object:
             array = array.astype(str)
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        (path / f"{_file_name(name)}.npy").write_bytes(buffer.getvalue())
+        (path / f"{names[name]}.npy").write_bytes(buffer.getvalue())
+
+
+def _verify_apart(names: Mapping[str, str]) -> None:
+    """UsageError where two columns would be one file."""
+    first: dict[str, str] = {}
+    for name, file in names.items():
+        other = first.setdefault(file.casefold(), name)
+        if other != name:
+            raise UsageError(
+                f"{quoted(other)} and {quoted(name)} would both be the file {quoted(file)}.npy:"
+                " --format parquet or jsonl has both"
+            )
 
 
 def _array(name: str, column: list[Any]) -> Any:

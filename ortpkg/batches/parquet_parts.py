@@ -23,7 +23,7 @@ def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
     for name, column in columns.items():
         try:
             arrays.append(_arrow(column, pa))
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
             raise UsageError(
                 f"output {quoted(name)} cannot be written as Parquet: {error}"
             ) from error

@@ -182,3 +182,5 @@ def _format(word: str | None) -> RowFormat | None:
 def _verify_errors(path: Path | None, *, resume: bool) -> None:
     if path is not None and path.exists() and not resume:
         raise UsageError(f"--errors {quoted(path)} exists already: name another file")
+    if path is not None and not path.absolute().parent.is_dir():
+        raise UsageError(f"--errors {quoted(path)} is in no folder: make that first")

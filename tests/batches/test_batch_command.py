@@ -135,3 +135,21 @@ def test_a_packed_package_and_a_bare_model_run_too(tmp_path: Path) -> None:
         assert run(["batch", str(package), *words, "--in-process", *MORE]) == 0
     first, second = (np.load(tmp_path / f"out{place}/part-00000/logits.npy") for place in (0, 1))
     np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-5)
+
+
+def test_half_a_character_is_an_error_of_its_row(rows: Path, tmp_path: Path) -> None:
+    lines = rows.read_text().splitlines()[:3]
+    lines[1] = lines[1].replace('"n1"', '"\\ud800"')
+    rows.write_text("\n".join(lines))
+    failed = tmp_path / "failed.jsonl"
+    assert batch(rows, tmp_path / "out", "--keep", "id", "--errors", str(failed)) == 0
+    assert sorted(outputs(tmp_path / "out")) == [0, 2]
+    assert "surrogates" in failed.read_text()
+
+
+def test_a_folder_for_errors_that_is_missing_is_told_before_rows_run(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert batch(rows, tmp_path / "out", "--errors", str(tmp_path / "no/failed.jsonl")) == 2
+    assert "is in no folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,52 @@ def test_two_commands_do_not_write_to_one_folder(tmp_path: Path) -> None:
         other.held(),
     ):
         pass
+
+
+def test_dates_are_texts_where_json_has_no_form_for_them(tmp_path: Path) -> None:
+    dates = [dt.date(2026, 1, 2), [Decimal("1.50")]]
+    new_folder(tmp_path / "out", RowFormat.JSON_LINES).write(part(), rows(when=dates))
+    lines = (tmp_path / "out/part-00000.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["when"] for line in lines] == ["2026-01-02", ["1.50"]]
+    new_folder(tmp_path / "csv", RowFormat.CSV).write(part(), rows(when=dates))
+    assert '"[""1.50""]"' in (tmp_path / "csv/part-00000.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (RowFormat.JSON_LINES, [b"a", b"b"]),
+        (RowFormat.JSON_LINES, ["\ud800", ""]),
+        (RowFormat.PARQUET, [2**70, 1]),
+        (RowFormat.PARQUET, ["\ud800", ""]),
+    ],
+)
+def test_a_value_that_the_format_cannot_hold_is_told(
+    tmp_path: Path, kind: RowFormat, values: list[Any]
+) -> None:
+    if kind is RowFormat.PARQUET:
+        pytest.importorskip("pyarrow")
+    folder = new_folder(tmp_path / "out", kind)
+    with pytest.raises(UsageError, match=r"cannot (be written|write)|which texts do not hold"):
+        folder.write(part(), rows(kept=values))
+    assert folder.written([part()]) == set()
+
+
+def test_columns_that_would_be_one_npy_file_are_told(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.NPY)
+    with pytest.raises(UsageError, match="'a/b' and 'a_b' would both be the file"):
+        folder.write(part(), rows(**{"a/b": np.ones(2), "a_b": np.zeros(2)}))
+
+
+def test_a_batch_that_runs_is_not_touched_by_another_command(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.JSON_LINES, package={"name": "a"})
+    half = tmp_path / "out" / OWN / "scratch/half"
+    with folder.held():
+        half.mkdir()
+        again = BatchFolder(tmp_path / "out", RowFormat.JSON_LINES)
+        with pytest.raises(UsageError, match="another command writes there now"):
+            again.go_on({"package": {"name": "a"}})
+        with pytest.raises(UsageError, match="another command writes there now"):
+            again.begin({"package": {"name": "b"}})
+        assert half.is_dir()
+    assert read_job(tmp_path / "out")["package"] == {"name": "a"}
