@@ -182,6 +182,7 @@ def instance_normalization(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
+        context.check_allocation(x.size * max(x.itemsize, 4))
         result = _normalized_planes(x, x.shape[0] * x.shape[1], epsilon)
         result *= wide_scale
         np.add(result, wide_bias, out=out, casting="unsafe")
@@ -206,6 +207,7 @@ def group_normalization(info: OpKernelInfo) -> Compute:
             scale, bias = np.repeat(scale, each), np.repeat(bias, each)
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
+        context.check_allocation(x.size * max(x.itemsize, 4))
         result = _normalized_planes(x, x.shape[0] * groups, epsilon)
         result *= wide_scale
         np.add(result, wide_bias, out=out, casting="unsafe")

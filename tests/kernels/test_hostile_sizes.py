@@ -29,6 +29,10 @@ LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "DFT": ((np.ones((1, 99_991, 1), np.float32),), {}),
     "Pad": ((np.ones(3, np.float32), np.array([400_000, 400_000])), {"mode": "reflect"}),
     "GatherElements": ((np.ones(1, np.uint8), np.zeros(1_000_000, np.int32)), {}),
+    "InstanceNormalization": (
+        (np.ones((1, 1, 4_100_000), np.float16), *(np.ones(1, np.float16),) * 2),
+        {},
+    ),
     "NonZero": ((np.ones(700_000, np.bool_),), {}),
     "Resize": (
         (np.ones((1000, 1000), np.float32), None, np.array([1.5, 1], np.float32)),
