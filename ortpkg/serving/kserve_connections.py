@@ -59,7 +59,7 @@ class BoundedConnection(HttpToolsProtocol):
     def __init__(self, open_connections: OpenConnections, **options: Any) -> None:
         super().__init__(**options)
         self._open = open_connections
-        self._idle_nbytes = 0  # since a request began, or a part of a body came
+        self._idle_nbytes = 0  # since a head ended, or a part of a body came
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -93,7 +93,6 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """The first line of a request."""
         super().on_message_begin()
-        self._idle_nbytes = 0
         if self._head_timer is None:
             self._begin_head()
 
@@ -108,6 +107,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is here: from now on the application counts."""
         self._end_head()
+        self._idle_nbytes = 0
         if len(self.pipeline) >= _MOST_PIPELINED:
             raise HttpParserError("too many requests wait on one connection")
         self._open.leave(self)
