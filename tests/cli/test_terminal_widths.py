@@ -10,15 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.batches.package_runner import ChosenVariant
+from ortpkg.batches.progress import PartDone
 from ortpkg.bench.benchmark import BenchReport
 from ortpkg.cli import bench as bench_command
 from ortpkg.cli.app import run
+from ortpkg.cli.batch_output import BatchOutput
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.wrapping import display_width, unbroken_parts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
@@ -237,6 +241,31 @@ def test_no_figure_of_a_benchmark_is_broken(
     check(screen, monkeypatch, lambda: bench_command._print(report, Output()))
 
 
+@pytest.mark.parametrize("name", ["cpu-int8", LONG])
+def test_no_name_in_what_ran_a_batch_is_broken(
+    name: str, screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = ChosenVariant(
+        component="c",
+        variant=name,
+        ep="OpenVINOExecutionProvider",
+        backend="openvino",
+        device="Intel(R) AI Boost",
+        device_type="npu",
+        reason="its device comes first under the policy prefer-npu",
+    )
+    done = PartDone(part=0, rows=1_234_567, errors=3, worker="w", node=name, variants=(chosen,))
+    job: Any = SimpleNamespace(
+        parts=(),
+        row_count=1_234_570,
+        folder=SimpleNamespace(root=Path("out"), errors=lambda _: iter(())),
+    )
+    output = BatchOutput(Output())
+    with output.progress(job) as advance:
+        advance(done)
+    check(screen, monkeypatch, lambda: output.finish(job, None))
+
+
 def test_every_module_with_a_table_is_here() -> None:
     folder = Path(bench_command.__file__).parent
     found = {
@@ -244,4 +273,4 @@ def test_every_module_with_a_table_is_here() -> None:
         for path in folder.glob("*.py")
         if re.search(r"\.table\(", path.read_text(encoding="utf-8"))
     }
-    assert found == {*TABLES, "bench"}
+    assert found == {*TABLES, "batch_output", "bench"}
