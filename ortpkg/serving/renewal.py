@@ -19,6 +19,7 @@ from ortpkg.errors import OrtpkgError, RunError
 from ortpkg.serving.loading import Loaded
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.served_versions import ServedVersions
+from ortpkg.serving.server_log import log_fault
 from ortpkg.store.generations import Generation
 
 #: How often the store is asked what a name means; that reads one small file.
@@ -105,7 +106,10 @@ class Renewal:
 
     def _run(self) -> None:
         while not self._is_over.wait(POLL_S):
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - the next look may find another state
+                log_fault("fault", error, while_doing="following names in the store")
 
     def _renew(self, followed: _Followed, current: Generation) -> None:
         """Loads what the name means now; whether it may answer is what its first run says."""
@@ -117,7 +121,7 @@ class Renewal:
             loaded = self._load(used.root)
             if loaded.first_run.matches is False:
                 raise RunError("its samples do not give what the package expects")
-        except (OrtpkgError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, what answered before goes on
             if used is not None and used.root != old.root:
                 release_use(used.root)
             self._on_renewed(

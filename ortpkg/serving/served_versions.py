@@ -43,13 +43,14 @@ class ServedVersions:
     def replace(self, old: ServedModel, new: ServedModel) -> None:
         """Has ``new``, of the same name, answer in place of ``old`` from the next request on.
 
-        Where ``old`` is the default by the caller's word, ``new`` is from now on.
+        Where ``old`` is the default by the caller's word, ``new`` is from now on. A model that was
+        added under the version of ``new`` stays, and answers for both.
         """
         versions = self._models[old.name]
         kept = {version: model for version, model in versions.items() if model is not old}
         if self._defaults.get(old.name) == old.version:
             self._defaults[old.name] = new.version
-        self._models[old.name] = {**kept, new.version: new}
+        self._models[old.name] = {new.version: new, **kept}
 
     def find(self, name: str, version: str | None = None) -> ServedModel:
         """The model of that name and version; without one, the default's.

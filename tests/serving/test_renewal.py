@@ -150,6 +150,32 @@ def test_what_was_named_by_its_version_stays(server: _Server) -> None:
     assert server.renewed == []
 
 
+def test_a_version_that_was_named_stays_when_the_name_comes_to_it_and_goes_on(
+    server: _Server,
+) -> None:
+    server.install("2")
+    server.serve("scale:1")
+    server.serve("scale")
+    for tag, served in (("1", ("1",)), ("2", ("1", "2"))):
+        server.install(tag)
+        server.renewal.look()
+        assert server.versions.versions("scale") == served
+        assert server.answers[0] == tag
+
+
+def test_whatever_a_newer_version_raises_what_answers_goes_on(
+    server: _Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.serve("scale")
+    server.install("2")
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{__name__}.load", lambda *_: [].pop())
+        server.renewal.look()
+    (kept,) = server.renewed
+    assert (kept.loaded, kept.problem) == (None, "pop from empty list")
+    assert server.answers == ("1", 2.0)
+
+
 def test_what_was_uninstalled_goes_on(server: _Server) -> None:
     server.serve("scale")
     server.store.uninstall("scale")
