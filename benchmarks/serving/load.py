@@ -8,6 +8,7 @@ that people use (tritonclient.aio) take more processor time for a request than a
 from __future__ import annotations
 
 import asyncio
+import math
 import statistics
 import time
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class Answers:
     @property
     def slow_s(self) -> float:
         """99 of 100 requests took less."""
-        return self.latencies_s[int(0.99 * (len(self.latencies_s) - 1))]
+        return self.latencies_s[math.ceil(0.99 * (len(self.latencies_s) - 1))]
 
 
 def answers_to(load: Load) -> Answers:
