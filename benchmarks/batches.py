@@ -5,7 +5,8 @@
 
 It needs the extra ``ray`` and onnxruntime. Rows of digits come from a Parquet file and go to
 others. All run on one cluster of this machine, one after another in every round, so that its start
-counts for nobody; what starts workers, reads, runs and writes does. Goal: 0.95 times the
+counts for nobody; what starts workers, reads, runs and writes does. How the command scales with its
+workers is timed before, on clusters of its own. Goal: 0.95 times the
 rows a second of the script.
 """
 
@@ -17,6 +18,8 @@ import io
 import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -37,6 +40,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = _ROOT / "sample_packages/digits.ortpackage"
 _VARIANT = "cpu-fp32"
 _MODEL = _PACKAGE / "models/classifier" / _VARIANT / "model.onnx"
+_CHOICE = ("--variant", _VARIANT, "--backend", "onnxruntime")
 _SHAPE = (1, 8, 8)
 _BATCH = 1024
 _GOAL = 0.95
@@ -90,10 +94,25 @@ def by_command(rows: Path, out: Path, workers: int, *options: str) -> float:
     context, told = load_ray().data.DataContext.get_current(), io.StringIO()
     kept = context.target_max_block_size
     with contextlib.redirect_stdout(told):
-        code = run([*words, *own, "--variant", _VARIANT, "--backend", "onnxruntime", *options])
+        code = run([*words, *own, *_CHOICE, *options])
     context.target_max_block_size = kept  # the command's process is its own elsewhere
     assert code == 0, told.getvalue()
     return float(json.loads(told.getvalue().splitlines()[-1])["elapsed_s"])
+
+
+def by_own_cluster(rows: Path, out: Path, workers: int) -> float:
+    """The command, with a cluster of its own; the seconds that it says its rows took."""
+    words = ["batch", str(_PACKAGE), "--input", str(rows), "--output", str(out), "--keep", "row"]
+    own = ["--workers", str(workers), "--batch-size", str(_BATCH), "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ortpkg", *words, *own, *_CHOICE],
+        cwd=_ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    return float(json.loads(done.stdout.splitlines()[-1])["elapsed_s"])
 
 
 def show_costs(scratch: Path) -> None:
@@ -153,20 +172,31 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scaling", nargs="*", type=int, default=[1, 2, 4])
     arguments = parser.parse_args()
-    most = max(arguments.workers, *arguments.scaling, 1)
     os.environ["PYTHONPATH"] = str(_ROOT)
     ray = load_ray()
     with tempfile.TemporaryDirectory(prefix="rows-") as folder:
         scratch, rows = Path(folder), Path(folder, "rows.parquet")
         write_rows(rows, arguments.rows)
+        if arguments.scaling:
+            _show_scaling(arguments, rows, scratch)
         os.environ["RAY_TMPDIR"] = folder
         # A worker of a core each, and one for readers and writers, whatever the machine has.
-        ray.init(num_cpus=most + 1, include_dashboard=False, log_to_driver=False)
+        ray.init(num_cpus=arguments.workers + 1, include_dashboard=False, log_to_driver=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
         try:
             _compare(arguments, rows, scratch)
         finally:
             ray.shutdown()
+
+
+def _show_scaling(arguments: argparse.Namespace, rows: Path, scratch: Path) -> None:
+    print(f"{COMMAND} with 1 worker and more; this machine has {os.cpu_count()} cores")
+    scaling: dict[str, Callable[[Path], float]] = {
+        f"{count} workers": partial(by_own_cluster, rows, workers=count)
+        for count in arguments.scaling
+    }
+    first = next(iter(scaling))
+    show(measure(scaling, arguments.rounds, arguments.rows, scratch), first, None)
 
 
 def _compare(arguments: argparse.Namespace, rows: Path, scratch: Path) -> None:
@@ -187,14 +217,6 @@ def _compare(arguments: argparse.Namespace, rows: Path, scratch: Path) -> None:
     }
     print(f"{arguments.rows} rows of digits, {workers} workers of a thread each")
     show(measure(contenders, arguments.rounds, arguments.rows, scratch), BY_HAND, _GOAL)
-    if arguments.scaling:
-        print(f"{COMMAND} with 1 worker and more; this machine has {os.cpu_count()} cores")
-        scaling: dict[str, Callable[[Path], float]] = {
-            f"{count} workers": partial(by_command, rows, workers=count)
-            for count in arguments.scaling
-        }
-        first = next(iter(scaling))
-        show(measure(scaling, arguments.rounds, arguments.rows, scratch), first, None)
     show_costs(scratch)
 
 
