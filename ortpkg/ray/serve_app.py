@@ -169,5 +169,8 @@ def _load_serve() -> Any:
     try:
         from ray import serve  # an extra
     except ImportError as error:
-        raise UsageError("applications of Ray Serve need it: pip install 'ortpkg[ray]'") from error
+        raise UsageError(
+            "applications of Ray Serve need Ray, which the extra ray brings"
+            " (pip install 'ray[data,serve]')"
+        ) from error
     return serve
