@@ -252,6 +252,10 @@ def test_asks_for_the_limits_of_a_command_again_and_again_among_many_nodes() -> 
 
 def test_keeps_no_node_beside_the_message() -> None:
     def most_kept(count: int) -> int:
+        # The least of three: what other threads of the process take is counted too.
+        return min(traced_peak(count) for _ in range(3))
+
+    def traced_peak(count: int) -> int:
         model = parse("g (float[2] x) => (float[2] y) { y = Identity(x) }")
         model.graph.node.extend([model.graph.node[0]] * count)
         tracemalloc.start()
