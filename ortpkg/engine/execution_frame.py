@@ -103,6 +103,10 @@ class NodeContext:
         return self._frame.control.is_watched
 
     @property
+    def is_memory_limited(self) -> bool:
+        return self._frame.control.is_memory_limited
+
+    @property
     def time_left_s(self) -> float | None:
         return self._frame.control.time_left_s
 

@@ -117,6 +117,8 @@ class _TimeOf:
     Memory is counted where the engine hands it out.
     """
 
+    is_memory_limited = False
+
     def __init__(self, context: OpKernelContext) -> None:
         self.check_cancelled = context.check_cancelled
 

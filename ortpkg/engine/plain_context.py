@@ -30,6 +30,10 @@ class PlainContext:
         return self.control.is_watched
 
     @property
+    def is_memory_limited(self) -> bool:
+        return self.control.is_memory_limited
+
+    @property
     def time_left_s(self) -> float | None:
         return self.control.time_left_s
 

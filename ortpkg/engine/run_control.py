@@ -75,6 +75,11 @@ class RunControl:
         return self._stated_limit
 
     @property
+    def is_memory_limited(self) -> bool:
+        """Whether the caller has set a memory limit."""
+        return self._stated_limit is not None
+
+    @property
     def time_left_s(self) -> float | None:
         """Until its deadline, a moment at least; None where it has none."""
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)

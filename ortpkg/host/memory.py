@@ -10,8 +10,9 @@ import contextlib
 import os
 import sys
 import time
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 #: Below the root of the system, where a Linux container has its limit of memory and says what it
 #: holds: version 2 of control groups, version 1.
@@ -69,9 +70,17 @@ def resident_nbytes(pid: int | None = None) -> int:
     import psutil  # see above
 
     try:
-        return int(psutil.Process(pid).memory_info().rss)
+        return int(_process(os.getpid() if pid is None else pid).memory_info().rss)
     except (OSError, ValueError, psutil.Error):
         return 0
+
+
+@lru_cache(maxsize=64)
+def _process(pid: int) -> Any:
+    """psutil's view of a process, kept: to make it takes longer than to ask it for its memory."""
+    import psutil  # see above
+
+    return psutil.Process(pid)
 
 
 def peak_memory_nbytes(status: Path = Path("/proc/self/status")) -> int | None:

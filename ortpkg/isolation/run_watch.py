@@ -30,7 +30,12 @@ _LAST_RESORT: list[Callable[[OrtpkgError], None]] = []
 
 
 class Watched(Protocol):
-    """The part of OpKernelContext that is asked: each raises where the run is to end."""
+    """The part of OpKernelContext that is asked: the checks raise where the run is to end."""
+
+    @property
+    def is_memory_limited(self) -> bool:
+        """Whether its caller has limited its memory; else :meth:`check_allocation` is not asked."""
+        ...
 
     def check_cancelled(self) -> None:
         """Raises CancelledError if the caller wants an end, LimitExceededError if time is over."""
@@ -68,7 +73,8 @@ class _Call:
         self._stop = stop
         self.is_own = resident_nbytes is None
         self._resident_nbytes = process_nbytes if resident_nbytes is None else resident_nbytes
-        self._held_nbytes = self._resident_nbytes()
+        # To read it takes as long as a small model: where there is no limit, nobody does.
+        self._held_nbytes = self._resident_nbytes() if context.is_memory_limited else None
         self.error: OrtpkgError | None = None
         self._stopped_at = 0.0
 
@@ -80,14 +86,18 @@ class _Call:
         if self.error is None:
             try:
                 self._context.check_cancelled()
-                grown_nbytes = self._resident_nbytes() - self._held_nbytes
-                if grown_nbytes > 0:
-                    self._context.check_allocation(grown_nbytes // sharers)
+                if self._held_nbytes is not None:
+                    self._check_memory(self._held_nbytes, sharers)
             except OrtpkgError as error:
                 self.error = error
                 self._stopped_at = time.monotonic()
         if self.error is not None:
             self._stop()
+
+    def _check_memory(self, held_nbytes: int, sharers: int) -> None:
+        grown_nbytes = self._resident_nbytes() - held_nbytes
+        if grown_nbytes > 0:
+            self._context.check_allocation(grown_nbytes // sharers)
 
     def is_stuck(self, grace_s: float) -> bool:
         """Whether it goes on in this process although it was told to stop ``grace_s`` ago."""
@@ -181,7 +191,8 @@ def run_watched(
     """Returns ``run()``; if the run of ``context`` is to end, calls ``stop`` and raises why it did.
 
     Args:
-        context: of the run; its memory limit is compared with what was taken since this call began.
+        context: of the run; its memory limit, where its caller set one, is compared with what was
+            taken since this call began.
         run: the call into the library.
         stop: is called from another thread, perhaps more than once, and must not block.
         resident_nbytes: memory of the process in which the library computes; None: this one. That

@@ -70,6 +70,11 @@ class OpKernelContext(Protocol):
         """
         ...
 
+    @property
+    def is_memory_limited(self) -> bool:
+        """Whether its caller has limited the run's memory."""
+        ...
+
     def check_cancelled(self) -> None:
         """Raises CancelledError or LimitExceededError (time) where the run should end.
 

@@ -125,6 +125,7 @@ class _UnlimitedRun:
     """A run that nobody ends from inside."""
 
     is_watched = False
+    is_memory_limited = False
 
     def check_allocation(self, nbytes: int) -> None: ...
 

@@ -307,6 +307,7 @@ class _LoadContext:
         self._limits = limits
         self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
         self._allowance_nbytes = allowance_nbytes
+        self.is_memory_limited = limits.memory_limit_nbytes is not None
 
     def check_cancelled(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:

@@ -228,6 +228,7 @@ class _RunWatch:
     def __init__(self, control: RunControl) -> None:
         self._control = control
         self._first: float | None = None
+        self.is_memory_limited = control.is_memory_limited
 
     def check_cancelled(self) -> None:
         try:
@@ -258,6 +259,7 @@ class _Making:
         self._worker = worker
         self._allowance_nbytes = allowance_nbytes
         self._request = request
+        self.is_memory_limited = limits.memory_limit_nbytes is not None
         self._deadline = None if limits.timeout_s is None else time.monotonic() + limits.timeout_s
 
     def check_cancelled(self) -> None:

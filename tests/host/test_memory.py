@@ -39,8 +39,8 @@ def test_a_limit_of_the_container_counts_where_it_is_lower(
 
 def test_a_process_holds_what_it_fills() -> None:
     before = resident_nbytes()
-    hoard = np.ones(4_000_000)
-    assert 16_000_000 < resident_nbytes() - before < 4 * hoard.nbytes
+    hoard = np.ones(5_000_000)  # less may come from what the process has had before
+    assert 20_000_000 < resident_nbytes() - before < 4 * hoard.nbytes
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:

@@ -23,8 +23,12 @@ class Context:
 
     def __init__(self, control: RunControl) -> None:
         self.is_watched = control.is_watched
-        self.check_cancelled = control.check
+        self.is_memory_limited = control.is_memory_limited
+        self._check = control.check
         self.check_allocation = control.check_allocation
+
+    def check_cancelled(self) -> None:
+        self._check()
 
 
 def endless_loop() -> bytes:
@@ -86,6 +90,35 @@ def test_a_call_that_ends_in_time_is_left_alone() -> None:
     context = Context(RunControl(timeout_s=60.0))
     assert run_watched(context, lambda: 7, lambda: stopped.append(True)) == 7
     assert stopped == []
+
+
+@pytest.mark.parametrize(
+    ("control", "is_read"),
+    [(RunControl(timeout_s=60.0), False), (RunControl(memory_limit_nbytes=1 << 40), True)],
+    ids=["time limit", "memory limit"],
+)
+def test_memory_is_read_only_where_it_is_limited(control: RunControl, is_read: bool) -> None:
+    looked, reads = threading.Event(), []
+
+    class Looked(Context):
+        """Waits until the watching thread has looked twice, so at the memory, too."""
+
+        def check_cancelled(self) -> None:
+            if self.is_seen:
+                looked.set()
+            self.is_seen = True
+
+        is_seen = False
+
+    def resident_nbytes() -> int:
+        reads.append(True)
+        return 0
+
+    context = Looked(control)
+    assert run_watched(
+        context, lambda: looked.wait(30), lambda: None, resident_nbytes=resident_nbytes
+    )
+    assert bool(reads) is is_read
 
 
 def test_an_error_of_the_library_itself_is_not_hidden() -> None:

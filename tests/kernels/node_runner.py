@@ -90,6 +90,10 @@ class RunContext:
     def is_watched(self) -> bool:
         return False
 
+    @property
+    def is_memory_limited(self) -> bool:
+        return False
+
     def check_cancelled(self) -> None:
         return None
 

@@ -245,6 +245,7 @@ class Watched:
     """A run that ends when it is told to."""
 
     is_watched = True
+    is_memory_limited = False
 
     def __init__(self) -> None:
         self.is_over = threading.Event()

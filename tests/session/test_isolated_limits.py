@@ -75,7 +75,7 @@ def test_a_run_past_its_time_has_a_moment_to_end_by_itself(clock: Clock) -> None
     def check() -> None:
         raise LimitExceededError("too long", limit="time")
 
-    control: Any = SimpleNamespace(check=check)
+    control: Any = SimpleNamespace(check=check, is_memory_limited=False)
     watch = _RunWatch(control)
     watch.check_cancelled()
     clock.now_s += isolated_session._GRACE_S
@@ -89,7 +89,7 @@ def test_a_run_that_its_caller_ends_has_none() -> None:
     def check() -> None:
         raise CancelledError("ended")
 
-    control: Any = SimpleNamespace(check=check)
+    control: Any = SimpleNamespace(check=check, is_memory_limited=False)
     with pytest.raises(CancelledError):
         _RunWatch(control).check_cancelled()
 
