@@ -91,11 +91,9 @@ def by_command(rows: Path, out: Path, workers: int, *options: str) -> float:
     """The command on the same cluster; the seconds that it says its rows took."""
     words = ["batch", str(_PACKAGE), "--input", str(rows), "--output", str(out), "--keep", "row"]
     own = ["--workers", str(workers), "--batch-size", str(_BATCH), "--json"]
-    context, told = load_ray().data.DataContext.get_current(), io.StringIO()
-    kept = context.target_max_block_size
+    told = io.StringIO()
     with contextlib.redirect_stdout(told):
         code = run([*words, *own, *_CHOICE, *options])
-    context.target_max_block_size = kept  # the command's process is its own elsewhere
     assert code == 0, told.getvalue()
     return float(json.loads(told.getvalue().splitlines()[-1])["elapsed_s"])
 

@@ -1,8 +1,9 @@
 """The output of a batch: its parts, what the job is, and which of them are done.
 
 ``.ortpkg-batch`` in it holds ``job.json``, the rows that failed (``errors/``), the parts of which
-all rows did (``empty/``), how often workers began with one (``attempts/``), and what is not yet
-whole (``scratch/``).
+all rows did (``empty/``), and a folder of the run that is under way (``runs/``): how often workers
+began with a part (``attempts/``), and what is not yet whole (``scratch/``). Workers that outlive
+their command find that folder gone, and write nothing into the next run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ortpkg.batches.input_files import RowFormat
 from ortpkg.batches.output_parts import part_path, write_part
@@ -25,8 +27,7 @@ from ortpkg.storage.file_replacement import replace_file
 
 OWN = ".ortpkg-batch"
 _JOB = "job.json"
-#: Folders of one run of a job.
-_OF_A_RUN = ("attempts", "scratch")
+_RUNS = "runs"
 _MOST_JOB_NBYTES = 1 << 28
 #: What has to be the same for a job to go on, and how that is said.
 _COMPARED: dict[str, str] = {
@@ -38,6 +39,14 @@ _COMPARED: dict[str, str] = {
     "kept": "--keep",
     "has_errors": "--errors",
     "resizes": "--resize",
+    "component": "--component",
+    "variant": "--variant",
+    "device": "--device",
+    "ep": "--ep",
+    "backend": "--backend",
+    "policy": "--policy",
+    "provider_options": "--provider-option",
+    "same_results": "--same-results",
 }
 
 
@@ -53,41 +62,57 @@ class BatchFolder:
         self.root = root
         self.kind = kind
         self._own = root / OWN
+        self._run = self._own / _RUNS
 
     # --- the job ----------------------------------------------------------------------------------
 
-    def begin(self, job: Mapping[str, Any]) -> None:
-        """Makes the folder for a new job. UsageError where something is there already."""
-        verify_is_free(self.root)
-        try:
-            for name in ("errors", "empty", *_OF_A_RUN):
-                (self._own / name).mkdir(parents=True, exist_ok=True)
-            with self.held():
-                verify_is_free(self.root)  # another command may have begun since
-                self._write_job(job)
-        except OSError as error:
-            raise UsageError(
-                f"--output {quoted(self.root)} cannot be written: {error.strerror or error}"
-            ) from error
+    @contextmanager
+    def begun(self, job: Mapping[str, Any]) -> Iterator[None]:
+        """Makes the folder for a new job; no other command of this machine writes there as long.
 
-    def go_on(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """The job that is there, which must be this one. UsageError where it is another."""
-        there = read_job(self.root)
-        differing = [text for key, text in _COMPARED.items() if there.get(key) != job.get(key)]
-        if differing:
-            raise UsageError(
-                f"--resume: {quoted(self.root)} is of another batch: {', '.join(differing)} differ;"
-                " give the same, or another --output"
-            )
-        with self.held():  # or another command would lose what it is writing
-            self.finish()
-            for name in _OF_A_RUN:
-                (self._own / name).mkdir(parents=True, exist_ok=True)
-        return there
+        UsageError where something is there already, or another command writes there.
+        """
+        verify_is_free(self.root)
+        with self._output_errors():
+            self._own.mkdir(parents=True, exist_ok=True)
+        with self._held():
+            with self._output_errors():
+                self._end_runs()
+                verify_is_free(self.root)  # another command may have begun since
+                shutil.rmtree(self._own / "errors", ignore_errors=True)  # of one that wrote no part
+                for name in ("errors", "empty"):
+                    (self._own / name).mkdir(exist_ok=True)
+                self._begin_run()
+                replace_file(
+                    self._own / _JOB, lambda file: file.write(json.dumps(job, indent=1).encode())
+                )
+            with self._one_run():
+                yield
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """No other command of this machine writes here as long. UsageError where one does."""
+    def gone_on(self, job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Goes on with the job that is there, and yields it; the rest as :meth:`begun`.
+
+        UsageError where it is another job than this one.
+        """
+        read_job(self.root)  # or there is nothing that could be held
+        with self._held():
+            there = read_job(self.root)
+            differing = [text for key, text in _COMPARED.items() if there.get(key) != job.get(key)]
+            if differing:
+                raise UsageError(
+                    f"--resume: {quoted(self.root)} is of another batch: {', '.join(differing)}"
+                    f" {'differs' if len(differing) == 1 else 'differ'}; give the same, or another"
+                    " --output"
+                )
+            with self._output_errors():
+                self._end_runs()
+                self._begin_run()
+            with self._one_run():
+                yield there
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
         try:
             with hold_lock(self._own / "lock"):
                 yield
@@ -96,9 +121,30 @@ class BatchFolder:
                 f"--output {quoted(self.root)}: another command writes there now"
             ) from error
 
-    def _write_job(self, job: Mapping[str, Any]) -> None:
-        text = json.dumps(job, indent=1)
-        replace_file(self._own / _JOB, lambda file: file.write(text.encode()))
+    @contextmanager
+    def _one_run(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self._end_runs()
+
+    def _begin_run(self) -> None:
+        self._run = self._own / _RUNS / uuid4().hex
+        for name in ("attempts", "scratch"):
+            (self._run / name).mkdir(parents=True)
+
+    def _end_runs(self) -> None:
+        """Takes their folder from workers that may still be at it."""
+        shutil.rmtree(self._own / _RUNS, ignore_errors=True)
+
+    @contextmanager
+    def _output_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(
+                f"--output {quoted(self.root)} cannot be written: {error.strerror or error}"
+            ) from error
 
     # --- parts ------------------------------------------------------------------------------------
 
@@ -117,24 +163,31 @@ class BatchFolder:
 
         UsageError as :func:`~ortpkg.batches.output_parts.write_part`.
         """
+        self._verify_run()
+        failed = self._own / "errors" / f"{part.name}.jsonl"
         if rows.errors:
-            lines = "".join(json.dumps(asdict(each)) + "\n" for each in rows.errors)
-            self._put(self._own / "errors" / f"{part.name}.jsonl", lines)
+            self._put(failed, "".join(error_line(each) for each in rows.errors))
+        else:
+            failed.unlink(missing_ok=True)  # of a worker that ended here, on another variant
         if len(rows.row_ids):
             target = part_path(self.root, part.name, self.kind)
-            write_part(target, rows, self.kind, self._own / "scratch")
+            write_part(target, rows, self.kind, self._run / "scratch")
         else:
             self._put(self._own / "empty" / part.name, "")
 
     def attempt(self, part: Part) -> int:
         """Notes that a worker begins with a part; returns for which time in this run of the job."""
-        path = self._own / "attempts" / part.name
+        path = self._run / "attempts" / part.name
         try:
             with path.open("ab") as file:
                 file.write(b".")
             return path.stat().st_size
         except OSError as error:
             raise UsageError(f"cannot write {quoted(path)}: {error.strerror or error}") from error
+
+    def _verify_run(self) -> None:
+        if not self._run.is_dir():
+            raise UsageError(f"the batch that wrote to {quoted(self.root)} has ended")
 
     @staticmethod
     def _put(path: Path, text: str) -> None:
@@ -143,8 +196,6 @@ class BatchFolder:
         except OSError as error:
             raise UsageError(f"cannot write {quoted(path)}: {error.strerror or error}") from error
 
-    # --- the end ----------------------------------------------------------------------------------
-
     def errors(self, parts: Iterable[Part]) -> Iterable[RowError]:
         """The rows that failed, of all parts, in order."""
         for part in parts:
@@ -152,11 +203,6 @@ class BatchFolder:
             if path.is_file():
                 for line in path.read_text(encoding="utf-8").splitlines():
                     yield RowError(**json.loads(line))
-
-    def finish(self) -> None:
-        """Removes what is needed no more; the job stays, to be known again."""
-        for name in _OF_A_RUN:
-            shutil.rmtree(self._own / name, ignore_errors=True)
 
 
 def verify_is_free(root: Path) -> None:
@@ -197,21 +243,6 @@ def read_job(root: Path) -> dict[str, Any]:
     return found
 
 
-def write_errors(path: Path, errors: Iterable[RowError]) -> int:
-    """Writes rows that failed as JSON lines, whole or not at all; returns how many.
-
-    UsageError where it cannot be written.
-    """
-    lines = [json.dumps(asdict(each)) + "\n" for each in errors]
-    try:
-        replace_file(path, lambda file: file.write("".join(lines).encode()))
-    except OSError as error:
-        raise UsageError(
-            f"--errors {quoted(path)} cannot be written: {error.strerror or error}"
-        ) from error
-    return len(lines)
-
-
 def inputs_json(files: Sequence[Path]) -> list[dict[str, Any]]:
     """The input files as a job knows them again: by path, size and time of the last change."""
     found = []
@@ -219,6 +250,11 @@ def inputs_json(files: Sequence[Path]) -> list[dict[str, Any]]:
         status = file.stat()
         found.append({"file": str(file), "nbytes": status.st_size, "changed": status.st_mtime_ns})
     return found
+
+
+def error_line(error: RowError) -> str:
+    """A row that failed, as lists of such rows have it."""
+    return json.dumps(asdict(error)) + "\n"
 
 
 def _names(folder: Path) -> Collection[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from ortpkg.batches.csv_rows import csv_header
 from ortpkg.batches.image_rows import IMAGE, PATH, PictureInput
 from ortpkg.batches.input_files import InputFiles, RowFormat, find_input
 from ortpkg.batches.model_layout import ModelLayout, model_layout
+from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.npy_rows import DATA
-from ortpkg.batches.package_runner import ModelFacts
+from ortpkg.batches.package_runner import ModelFacts, PackageUse
 from ortpkg.batches.parquet_rows import parquet_columns
 from ortpkg.batches.part_planning import PartLimits, plan_parts
 from ortpkg.batches.part_reading import Reading
@@ -44,6 +46,8 @@ class BatchWishes:
         part_rows: rows of a part, at most.
         collects_errors: whether rows that fail are left out and listed; else the first ends all.
         resize: whether pictures are resampled to the input's size.
+        same_results: by how much the recorded errors of variants may differ; None: they need not be
+            known.
         resume: whether to go on with what is in the output.
     """
 
@@ -56,7 +60,19 @@ class BatchWishes:
     part_rows: int = MOST_ROWS
     collects_errors: bool = False
     resize: bool = False
+    same_results: float | None = None
     resume: bool = False
+
+    def as_json(self, source: InputFiles) -> dict[str, Any]:
+        """What of it decides what comes out, for a job."""
+        return {
+            "inputs": inputs_json(source.files),
+            "part_rows": self.part_rows,
+            "format": (self.format or source.format).word,
+            "has_errors": self.collects_errors,
+            "resizes": self.resize,
+            "same_results": self.same_results,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,76 +123,76 @@ def verify_wishes(wishes: BatchWishes) -> InputFiles:
 Measure = Callable[[Rows, RunPlan], Mapping[int, float]]
 
 
-def prepare(
+@contextmanager
+def prepared(
     source: InputFiles,
     wishes: BatchWishes,
-    facts: ModelFacts,
-    *,
-    recorded: Mapping[int, float] | None = None,
+    use: PackageUse,
+    trials: Sequence[NodeTrial],
     measure: Measure | None = None,
-) -> BatchJob:
-    """Looks through the input, and begins or goes on with the output.
+) -> Iterator[BatchJob]:
+    """Looks through the input, and begins or goes on with the output, which is ours as long.
 
-    The batch size is what the caller says, or the job that goes on; else what is best by what was
-    recorded, or else measured on the first rows.
+    The batch size is what the caller says, or the job that goes on; else what is best by what
+    ``ortpkg bench`` recorded, or else measured on the first rows.
 
     Args:
         source: what :func:`verify_wishes` found.
-        wishes: what the caller says.
-        facts: of the package.
-        recorded: rows → seconds of a run, where ``ortpkg bench`` recorded it.
-        measure: measures the same.
+        wishes: what the caller says of rows.
+        use: what he says of the package.
+        trials: of the nodes that can run it.
+        measure: measures a run.
 
     Raises UsageError for what does not fit together.
     """
+    facts = trials[0].facts
+    assert facts is not None
     columns = _columns(source, wishes, facts)
     kept = (*((PATH,) if source.format is RowFormat.IMAGES else ()), *wishes.kept)
-    output_format = wishes.format or source.format
-    folder = BatchFolder(wishes.output, output_format)
-    job: dict[str, Any] = {
+    folder = BatchFolder(wishes.output, wishes.format or source.format)
+    parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
+    reading = _reading(source, wishes, facts, columns)
+    job: Mapping[str, Any] = {
         "schema_version": JOB_SCHEMA_VERSION,
         "kind": "batch",
         "package": dict(facts.identity),
-        "inputs": inputs_json(source.files),
-        "part_rows": wishes.part_rows,
-        "format": output_format.word,
         "columns": {name: list(each) for name, each in columns.items()},
         "kept": list(kept),
-        "has_errors": wishes.collects_errors,
-        "resizes": wishes.resize,
+        "variants": _variants_json(trials),
+        **use.as_json(),
+        **wishes.as_json(source),
     }
-    parts = plan_parts(source, PartLimits(most_rows=wishes.part_rows))
-    if wishes.resume:
-        job = folder.go_on(job)
-        _verify_batch_size(job, wishes)
-    size = wishes.batch_size or job.get("batch_size")
-    plan = RunPlan(
-        layout=model_layout(facts.inputs, facts.outputs, size),
-        columns=columns,
-        batch_size=size or DEFAULT_BATCH_SIZE,
-        kept=kept,
-        stops=not wishes.collects_errors,
-    )
-    _verify_kept(plan.layout, kept)
-    reading = _reading(source, wishes, facts, columns)
-    if size is None:
-        times = recorded or (_measured(parts, reading, plan, measure) if measure else {})
-        plan = replace(plan, batch_size=best_batch_size(times, wishes.part_rows))
-    if not wishes.resume:
-        folder.begin({**job, "batch_size": plan.batch_size})
-    return BatchJob(
-        parts=parts,
-        written=frozenset(folder.written(parts)) if wishes.resume else frozenset(),
-        reading=reading,
-        plan=plan,
-        folder=folder,
-    )
+    with ExitStack() as stack:
+        if wishes.resume:
+            job = stack.enter_context(folder.gone_on(job))
+            _verify_goes_on(job, wishes, trials)
+        size = wishes.batch_size or job.get("batch_size")
+        plan = RunPlan(
+            layout=model_layout(facts.inputs, facts.outputs, size),
+            columns=columns,
+            batch_size=size or DEFAULT_BATCH_SIZE,
+            kept=kept,
+            stops=not wishes.collects_errors,
+        )
+        _verify_kept(plan.layout, kept)
+        if size is None:
+            times = trials[0].batch_times or _measured(parts, reading, plan, measure)
+            plan = replace(plan, batch_size=best_batch_size(times, wishes.part_rows))
+        if not wishes.resume:
+            stack.enter_context(folder.begun({**job, "batch_size": plan.batch_size}))
+        yield BatchJob(
+            parts=parts,
+            written=frozenset(folder.written(parts)) if wishes.resume else frozenset(),
+            reading=reading,
+            plan=plan,
+            folder=folder,
+        )
 
 
 def _measured(
-    parts: Sequence[Part], reading: Reading, plan: RunPlan, measure: Measure
+    parts: Sequence[Part], reading: Reading, plan: RunPlan, measure: Measure | None
 ) -> Mapping[int, float]:
-    if plan.layout.fixed_rows is not None:
+    if measure is None or plan.layout.fixed_rows is not None:
         return {}
     _, rows = next(iter(reading.rows_of(parts[:1])))
     few = np.arange(min(len(rows.row_ids), max(TRIED_SIZES)))
@@ -184,7 +200,13 @@ def _measured(
     return measure(Rows(row_ids=rows.row_ids[few], columns=columns), plan)
 
 
-def _verify_batch_size(job: Mapping[str, Any], wishes: BatchWishes) -> None:
+def _variants_json(trials: Sequence[NodeTrial]) -> list[list[str]]:
+    return sorted({each.key: list(each.key) for trial in trials for each in trial.chosen}.values())
+
+
+def _verify_goes_on(
+    job: Mapping[str, Any], wishes: BatchWishes, trials: Sequence[NodeTrial]
+) -> None:
     size = job.get("batch_size")
     if not isinstance(size, int) or size < 1:
         raise UsageError(f"--resume: the job in {quoted(wishes.output)} has no batch size")
@@ -193,6 +215,14 @@ def _verify_batch_size(job: Mapping[str, Any], wishes: BatchWishes) -> None:
             f"--resume: the batch that is in {quoted(wishes.output)} has --batch-size {size}, which"
             " cannot change on the way"
         )
+    before = job.get("variants", [])
+    for trial in trials if wishes.same_results is not None else ():
+        for each in trial.chosen:
+            if list(each.key) not in before:
+                raise UsageError(
+                    f"--same-results: {trial.node} would go on with {each.text}, which the batch"
+                    f" that is in {quoted(wishes.output)} did not begin with: go on where that runs"
+                )
 
 
 def _verify_kept(layout: ModelLayout, kept: Sequence[str]) -> None:

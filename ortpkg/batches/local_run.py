@@ -17,8 +17,10 @@ from ortpkg.batches.rows import Rows
 
 
 class _LocalEngine:
-    def __init__(self, use: PackageUse) -> None:
+    def __init__(self, use: PackageUse, tolerance: float | None) -> None:
         self._runner = PackageRunner(use)
+        if tolerance is not None:
+            self._runner.keep_to_what_runs()
 
     def trials(self) -> list[NodeTrial]:
         return [trial_of(self._runner, platform.node())]
@@ -43,6 +45,9 @@ class _LocalEngine:
 
 
 @contextmanager
-def local_engine(use: PackageUse) -> Iterator[BatchEngine]:
-    """This process. Raises what opening the package raises."""
-    yield _LocalEngine(use)
+def local_engine(use: PackageUse, tolerance: float | None = None) -> Iterator[BatchEngine]:
+    """This process; with a ``tolerance`` no other variant takes over on the way.
+
+    Raises what opening the package raises.
+    """
+    yield _LocalEngine(use, tolerance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,19 @@ class PackageUse:
     canary: bool = False
     allowed: frozenset[tuple[str, ...]] | None = None
 
+    def as_json(self) -> dict[str, Any]:
+        """What of it decides which variants run, and so which results come out, for a job."""
+        wishes = self.wishes
+        return {
+            "component": self.component,
+            "variant": wishes.variant,
+            "device": wishes.device,
+            "ep": wishes.ep,
+            "backend": wishes.backend,
+            "policy": wishes.policy,
+            "provider_options": wishes.provider_options,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenVariant:
@@ -94,7 +107,7 @@ class ModelFacts:
     """What a job has to know of the package, as a worker found it.
 
     Attributes:
-        identity: what tells it from others: name, version, digest, component.
+        identity: what tells it from others: name, version, digest.
         inputs, outputs: of its session.
     """
 
@@ -133,7 +146,6 @@ class PackageRunner:
                 "name": info.name,
                 "version": info.version,
                 "digest": package_digest(info.root),
-                "component": self._use.component,
             },
             inputs=tuple(_value(each, ranges.get(each.name)) for each in self.session.get_inputs()),
             outputs=tuple(_value(each) for each in self.session.get_outputs()),
@@ -150,6 +162,10 @@ class PackageRunner:
                 return run_part(self.session, part, rows, plan)
             except ExecutionProviderError as error:
                 self._go_on_without(error)
+
+    def keep_to_what_runs(self) -> None:
+        """Lets no other variant take over where what runs now fails."""
+        self._use = replace(self._use, allowed=frozenset(each.key for each in self.chosen))
 
     # --- what is known ----------------------------------------------------------------------------
 

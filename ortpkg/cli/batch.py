@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 
-from ortpkg.batches.batch_folder import write_errors
-from ortpkg.batches.batch_job import BatchJob, BatchWishes, prepare, verify_wishes
+from ortpkg.batches.batch_job import BatchWishes, prepared, verify_wishes
 from ortpkg.batches.column_mapping import parse_map
 from ortpkg.batches.engines import BatchEngine, Workers
-from ortpkg.batches.input_files import FORMAT_OF_WORD, InputFiles, RowFormat
+from ortpkg.batches.error_list import ErrorList
+from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
 from ortpkg.batches.local_run import local_engine
-from ortpkg.batches.node_trial import NodeTrial, usable
+from ortpkg.batches.node_trial import usable
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
@@ -100,66 +100,83 @@ def command(
         part_rows=part_rows,
         collects_errors=errors is not None,
         resize=resize,
+        same_results=same_results,
         resume=resume,
     )
-    source = verify_wishes(wishes)
-    _verify_errors(errors, resume=resume)
+    selection = SelectionWishes(
+        variant=variant,
+        device=device,
+        ep=ep,
+        backend=backend,
+        policy=policy,
+        provider_options=parse_options("--provider-option", provider_option),
+    )
     use = PackageUse(
         reference=_absolute(package),
         component=component,
-        wishes=SelectionWishes(
-            variant=variant,
-            device=device,
-            ep=ep,
-            backend=backend,
-            policy=policy,
-            provider_options=parse_options("--provider-option", provider_option),
-        ),
+        wishes=selection,
         threads=threads,
         trust=trust,
         canary=canary,
     )
-    if in_process:
-        engine = local_engine(use)
-    else:
-        from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
-
-        engine = ray_engine(use, ray, Workers(count=workers, cpus=threads), same_results)
-    shown = BatchOutput(Output(is_json=as_json))
-    job = _run(engine, partial(_job, source, wishes), shown)
-    if errors is not None:
-        write_errors(errors, job.folder.errors(job.parts))
-    job.folder.finish()
-    shown.finish(job, errors)
-    return ExitCode.DONE
+    engine = _local if in_process else partial(_on_ray, ray, Workers(count=workers, cpus=threads))
+    return _Batch(Output(is_json=as_json), wishes, use, errors).run(engine)
 
 
-def _run(
-    starting: AbstractContextManager[BatchEngine],
-    job_of: Callable[[BatchEngine, NodeTrial], BatchJob],
-    shown: BatchOutput,
-) -> BatchJob:
-    """Starts the workers, and has them do the job, which it returns."""
-    with ExitStack() as stack:
-        with elapsed("starting, and trying the package on every node"):
-            engine = stack.enter_context(starting)
-            trials = engine.trials()
-        shown.tell_trials(trials)
-        job = job_of(engine, usable(trials)[0])
-        shown.begin(job)
-        stack.enter_context(job.folder.held())
-        progress = stack.enter_context(shown.progress(job))
-        for done in engine.run(job):
-            progress(done)
-    return job
+#: Starts what runs a batch of a package.
+_StartEngine = Callable[[PackageUse, float | None], AbstractContextManager[BatchEngine]]
 
 
-def _job(
-    source: InputFiles, wishes: BatchWishes, engine: BatchEngine, trial: NodeTrial
-) -> BatchJob:
-    assert trial.facts is not None
-    recorded = trial.batch_times or {}
-    return prepare(source, wishes, trial.facts, recorded=recorded, measure=engine.measure)
+def _local(use: PackageUse, tolerance: float | None) -> AbstractContextManager[BatchEngine]:
+    return local_engine(use, tolerance)
+
+
+def _on_ray(
+    address: str | None, workers: Workers, use: PackageUse, tolerance: float | None
+) -> AbstractContextManager[BatchEngine]:
+    from ortpkg.ray.batch_run import ray_engine  # only where it is asked for
+
+    return ray_engine(use, address, workers, tolerance)
+
+
+class _Batch:
+    """One ``ortpkg batch``: what is said of rows and of the package, and where failed rows go."""
+
+    def __init__(
+        self, output: Output, wishes: BatchWishes, use: PackageUse, errors: Path | None
+    ) -> None:
+        self._shown = BatchOutput(output)
+        self._wishes = wishes
+        self._use = use
+        self._errors = errors
+
+    def run(self, start: _StartEngine) -> int:
+        """Starts the workers, and has them do the job; the exit code."""
+        wishes = self._wishes
+        source = verify_wishes(wishes)
+        listed = (
+            None
+            if self._errors is None
+            else ErrorList(self._errors, wishes.output, resume=wishes.resume)
+        )
+        with ExitStack() as stack:
+            with elapsed("starting, and trying the package on every node"):
+                engine = stack.enter_context(start(self._use, wishes.same_results))
+                trials = engine.trials()
+            self._shown.tell_trials(trials)
+            job = stack.enter_context(
+                prepared(source, wishes, self._use, usable(trials), engine.measure)
+            )
+            if listed is not None:
+                listed.verify_is_own(job.folder, job.parts)
+            self._shown.begin(job)
+            with self._shown.progress(job) as progress:
+                for done in engine.run(job):
+                    progress(done)
+            if listed is not None:
+                listed.write(job.folder, job.parts)
+        self._shown.finish(job, self._errors)
+        return ExitCode.DONE
 
 
 def _absolute(reference: str) -> str:
@@ -177,10 +194,3 @@ def _format(word: str | None) -> RowFormat | None:
             f"{did_you_mean(word, FORMAT_OF_WORD)}"
         )
     return FORMAT_OF_WORD[word]
-
-
-def _verify_errors(path: Path | None, *, resume: bool) -> None:
-    if path is not None and path.exists() and not resume:
-        raise UsageError(f"--errors {quoted(path)} exists already: name another file")
-    if path is not None and not path.absolute().parent.is_dir():
-        raise UsageError(f"--errors {quoted(path)} is in no folder: make that first")

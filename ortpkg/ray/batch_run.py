@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -124,9 +124,6 @@ class _RayEngine:
         groups = readings(job.to_do)
         if not groups:
             return
-        context = self._ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.target_max_block_size = 1  # every part a block of its own: one worker's, then
         pools = worker_pools(self._trials, self._offers, self._workers)
         mine = [
             self._dataset(job, pool, share, is_only=len(pools) == 1)
@@ -134,11 +131,13 @@ class _RayEngine:
             if share
         ]
         dataset = mine[0].union(*mine[1:]) if len(mine) > 1 else mine[0]
+        found = iter(dataset.iter_rows())
         try:
-            for row in dataset.iter_rows():
-                if row[FAILED] is not None:
-                    raise row[FAILED]
-                yield row[DONE]
+            with closing(found):  # which ends the workers, too, where not all was run
+                for row in found:
+                    if row[FAILED] is not None:
+                        raise row[FAILED]
+                    yield row[DONE]
         except self._ray.exceptions.RayError as error:
             raise ClusterError(
                 f"the cluster failed: {printable(error)}; --resume goes on from what is written"
@@ -154,9 +153,14 @@ class _RayEngine:
         anywhere = is_only and self._all_usable
         where = None if anywhere else {_NODE_ID: f"in({','.join(pool.node_ids)})"}
         others = {name: count for name, count in pool.devices.items() if name != "GPU"}
+        items = data.from_items(
+            [{PARTS: group} for group in groups], override_num_blocks=len(groups)
+        )
+        # Its own copy, which what is made of it has, too: others of this process keep theirs.
+        items.context.enable_progress_bars = False
+        items.context.target_max_block_size = 1  # every part a block of its own: one worker's, then
         return (
-            data.from_items([{PARTS: group} for group in groups], override_num_blocks=len(groups))
-            .flat_map(read_parts, fn_kwargs={"reading": job.reading}, **file_tasks)
+            items.flat_map(read_parts, fn_kwargs={"reading": job.reading}, **file_tasks)
             .map(
                 RunPackage,
                 fn_constructor_kwargs={

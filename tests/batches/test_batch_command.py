@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import ortpkg
+from ortpkg.batches.batch_folder import BatchFolder
+from ortpkg.batches.parts import Part
+from ortpkg.batches.rows import Rows
 from ortpkg.cli.app import run
 from tests.cli.conftest import DIGITS
 
@@ -71,12 +74,33 @@ def test_a_batch_goes_on_from_what_is_written(
     lost.unlink()
     assert batch(rows, tmp_path / "out") == 2
     capsys.readouterr()
+    other = ("--variant", "cpu-int8", "--device", "cpu", "--policy", "prefer-cpu")
+    assert batch(rows, tmp_path / "out", "--resume", *other) == 2
+    assert "--variant, --device, --policy differ;" in capsys.readouterr().err
+    assert not lost.exists()
     assert batch(rows, tmp_path / "out", "--resume", "--json") == 0
     assert outputs(tmp_path / "out") == before
     begin, done, end = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (begin["rows"], begin["rows_written_before"]) == (COUNT, 12)
     assert (done["part"], done["rows"], done["rows_done"]) == (1, 8, COUNT)
     assert end["nodes"][0]["variants"][0]["variant"] == "cpu-fp32"
+
+
+def test_what_another_variant_began_it_does_not_end_where_results_have_to_be_the_same(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    batch(rows, out, "--same-results", "0")
+    lost = out / "part-00001.jsonl"
+    lost.unlink()
+    job = out / ".ortpkg-batch/job.json"
+    noted = job.read_text()
+    job.write_text(noted.replace("cpu-fp32", "cpu-int8"))
+    assert batch(rows, out, "--resume", "--same-results", "0") == 2
+    assert "would go on with cpu-fp32 on CPUExecutionProvider" in capsys.readouterr().err
+    job.write_text(noted)
+    assert batch(rows, out, "--resume", "--same-results", "0") == 0
+    assert lost.exists()
 
 
 def test_rows_that_fail_are_listed_or_end_the_batch(
@@ -93,7 +117,41 @@ def test_rows_that_fail_are_listed_or_end_the_batch(
     listed = [json.loads(line) for line in failed.read_text().splitlines()]
     assert [each["row_id"] for each in listed] == [5, 9]
     assert listed[1]["reason"] == "'image' has 3; the input takes 1x8x8"
+    before = failed.read_text()
     assert batch(rows, tmp_path / "again", "--errors", str(failed)) == 2
+    assert f"{failed}' exists already" in capsys.readouterr().err
+    (tmp_path / "out/part-00001.jsonl").unlink()
+    assert batch(rows, tmp_path / "out", "--errors", str(failed), "--resume") == 0
+    assert failed.read_text() == before
+
+
+def test_a_file_of_somebody_else_is_never_written_over(
+    rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows.write_text("{\n" + rows.read_text())
+    mine, out = tmp_path / "mine.txt", tmp_path / "out"
+    assert batch(rows, out, "--errors", "/dev/null") == 0
+    mine.write_text("mine")
+    (out / "part-00000.jsonl").unlink()
+    assert batch(rows, out, "--errors", str(mine), "--resume") == 2
+    assert "exists already, and is not what this batch listed" in capsys.readouterr().err
+    assert not (out / "part-00000.jsonl").exists()
+    assert batch(rows, out, "--errors", str(out / "part-00000.jsonl"), "--resume") == 2
+    assert "is in --output" in capsys.readouterr().err
+
+    late = tmp_path / "late.txt"
+    written = BatchFolder.write
+
+    def write(folder: BatchFolder, part: Part, found: Rows) -> None:
+        late.write_text("mine")
+        written(folder, part, found)
+
+    monkeypatch.setattr(BatchFolder, "write", write)
+    assert batch(rows, out, "--errors", str(late), "--resume") == 2
+    assert "has come there while the batch ran" in capsys.readouterr().err
+    assert late.read_text() == mine.read_text() == "mine"
+    assert batch(rows, out, "--errors", str(tmp_path / "listed.jsonl"), "--resume") == 0
+    assert "it is no JSON" in (tmp_path / "listed.jsonl").read_text()
 
 
 def test_what_is_wrong_is_told_before_anything_is_written(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import pickle
+from collections.abc import Iterator
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,13 @@ import numpy as np
 import pytest
 
 from ortpkg.batches import output_parts
-from ortpkg.batches.batch_folder import OWN, BatchFolder, read_job, verify_is_free, write_errors
+from ortpkg.batches.batch_folder import (
+    OWN,
+    BatchFolder,
+    error_line,
+    read_job,
+    verify_is_free,
+)
 from ortpkg.batches.input_files import RowFormat
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Column, RowError, Rows
@@ -31,9 +40,19 @@ def rows(**columns: Column) -> Rows:
 
 
 def new_folder(path: Path, kind: RowFormat, **job: Any) -> BatchFolder:
+    """One whose batch runs as long as the test does."""
     folder = BatchFolder(path, kind)
-    folder.begin(job)
+    RUNNING.enter_context(folder.begun(job))
     return folder
+
+
+RUNNING = ExitStack()
+
+
+@pytest.fixture(autouse=True)
+def running() -> Iterator[None]:
+    with RUNNING:
+        yield
 
 
 def test_json_lines_have_the_row_and_its_outputs(tmp_path: Path) -> None:
@@ -94,10 +113,13 @@ def test_a_part_that_is_written_twice_is_there_once(tmp_path: Path, kind: RowFor
     folder = new_folder(tmp_path / "out", kind)
     for _ in range(2):
         folder.write(part(), rows(y=np.zeros(2)))
-    folder.finish()
     assert folder.written([part(), part(1)]) == {0}
     assert len(list((tmp_path / "out").glob("part-*"))) == 1
-    assert not (tmp_path / "out" / OWN / "scratch").exists()
+    RUNNING.close()
+    assert sorted(each.name for each in (tmp_path / "out" / OWN).iterdir() if each.is_dir()) == [
+        "empty",
+        "errors",
+    ]
 
 
 def test_a_part_is_not_there_before_it_is_whole(
@@ -113,7 +135,7 @@ def test_a_part_is_not_there_before_it_is_whole(
     with pytest.raises(UsageError, match=r"cannot write '.*part-00000.csv': No space left"):
         folder.write(part(), rows(y=np.zeros(2)))
     assert not folder.written([part()])
-    assert not list((tmp_path / "out" / OWN / "scratch").iterdir())
+    assert not list((tmp_path / "out" / OWN).glob("runs/*/scratch/*"))
 
 
 def test_a_part_of_failed_rows_alone_is_done_and_has_no_file(tmp_path: Path) -> None:
@@ -123,8 +145,7 @@ def test_a_part_of_failed_rows_alone_is_done_and_has_no_file(tmp_path: Path) -> 
     folder.write(part(1), Rows(row_ids=nothing, columns={}, errors=(failed,)))
     assert folder.written([part(0), part(1)]) == {1}
     assert not list((tmp_path / "out").glob("part-*"))
-    assert write_errors(tmp_path / "failed.jsonl", folder.errors([part(0), part(1)])) == 1
-    assert json.loads((tmp_path / "failed.jsonl").read_text())["reason"] == "it is no UTF-8"
+    assert list(folder.errors([part(0), part(1)])) == [failed]
 
 
 def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
@@ -142,9 +163,14 @@ def test_a_folder_with_anything_in_it_is_refused(tmp_path: Path) -> None:
 
 def test_only_the_same_batch_goes_on(tmp_path: Path) -> None:
     folder = new_folder(tmp_path / "out", RowFormat.CSV, package={"digest": "a"}, part_rows=3)
-    assert folder.go_on({"package": {"digest": "a"}, "part_rows": 3})["part_rows"] == 3
-    with pytest.raises(UsageError, match="of another batch: the package, --part-rows differ"):
-        folder.go_on({"package": {"digest": "b"}, "part_rows": 4})
+    RUNNING.close()
+    with folder.gone_on({"package": {"digest": "a"}, "part_rows": 3}) as job:
+        assert job["part_rows"] == 3
+    with (
+        pytest.raises(UsageError, match="of another batch: the package, --part-rows differ;"),
+        folder.gone_on({"package": {"digest": "b"}, "part_rows": 4}),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -157,17 +183,6 @@ def test_a_job_that_cannot_be_read_is_told(tmp_path: Path, text: str | None, mes
         (tmp_path / OWN / "job.json").write_text(text)
     with pytest.raises(UsageError, match=message):
         read_job(tmp_path)
-
-
-def test_two_commands_do_not_write_to_one_folder(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path / "out", RowFormat.CSV)
-    other = BatchFolder(tmp_path / "out", RowFormat.CSV)
-    with (
-        folder.held(),
-        pytest.raises(UsageError, match="another command writes there"),
-        other.held(),
-    ):
-        pass
 
 
 def test_dates_are_texts_where_json_has_no_form_for_them(tmp_path: Path) -> None:
@@ -205,15 +220,45 @@ def test_columns_that_would_be_one_npy_file_are_told(tmp_path: Path) -> None:
         folder.write(part(), rows(**{"a/b": np.ones(2), "a_b": np.zeros(2)}))
 
 
-def test_a_batch_that_runs_is_not_touched_by_another_command(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path / "out", RowFormat.JSON_LINES, package={"name": "a"})
-    half = tmp_path / "out" / OWN / "scratch/half"
-    with folder.held():
-        half.mkdir()
-        again = BatchFolder(tmp_path / "out", RowFormat.JSON_LINES)
-        with pytest.raises(UsageError, match="another command writes there now"):
-            again.go_on({"package": {"name": "a"}})
-        with pytest.raises(UsageError, match="another command writes there now"):
-            again.begin({"package": {"name": "b"}})
-        assert half.is_dir()
+@pytest.mark.parametrize("takes_over", [BatchFolder.begun, BatchFolder.gone_on])
+def test_a_batch_that_runs_is_not_touched_by_another_command(
+    tmp_path: Path, takes_over: Any
+) -> None:
+    new_folder(tmp_path / "out", RowFormat.JSON_LINES, package={"name": "a"})
+    (half,) = (tmp_path / "out" / OWN).glob("runs/*/scratch")
+    again = BatchFolder(tmp_path / "out", RowFormat.JSON_LINES)
+    job = {"package": {"name": "a" if takes_over is BatchFolder.gone_on else "b"}}
+    with (
+        pytest.raises(UsageError, match="another command writes there now"),
+        takes_over(again, job),
+    ):
+        pass
+    assert half.is_dir()
     assert read_job(tmp_path / "out")["package"] == {"name": "a"}
+
+
+@pytest.mark.parametrize("kind", [RowFormat.JSON_LINES, RowFormat.NPY])
+def test_workers_that_outlive_their_command_write_nothing_into_the_next_batch(
+    tmp_path: Path, kind: RowFormat
+) -> None:
+    out = tmp_path / "out"
+    before = BatchFolder(out, kind)
+    with before.begun({"package": {"name": "a"}}):
+        worker: BatchFolder = pickle.loads(pickle.dumps(before))
+        (out / OWN / "errors" / "part-00000.jsonl").write_text("{}")  # whose part was never written
+    new_folder(out, kind, package={"name": "b"})
+    with pytest.raises(UsageError, match="cannot write"):
+        worker.attempt(part())
+    failed = RowError(row_id=5, file="rows", file_row=1, reason="it fails")
+    with pytest.raises(UsageError, match="has ended"):
+        worker.write(part(), Rows(row_ids=TWO, columns={"y": np.zeros(2)}, errors=(failed,)))
+    assert not worker.written([part()])
+    assert list(worker.errors([part()])) == []
+
+
+def test_rows_that_another_variant_ran_after_all_are_no_errors(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.CSV)
+    failed = RowError(row_id=5, file="rows", file_row=1, reason="it fails")
+    (tmp_path / "out" / OWN / "errors" / "part-00000.jsonl").write_text(error_line(failed))
+    folder.write(part(), rows(y=np.zeros(2)))  # by a worker that came after one that was killed
+    assert list(folder.errors([part()])) == []

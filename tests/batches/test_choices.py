@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import ortpkg
 from ortpkg.batches import package_runner
 from ortpkg.batches.batch_size import best_batch_size
+from ortpkg.batches.local_run import local_engine
 from ortpkg.batches.model_layout import model_layout
 from ortpkg.batches.node_trial import NodeTrial, of_one_package, trial_of, try_here, usable
 from ortpkg.batches.package_runner import ChosenVariant, PackageRunner, PackageUse
@@ -184,6 +187,22 @@ def test_what_is_not_allowed_does_not_run_in_its_place() -> None:
     runner.session = Vanished(runner.session)
     with pytest.raises(NoSuitableVariantError, match="--same-results does not allow it"):
         runner.run(PART, ROWS, plan_of(PackageRunner(USE)))
+
+
+@pytest.mark.usefixtures("own_records")
+def test_one_process_keeps_to_its_variant_where_results_have_to_be_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ortpkg.InferenceSession, "run", Vanished(None).run)
+    for tolerance, left in ((0.0, "--same-results does not allow it"), (None, "no variant")):
+        with local_engine(USE, tolerance) as engine:
+            job = SimpleNamespace(
+                to_do=(PART,),
+                plan=plan_of(PackageRunner(USE)),
+                reading=SimpleNamespace(rows_of=lambda _group: [(PART, ROWS)]),
+            )
+            with pytest.raises(NoSuitableVariantError, match=left):
+                list(engine.run(job))  # type: ignore[arg-type]  # all that it needs of a job
 
 
 def test_batch_sizes_are_measured_on_rows_of_the_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +43,8 @@ class Job:
         self.parts = plan_parts(source, PartLimits(most_rows=4))
         self.reading = Reading(format=source.format)
         self.folder = BatchFolder(root / "out", RowFormat.NPY)
-        self.folder.begin({})
+        self.running = ExitStack()
+        self.running.enter_context(self.folder.begun({}))
         facts = PackageRunner(USE).facts
         layout = model_layout(facts.inputs, facts.outputs)
         self.plan = RunPlan(layout=layout, columns={"image": ("data",)}, batch_size=4)
@@ -91,5 +93,6 @@ def test_a_part_that_ends_worker_after_worker_is_not_tried_for_ever(tmp_path: Pa
     assert isinstance(told[FAILED], ClusterError)
     assert "rows 0 to 3" in str(told[FAILED])
     assert f"ended {MOST_ATTEMPTS} workers" in str(told[FAILED])
-    job.folder.go_on({})
-    assert RunPackage(USE, job.plan, job.folder)(first)[FAILED] is None
+    job.running.close()
+    with job.folder.gone_on({}):
+        assert RunPackage(USE, job.plan, job.folder)(first)[FAILED] is None

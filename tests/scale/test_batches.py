@@ -156,6 +156,34 @@ def test_a_package_that_nodes_do_not_have_is_sent_to_them(
     assert set((cache_directory() / "shipped").glob("*")) <= before
 
 
+def test_a_process_runs_one_batch_after_another_and_its_own_pipelines_beside_them(
+    cluster: Any, tmp_path: Path
+) -> None:
+    program = f"""
+import json
+import numpy as np
+import ray
+from pathlib import Path
+from ortpkg.cli.app import run
+
+def settings():
+    context = ray.data.DataContext.get_current()
+    return context.target_max_block_size, context.enable_progress_bars
+
+ray.init(address={cluster.address!r}, log_to_driver=False)
+before = settings()
+lines = [json.dumps({{"image": each.tolist()}}) for each in np.ones((400, 64), np.float32)]
+codes = []
+for name, second in (("bad", "{{"), ("first", lines[1]), ("second", lines[1])):
+    rows = Path({str(tmp_path)!r}, f"{{name}}.jsonl")
+    rows.write_text("\\n".join([lines[0], second, *lines[2:]]))
+    words = ["--input", str(rows), "--output", str(rows.with_suffix("")), "--part-rows", "40"]
+    codes.append(run(["batch", {str(DIGITS)!r}, *words, "--batch-size", "8", "--workers", "6"]))
+print(codes, settings() == before)
+"""
+    assert _told_by(program) == "[5, 0, 0] True"
+
+
 def test_the_class_for_ray_datas_own_pipelines_gives_the_same_outputs(
     cluster: Any, rows: Path, tmp_path: Path
 ) -> None:
@@ -176,6 +204,11 @@ found = rows.map_batches(
 )
 print(len(np.stack([row["logits"] for row in found.take_all()])))
 """
+    assert _told_by(program) == str(min(COUNT, 1000))
+
+
+def _told_by(program: str) -> str:
+    """The last line that it prints; it has to end well."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -185,4 +218,4 @@ print(len(np.stack([row["logits"] for row in found.take_all()])))
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.splitlines()[-1] == str(min(COUNT, 1000))
+    return done.stdout.splitlines()[-1]
