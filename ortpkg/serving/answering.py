@@ -10,7 +10,7 @@ import asyncio
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -177,9 +177,26 @@ class Answering:
         """``work()`` on one of the threads. Raises ServerBusyError, NotServingError."""
         self._begin()
         loop = asyncio.get_running_loop()
+        answer: asyncio.Future[ResultT] = loop.create_future()
         future = self._threads.submit(work)
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._note_end))
-        return await asyncio.wrap_future(future)
+        # The loop is woken once: each time costs as much as a small model.
+        future.add_done_callback(lambda done: loop.call_soon_threadsafe(self._tell, answer, done))
+        try:
+            return await answer
+        finally:
+            future.cancel()  # of what has not begun, where nobody waits any more
+
+    def _tell(self, answer: asyncio.Future[ResultT], future: Future[ResultT]) -> None:
+        """Hands on what came of a thread's work, where somebody still waits for it."""
+        self._note_end()
+        if answer.done():
+            return
+        if future.cancelled():
+            answer.cancel()
+        elif (error := future.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(future.result())
 
     def _begin(self) -> None:
         """Counts one more request as open. Raises ServerBusyError, NotServingError."""

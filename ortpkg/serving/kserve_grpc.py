@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import grpc
-from grpc_interceptor import AsyncExceptionToStatusInterceptor
-from kserve import InferInput, InferRequest, InferResponse
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import (
     add_GRPCInferenceServiceServicer_to_server,
 )
 from kserve.protocol.grpc.servicer import InferenceServicer
-from kserve.protocol.infer_type import RequestedOutput
 
 from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
 from ortpkg.serving.bearer_token import check_bearer_token
 from ortpkg.serving.kserve_messages import Intake
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
-from ortpkg.serving.protocol_tensors import raw_bytes
+from ortpkg.serving.protocol_tensors import Array, GivenTensor, TensorSpec, raw_bytes
 from ortpkg.serving.refusals import refusal_of
+from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.server_log import log_event, log_fault
 from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
 
@@ -71,10 +70,11 @@ class VersionedServicer(InferenceServicer):
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Answers one request for inference."""
         del context
-        response, _ = await self._plane.infer(
-            key_of(request.model_name, request.model_version), _kserve_request(request), {}
-        )
-        return _message(response)
+        model = self._plane.versions.find(request.model_name, request.model_version or None)
+        feeds = model.read_inputs(_given(request))
+        specs = model.output_specs([each.name for each in request.outputs])
+        values = await self._plane.answering.answer(model, feeds, [each.name for each in specs])
+        return _response(request.id, model, specs, values)
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Refused: versions come and go with the store."""
@@ -87,7 +87,7 @@ class VersionedServicer(InferenceServicer):
         raise NotImplementedError("clients cannot unload models")
 
 
-class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
+class RefusingInterceptor(grpc.aio.ServerInterceptor):
     """Says what went wrong as a status; a fault of ours goes into the log.
 
     Args:
@@ -97,29 +97,34 @@ class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
     """
 
     def __init__(self, observer: Observer, intake: Intake, *, logs_requests: bool) -> None:
-        super().__init__()
         self._observer = observer
         self._intake = intake
         self._logs_requests = logs_requests
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """The handler of a call; it reads the message itself."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        answer = handler.stream_unary or self._intake.reading(handler)
+        path = handler_call_details.method
 
-        async def find(details: Any) -> Any:
-            handler = await continuation(details)
-            if handler is None or handler.request_streaming:
-                return handler
-            return self._intake.reading(handler)
+        async def answer_or_refuse(unread: Any, context: Any) -> Any:
+            return await self._answered(answer(unread, context), context, path)
 
-        return await super().intercept_service(find, handler_call_details)
+        return grpc.stream_unary_rpc_method_handler(
+            answer_or_refuse, response_serializer=handler.response_serializer
+        )
 
-    async def intercept(
-        self, method: Any, request_or_iterator: Any, context: Any, method_name: str
-    ) -> Any:
+    async def _answered(self, answering: Awaitable[Any], context: Any, path: str) -> Any:
         """One call, whose status is told."""
         start = time.monotonic()
         try:
-            return await super().intercept(method, request_or_iterator, context, method_name)
+            return await answering
+        except grpc.aio.AbortError:
+            raise  # it is refused already
+        except Exception as error:  # noqa: BLE001 - nothing may end the server
+            await self._refuse(error, context, path)
         finally:
             status = _code_name(context.code())
             self._observer.responded("grpc", status)
@@ -127,23 +132,18 @@ class RefusingInterceptor(AsyncExceptionToStatusInterceptor):
                 log_event(
                     "request",
                     protocol="grpc",
-                    path=method_name,
+                    path=path,
                     status=status,
                     duration_ms=round((time.monotonic() - start) * 1e3, 3),
                 )
 
-    async def handle_exception(
-        self, ex: Exception, request_or_iterator: Any, context: Any, method_name: str
-    ) -> None:
+    async def _refuse(self, error: Exception, context: Any, path: str) -> None:
         """Ends the call as :func:`~ortpkg.serving.refusals.refusal_of` says."""
-        del request_or_iterator
-        if isinstance(ex, grpc.aio.AbortError):
-            raise ex  # it is refused already
-        refusal = refusal_of(ex)
+        refusal = refusal_of(error)
         if refusal.is_our_fault:
-            log_fault("fault", ex, path=method_name)
+            log_fault("fault", error, path=path)
         # They hold the request, which would stay until garbage is collected.
-        traceback.clear_frames(ex.__traceback__)
+        traceback.clear_frames(error.__traceback__)
         await context.abort(grpc.StatusCode[refusal.grpc_code], refusal.reason)
 
 
@@ -152,7 +152,8 @@ def _code_name(code: Any) -> str:
     return code.name if isinstance(code, grpc.StatusCode) else "OK"
 
 
-def _kserve_request(request: Any) -> InferRequest:
+def _given(request: Any) -> list[GivenTensor]:
+    """The inputs of a request, unchecked; bytes stay what they are."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise InvalidRequestError(
@@ -160,22 +161,15 @@ def _kserve_request(request: Any) -> InferRequest:
         )
     if raw and any(each.HasField("contents") for each in request.inputs):
         raise InvalidRequestError("a request has raw_input_contents or contents, not both")
-    return InferRequest(
-        model_name=request.model_name,
-        model_version=request.model_version,
-        request_id=request.id,
-        from_grpc=True,
-        infer_inputs=[
-            InferInput(
-                name=each.name,
-                shape=list(each.shape),
-                datatype=each.datatype,
-                data=raw[place] if raw else _contents(each),
-            )
-            for place, each in enumerate(request.inputs)
-        ],
-        request_outputs=[RequestedOutput(each.name) for each in request.outputs],
-    )
+    return [
+        GivenTensor(
+            name=each.name,
+            datatype=each.datatype,
+            shape=list(each.shape),
+            data=raw[place] if raw else _contents(each),
+        )
+        for place, each in enumerate(request.inputs)
+    ]
 
 
 def _contents(tensor: Any) -> list[Any]:
@@ -194,18 +188,20 @@ def _contents(tensor: Any) -> list[Any]:
     return list(getattr(tensor.contents, field))
 
 
-def _message(response: InferResponse) -> Any:
+def _response(
+    identifier: str, model: ServedModel, specs: Sequence[TensorSpec], values: Mapping[str, Array]
+) -> Any:
     return messages.ModelInferResponse(
-        id=response.id,
-        model_name=response.model_name,
-        model_version=response.model_version,
+        id=identifier,
+        model_name=model.name,
+        model_version=model.version,
         outputs=[
             messages.ModelInferResponse.InferOutputTensor(
-                name=each.name, datatype=each.datatype, shape=each.shape
+                name=each.name, datatype=each.datatype, shape=values[each.name].shape
             )
-            for each in response.outputs
+            for each in specs
         ],
-        raw_output_contents=[raw_bytes(each.data, each.datatype) for each in response.outputs],
+        raw_output_contents=[raw_bytes(values[each.name], each.datatype) for each in specs],
     )
 
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
-from fastapi import FastAPI, Request, Response
-from kserve import InferInput, InferRequest, InferResponse
-from kserve.protocol.infer_type import RequestedOutput
+from fastapi import FastAPI, Response
 from kserve.protocol.rest.v2_datamodels import (
     ListModelsResponse,
     ModelMetadataResponse,
@@ -19,17 +14,9 @@ from kserve.protocol.rest.v2_datamodels import (
 from kserve.protocol.rest.v2_endpoints import V2Endpoints
 
 from ortpkg.errors import NotServingError
-from ortpkg.serving.http_endpoints import EXCEPTION_HANDLERS, GenerateEndpoints, http_response
+from ortpkg.serving.http_endpoints import EXCEPTION_HANDLERS, ProtocolEndpoints
 from ortpkg.serving.kserve_metrics import PrometheusObserver
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
-from ortpkg.serving.protocol_bodies import (
-    JSON_LENGTH_HEADER,
-    InferenceBody,
-    ResponseBody,
-    read_body,
-    response_body,
-)
-from ortpkg.serving.protocol_tensors import TensorSpec
 
 _PREFIX = "/v2"
 _RETRY_AFTER_S = 1.0
@@ -42,9 +29,12 @@ class VersionedEndpoints(V2Endpoints):
     def __init__(self, data_plane: PackageDataPlane) -> None:
         super().__init__(data_plane)
         self._data_plane = data_plane
-        generating = GenerateEndpoints(data_plane.versions, data_plane.answering)
-        self.generate = generating.generate
-        self.generate_stream = generating.generate_stream
+        # KServe's own reading makes a Python object of each element of a binary tensor, and its
+        # model class keeps a second set of metrics: together more than a small model's run.
+        answering = ProtocolEndpoints(data_plane.versions, data_plane.answering)
+        self.answer = answering.infer
+        self.generate = answering.generate
+        self.generate_stream = answering.generate_stream
 
     async def ready(self) -> ServerReadyResponse:
         """Whether every model has had its first run. NotServingError where not."""
@@ -65,19 +55,6 @@ class VersionedEndpoints(V2Endpoints):
         """Whether a model answers: it does where it is known."""
         await self._data_plane.get_model(key_of(model_name, model_version))
         return ModelReadyResponse(name=model_name, ready=True)
-
-    async def infer_body(self, request: Request) -> Response:
-        """Answers one request for inference."""
-        name = request.path_params["model_name"]
-        version = request.path_params.get("model_version")
-        # KServe's own reading makes a Python object of each element of a binary tensor.
-        body = read_body(
-            await request.body(), request.headers.get(JSON_LENGTH_HEADER), orjson.loads
-        )
-        response, _ = await self._data_plane.infer(
-            key_of(name, version), _kserve_request(body, name, version), {}
-        )
-        return http_response(_response_body(body, response))
 
 
 def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver) -> FastAPI:
@@ -104,7 +81,7 @@ def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver)
     ):
         app.add_api_route(_PREFIX + path, endpoint, response_model=model)
     for verb, answer in (
-        ("/infer", endpoints.infer_body),
+        ("/infer", endpoints.answer),
         ("/generate", endpoints.generate),
         ("/generate_stream", endpoints.generate_stream),
     ):
@@ -114,25 +91,3 @@ def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver)
     for kind, handler in EXCEPTION_HANDLERS.items():
         app.add_exception_handler(kind, handler)
     return app
-
-
-def _kserve_request(body: InferenceBody, name: str, version: str | None) -> InferRequest:
-    return InferRequest(
-        model_name=name,
-        model_version=version,
-        request_id=body.id,
-        infer_inputs=[
-            InferInput(name=each.name, shape=each.shape, datatype=each.datatype, data=each.data)
-            for each in body.inputs
-        ],
-        request_outputs=[RequestedOutput(each.name) for each in body.outputs],
-    )
-
-
-def _response_body(request: InferenceBody, response: InferResponse) -> ResponseBody:
-    specs = [
-        TensorSpec(name=each.name, datatype=each.datatype, shape=tuple(each.shape))
-        for each in response.outputs
-    ]
-    values: dict[str, Any] = {each.name: each.data for each in response.outputs}
-    return response_body(request, response.model_name, response.model_version or "", specs, values)

@@ -7,14 +7,14 @@ is small comes at once; of the others only a few may be on their way at a time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from ortpkg.errors import InvalidRequestError, LimitExceededError, ServerBusyError
+from ortpkg.errors import InvalidRequestError, LimitExceededError, OrtpkgError, ServerBusyError
 from ortpkg.quantities import time_limit_text
 from ortpkg.serving.serving_options import ServingLimits
 
@@ -34,66 +34,44 @@ class Intake:
     """
 
     def __init__(self, limits: ServingLimits) -> None:
-        self._body_s = limits.timeout_s
+        self._places = _Places(limits.timeout_s)
         self._most_nbytes = _LARGEST_MESSAGES * limits.request_nbytes
-        self._at_once = asyncio.Semaphore(_MOST_AT_ONCE)
-        self._coming = self._nbytes = 0
+        self._nbytes = 0
 
-    def reading(self, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
-        """``handler`` of calls with one message, which is read only as it may be.
+    def reading(self, handler: grpc.RpcMethodHandler) -> Callable[[Any, Any], Awaitable[Any]]:
+        """What answers calls of ``handler``, whose one message is read only as it may be.
 
-        Such calls raise ServerBusyError and LimitExceededError, and InvalidRequestError for what
-        is no message.
+        It raises ServerBusyError and LimitExceededError, and InvalidRequestError for what is no
+        message.
         """
 
         async def answer(_messages: Any, context: Any) -> Any:
-            async with self._held(await self._read(context)) as message:
+            with self._held(await self._read(context)) as message:
                 try:
                     request = handler.request_deserializer(message)
                 except DecodeError as error:
                     raise InvalidRequestError(f"the message is no such request: {error}") from error
                 return await handler.unary_unary(request, context)
 
-        return grpc.stream_unary_rpc_method_handler(
-            answer, response_serializer=handler.response_serializer
-        )
+        return answer
 
     async def _read(self, context: Any) -> bytes:
-        async with self._at_once:
-            reading = asyncio.ensure_future(context.read())
-            try:
-                await asyncio.wait({reading}, timeout=_AT_ONCE_S)
-            except BaseException:
-                reading.cancel()
-                raise
+        await self._places.at_once.acquire()
+        arrival = _Arrival(self._places)
         try:
-            if not reading.done():
-                await self._wait_for(reading)
-            message: Any = await reading
+            async with arrival.limit:
+                message: Any = await context.read()
+        except TimeoutError:
+            assert arrival.refusal is not None, "nothing else ends it"
+            raise arrival.refusal from None
         finally:
-            reading.cancel()
+            arrival.end()
         if message is grpc.aio.EOF:
             raise InvalidRequestError("the call has no message")
         return bytes(message)
 
-    async def _wait_for(self, reading: asyncio.Future[Any]) -> None:
-        if self._coming >= _LARGEST_MESSAGES:
-            raise ServerBusyError(
-                f"{_LARGEST_MESSAGES} large messages are on their way already, and no more may be",
-                retry_after_s=_RETRY_AFTER_S,
-            )
-        self._coming += 1
-        try:
-            await asyncio.wait({reading}, timeout=self._body_s)
-        finally:
-            self._coming -= 1
-        if not reading.done():
-            raise LimitExceededError(
-                f"the request did not come within {time_limit_text(self._body_s)}", limit="body"
-            )
-
-    @asynccontextmanager
-    async def _held(self, message: bytes) -> AsyncIterator[bytes]:
+    @contextmanager
+    def _held(self, message: bytes) -> Iterator[bytes]:
         if self._nbytes + len(message) > self._most_nbytes:
             raise ServerBusyError(
                 "the requests that are open take all the memory that they may",
@@ -104,3 +82,67 @@ class Intake:
             yield message
         finally:
             self._nbytes -= len(message)
+
+
+class _Places:
+    """Of messages that are on their way.
+
+    Attributes:
+        at_once: for a moment each.
+        slow: how many take longer now.
+        body_s: how long these may.
+    """
+
+    def __init__(self, body_s: float) -> None:
+        self.at_once = asyncio.Semaphore(_MOST_AT_ONCE)
+        self.slow = 0
+        self.body_s = body_s
+
+
+class _Arrival:
+    """A message on its way, that has a place among those that come at once.
+
+    It is read by the task of its call: one for it alone costs as much as a small model's run.
+
+    Attributes:
+        limit: around the reading; it ends where that may not go on.
+        refusal: why.
+    """
+
+    def __init__(self, places: _Places) -> None:
+        self._places = places
+        self._is_slow = False
+        self.limit = asyncio.timeout(None)
+        self.refusal: OrtpkgError | None = None
+        self._alarm = asyncio.get_running_loop().call_later(_AT_ONCE_S, self._become_slow)
+
+    def end(self) -> None:
+        """Gives its place back."""
+        self._alarm.cancel()
+        if self._is_slow:
+            self._places.slow -= 1
+        else:
+            self._places.at_once.release()
+
+    def _become_slow(self) -> None:
+        if self._places.slow >= _LARGEST_MESSAGES:
+            self._refuse(
+                ServerBusyError(
+                    f"{_LARGEST_MESSAGES} large messages are on their way already, and no more may"
+                    " be",
+                    retry_after_s=_RETRY_AFTER_S,
+                )
+            )
+            return
+        self._places.at_once.release()
+        self._places.slow += 1
+        self._is_slow = True
+        body_s = self._places.body_s
+        late = LimitExceededError(
+            f"the request did not come within {time_limit_text(body_s)}", limit="body"
+        )
+        self._alarm = asyncio.get_running_loop().call_later(body_s, self._refuse, late)
+
+    def _refuse(self, refusal: OrtpkgError) -> None:
+        self.refusal = refusal
+        self.limit.reschedule(asyncio.get_running_loop().time())

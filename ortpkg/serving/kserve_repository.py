@@ -32,7 +32,7 @@ class VersionedRepository(ModelRepository):
     def get_model(self, name: str) -> PackageModel:
         """The model of a key. UnknownModelError where there is none."""
         model_name, _, version = name.rpartition(_VERSIONS)
-        return PackageModel(self.versions.find(model_name, version or None), self.answering)
+        return PackageModel(self.versions.find(model_name, version or None))
 
     def get_models(self) -> dict[str, PackageModel]:
         """Name → the version that answers by default."""

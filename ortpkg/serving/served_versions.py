@@ -7,6 +7,7 @@ another one was named as the default.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from ortpkg.errors import NotServingError, UnknownModelError, UsageError, quoted
 from ortpkg.names import did_you_mean
@@ -114,6 +115,7 @@ def newest(versions: Mapping[str, ServedModel]) -> str:
     return max(versions, key=_age)
 
 
+@lru_cache(maxsize=1024)  # every request for a model's default version asks
 def _age(version: str) -> tuple[bool, object, str]:
     parsed = parse_version(version)
     return parsed is not None, parsed or 0, version

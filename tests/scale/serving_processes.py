@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[2]
 _START_S = 180
 _END_S = 60
+_OPEN_S = 60
 
 
 @dataclass
@@ -36,6 +39,20 @@ class Serving:
     def event(self, name: str) -> dict[str, Any]:
         """The last event of that name."""
         return [each for each in self.events if each["event"] == name][-1]
+
+    def open_requests(self) -> int:
+        """How many run or wait now, as it tells Prometheus."""
+        with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=60) as response:
+            lines = response.read().decode().splitlines()
+        name = "ortpkg_open_requests "
+        return int(float(next(each for each in lines if each.startswith(name))[len(name) :]))
+
+    def wait_for_open(self, requests: int) -> None:
+        """Until so many run or wait. AssertionError where that takes too long."""
+        deadline = time.monotonic() + _OPEN_S
+        while self.open_requests() < requests:
+            assert time.monotonic() < deadline, f"{requests} requests never were open at once"
+            time.sleep(0.01)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """Tells it to end; the exit code."""

@@ -105,7 +105,7 @@ def test_who_comes_behind_too_many_is_told_to_come_back_and_is_served_then(
 def test_a_busy_server_says_when_to_come_back(counter: Serving) -> None:
     with ThreadPoolExecutor(4) as clients:
         waiting = [clients.submit(turned_by_grpc, counter, FOREVER) for _ in range(2)]
-        time.sleep(1)
+        counter.wait_for_open(2)
         request = urllib.request.Request(
             f"http://{counter.http}/v2/models/counter/infer",
             json.dumps(
@@ -293,7 +293,7 @@ def test_an_end_finishes_what_runs(tmp_path: Path) -> None:
         ThreadPoolExecutor(1) as clients,
     ):
         result = clients.submit(turned, server, LONG)
-        time.sleep(0.3)
+        server.wait_for_open(1)
         assert server.end() == 0
         assert result.result().tolist() == [LONG, LONG]
     assert server.event("ending")["open_requests"] == 1

@@ -102,6 +102,43 @@ def test_a_run_ends_where_nobody_waits_for_it_any_more() -> None:
     with_answering(test)
 
 
+def test_what_nobody_waits_for_any_more_leaves_the_queue_before_it_runs() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        first = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await begun(session)
+        second = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        third = asyncio.create_task(answering.answer(model, FEED, ["sum"]))
+        session.go.set()
+        await asyncio.gather(first, third)
+        assert session.begun.acquire(timeout=30), "that of the third"
+        assert not session.begun.acquire(blocking=False)
+        assert answering.open_requests == 0
+
+    with_answering(test)
+
+
+def test_a_request_wakes_the_event_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        loop = asyncio.get_running_loop()
+        wake, woken = loop.call_soon_threadsafe, []
+
+        def counted(*arguments: Any) -> Any:
+            woken.append(arguments)
+            return wake(*arguments)
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
+        session.go.set()
+        for _ in range(3):
+            await answering.answer(model, FEED, ["sum"])
+        assert len(woken) == 3
+
+    with_answering(test)
+
+
 def test_a_stream_that_nobody_reads_any_more_ends_its_run() -> None:
     async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
         parts = answering.stream(model, FEED)
