@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ortpkg.arrays.array_files import MOST_ARRAY_NBYTES, read_npy, read_npz, verify_regular
 from ortpkg.arrays.synthetic_inputs import check_sizes, synthetic_feed
 from ortpkg.errors import InvalidFeedError, UsageError, quoted, unquoted
+from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.names import did_you_mean
 
 Array = npt.NDArray[Any]
@@ -31,25 +32,9 @@ _NUMPY_NAMES = {
 _PICTURES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
-class NodeArg(Protocol):
-    """An input of a session (its name, its ONNX type text, its shape)."""
-
-    @property
-    def name(self) -> str:
-        """As the model declares it."""
-
-    @property
-    def type(self) -> str:
-        """In ONNX Runtime's words, e.g. "tensor(float)"."""
-
-    @property
-    def shape(self) -> Sequence[int | str | None]:
-        """A number, a symbolic name, or None where nothing is known, per dimension."""
-
-
 def read_feeds(
     assignments: Sequence[str],
-    inputs: Sequence[NodeArg],
+    inputs: Sequence[DeclaredValue],
     value_ranges: Mapping[str, tuple[float, float]] | None = None,
     *,
     resize: bool = False,
@@ -95,7 +80,7 @@ def read_feeds(
 
 
 def random_feeds(
-    inputs: Sequence[NodeArg],
+    inputs: Sequence[DeclaredValue],
     given: Mapping[str, Array],
     *,
     sizes: Mapping[str, int],
@@ -115,7 +100,7 @@ def random_feeds(
 
 
 def _files_of(
-    assignment: str, by_name: Mapping[str, NodeArg]
+    assignment: str, by_name: Mapping[str, DeclaredValue]
 ) -> Iterator[tuple[str, Path | Array]]:
     """Input names with their files, or with the arrays of one file that has several."""
     name, separator, file = assignment.partition("=")
@@ -134,7 +119,7 @@ def _files_of(
 
 
 def _read_one(
-    path: Path, argument: NodeArg, value_range: tuple[float, float] | None, *, resize: bool
+    path: Path, argument: DeclaredValue, value_range: tuple[float, float] | None, *, resize: bool
 ) -> Array:
     suffix = path.suffix.lower()
     if suffix == ".npy":
@@ -157,7 +142,7 @@ def _read_one(
 
 def read_picture(
     path: Path,
-    argument: NodeArg,
+    argument: DeclaredValue,
     value_range: tuple[float, float] | None = None,
     *,
     resize: bool = False,
@@ -169,14 +154,14 @@ def read_picture(
     Values go from black to white over ``value_range``, by default 0 to 255 for integer inputs and 0
     to 1 for floating-point ones; a grey picture of 16 bits keeps its finer steps.
     """
-    shape = [size if isinstance(size, int) else None for size in argument.shape]
+    shape = [size if isinstance(size, int) else None for size in argument.shape or ()]
     layout = _image_layout(shape)
     if layout is None or argument.type not in _NUMPY_NAMES:
         raise InvalidFeedError(
             f"input {quoted(argument.name)} is no image: a picture needs a numeric input of shape "
             "[N,C,H,W], [N,H,W,C], [C,H,W], [H,W,C] or [H,W] with 1 or 3 channels",
             name=argument.name,
-            expected=f"{argument.type} {list(argument.shape)}",
+            expected=f"{argument.type} {list(argument.shape or ())}",
         )
     channels, is_first, height, width = layout
     pixels = _decode(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.graph.declared_values import DeclaredValue, declared_element_type
+from ortpkg.graph.types import numpy_dtype
 from ortpkg.names import did_you_mean
 
 SEED = 0
@@ -26,25 +27,6 @@ _SIZES: tuple[tuple[re.Pattern[str], int], ...] = (
 )
 _OTHER_SIZE = 8
 _MOST_NBYTES = 1 << 30
-
-
-class DeclaredValue(Protocol):
-    """An input as a model or a pipeline declares it."""
-
-    @property
-    def name(self) -> str:
-        """As the model declares it."""
-
-    @property
-    def type(self) -> str:
-        """In ONNX Runtime's words, e.g. "tensor(float)"."""
-
-    @property
-    def shape(self) -> Sequence[int | str | None] | None:
-        """A number, a symbolic name or None per dimension.
-
-        None where not even the rank is known.
-        """
 
 
 def synthetic_feed(
@@ -138,10 +120,10 @@ def _values(
 
 
 def _dtype(declared: DeclaredValue) -> np.dtype[Any]:
-    name = declared.type.removeprefix("tensor(").removesuffix(")").upper()
-    if not declared.type.startswith("tensor(") or name not in ElementType.__members__:
+    element_type = declared_element_type(declared.type)
+    if element_type is None:
         raise UsageError(
             f"input {quoted(declared.name)} is {quoted(declared.type)}: no values for it can be"
             " made up"
         )
-    return numpy_dtype(ElementType[name])
+    return numpy_dtype(element_type)

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.graph.types import ElementType, numpy_dtype
-
-
-class Declared(Protocol):
-    """An input or output of a session."""
-
-    @property
-    def name(self) -> str:
-        """As the model declares it."""
-
-    @property
-    def type(self) -> str:
-        """In ONNX Runtime's words, e.g. "tensor(float)"."""
-
-    @property
-    def shape(self) -> Sequence[int | str | None] | None:
-        """A number, a symbolic name, or None where nothing is known, per dimension."""
+from ortpkg.graph.declared_values import DeclaredValue, declared_element_type
+from ortpkg.graph.types import numpy_dtype
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +51,7 @@ class ModelLayout:
 
 
 def model_layout(
-    inputs: Sequence[Declared], outputs: Sequence[Declared], batch_size: int | None = None
+    inputs: Sequence[DeclaredValue], outputs: Sequence[DeclaredValue], batch_size: int | None = None
 ) -> ModelLayout:
     """What of ``inputs`` and ``outputs`` is rows.
 
@@ -99,13 +84,13 @@ def model_layout(
     )
 
 
-def _input_layout(declared: Declared, fixed_rows: int | None) -> InputLayout:
-    name = declared.type.removeprefix("tensor(").removesuffix(")").upper()
-    if not declared.type.startswith("tensor(") or name not in ElementType.__members__:
+def _input_layout(declared: DeclaredValue, fixed_rows: int | None) -> InputLayout:
+    element_type = declared_element_type(declared.type)
+    if element_type is None:
         raise UsageError(
             f"input {quoted(declared.name)} is {quoted(declared.type)}: rows can be tensors alone"
         )
-    dtype: np.dtype[Any] = numpy_dtype(ElementType[name])
+    dtype: np.dtype[Any] = numpy_dtype(element_type)
     if declared.shape is None:
         return InputLayout(name=declared.name, dtype=dtype, row_shape=None, is_stacked=True)
     first = _first(declared)
@@ -115,7 +100,7 @@ def _input_layout(declared: Declared, fixed_rows: int | None) -> InputLayout:
     return InputLayout(name=declared.name, dtype=dtype, row_shape=row_shape, is_stacked=is_stacked)
 
 
-def _first(declared: Declared) -> int | str | None:
+def _first(declared: DeclaredValue) -> int | str | None:
     """The first dimension's size; 0 where there is no dimension."""
     if declared.shape is None:
         return None

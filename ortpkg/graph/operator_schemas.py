@@ -11,6 +11,7 @@ from functools import cache
 
 import onnx.defs
 
+from ortpkg.graph.declared_values import declared_element_type
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.onnx_opsets import ADDED_BY_ONNXRUNTIME
 from ortpkg.graph.types import (
@@ -124,20 +125,11 @@ def output_formals(domain: str, op_type: str, version: int) -> tuple[OutputForma
             slot for slot, given in enumerate(schema.inputs) if given.type_str == formal.type_str
         )
         types = list(formal.types)
-        fixed = _tensor_element(types[0]) if len(types) == 1 else ElementType.UNDEFINED
-        found.append(OutputFormal(sources, fixed, frozenset(types)))
+        fixed = declared_element_type(types[0]) if len(types) == 1 else None
+        found.append(OutputFormal(sources, fixed or ElementType.UNDEFINED, frozenset(types)))
     return tuple(found)
 
 
 def forget_output_formals() -> None:
     """Reads definitions anew: one came or went."""
     output_formals.cache_clear()
-
-
-def _tensor_element(text: str) -> ElementType:
-    name = text.removeprefix("tensor(").removesuffix(")").upper()
-    return (
-        ElementType[name]
-        if text.startswith("tensor(") and name in ElementType.__members__
-        else ElementType.UNDEFINED
-    )

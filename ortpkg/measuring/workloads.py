@@ -9,9 +9,10 @@ from typing import Any
 import numpy.typing as npt
 
 from ortpkg.arrays.array_files import read_npz
-from ortpkg.arrays.synthetic_inputs import SEED, DeclaredValue, synthetic_feed
+from ortpkg.arrays.synthetic_inputs import SEED, synthetic_feed
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measure import Feed, Workload

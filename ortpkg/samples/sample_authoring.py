@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from ortpkg.arrays.array_files import npz_bytes, write_npz
 from ortpkg.authoring.sample_edits import NewSamples, put_samples
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE
 from ortpkg.names import did_you_mean
@@ -32,25 +33,6 @@ if TYPE_CHECKING:
     from ortpkg.selection.wishes import WishedKeywords
 
 Array = npt.NDArray[Any]
-
-
-class Declared(Protocol):
-    """An input or an output, as a model or a pipeline declares it."""
-
-    @property
-    def name(self) -> str:
-        """Unique among its kind."""
-
-    @property
-    def type(self) -> str:
-        """In ONNX Runtime's words, e.g. "tensor(float)"."""
-
-    @property
-    def shape(self) -> Any:
-        """A number, a symbolic name or None per dimension.
-
-        None where not even the rank is known.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +133,7 @@ def record_samples(
 
 def declared_values(
     package: PackageInfo, component: str | None
-) -> tuple[Sequence[Declared], Sequence[Declared]]:
+) -> tuple[Sequence[DeclaredValue], Sequence[DeclaredValue]]:
     """What samples are for takes and gives: a component's first variant, or the pipeline.
 
     AuthoringError where no variant is one model.
@@ -170,7 +152,11 @@ def declared_values(
 
 
 def _check_names(
-    what: str, given: Mapping[str, Any], declared: Sequence[Declared], *, needs_all: bool = False
+    what: str,
+    given: Mapping[str, Any],
+    declared: Sequence[DeclaredValue],
+    *,
+    needs_all: bool = False,
 ) -> None:
     names = [each.name for each in declared]
     listed = ", ".join(map(quoted, names))

@@ -11,12 +11,13 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ortpkg.errors import InvalidFeedError, ModelError, quoted
+from ortpkg.graph.declared_values import DeclaredValue, declared_element_type
 from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
 
 Array = npt.NDArray[Any]
@@ -58,22 +59,6 @@ _VALUE_KINDS: dict[str, frozenset[type]] = {
 }
 
 
-class DeclaredValue(Protocol):
-    """An input or output as a session or a pipeline declares it."""
-
-    @property
-    def name(self) -> str:
-        """As the model declares it."""
-
-    @property
-    def type(self) -> str:
-        """In ONNX Runtime's words, e.g. "tensor(float)"."""
-
-    @property
-    def shape(self) -> Sequence[int | str | None] | None:
-        """A number, a symbolic name or None per dimension."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
     """An input or output in the protocol's words.
@@ -112,9 +97,8 @@ def spec_of(declared: DeclaredValue) -> TensorSpec:
 
     Raises ModelError for what cannot travel: sequences, maps, sparse tensors, types of few bits.
     """
-    name = declared.type.removeprefix("tensor(").removesuffix(")").upper()
-    element_type = ElementType.__members__.get(name)
-    if not declared.type.startswith("tensor(") or element_type not in _DATATYPES:
+    element_type = declared_element_type(declared.type)
+    if element_type not in _DATATYPES:
         raise ModelError(
             f"{quoted(declared.name)} is {quoted(declared.type)}, for which the Open Inference"
             " Protocol has no datatype: this model cannot be served"

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from ortpkg.errors import InvalidFeedError, RunError, quoted
+from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.names import did_you_mean
 from ortpkg.pipelines.pipeline_session import OnRound, PipelineSession
 from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.protocol_tensors import (
     Array,
-    DeclaredValue,
     GivenTensor,
     TensorSpec,
     read_tensor,
