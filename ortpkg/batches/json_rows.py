@@ -9,7 +9,7 @@ from typing import Any
 
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
-from ortpkg.batches.text_rows import columns_of
+from ortpkg.batches.text_rows import columns_of, parse_json
 from ortpkg.batches.text_spans import Span, grouped, lines_of, read_errors, read_span
 
 
@@ -42,7 +42,7 @@ def read_json_rows(part: Part) -> Rows:
 
 def _record(part: Part, place: int, line: bytes) -> dict[str, Any] | RowError:
     try:
-        value = json.loads(line)
+        value = parse_json(line.decode())
         if b"\\u" in line:  # an escape can be half a character, which no output can hold
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, a huge number

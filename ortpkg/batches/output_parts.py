@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.batches.input_files import RowFormat
+from ortpkg.batches.npy_parts import write_npy
 from ortpkg.batches.output_pictures import write_pictures
 from ortpkg.batches.parquet_parts import write_parquet
 from ortpkg.batches.rows import Column, Rows
@@ -103,9 +103,9 @@ def _write_csv(path: Path, columns: Mapping[str, Column]) -> None:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         return json.dumps(value, default=_as_text)
-    return "" if value is None else str(value)
+    return "" if value is None else _as_text(value)
 
 
 def _write_json_lines(path: Path, columns: Mapping[str, Column]) -> None:
@@ -133,51 +133,10 @@ def _plain(column: Column) -> list[Any]:
     return [each.tolist() if isinstance(each, np.ndarray) else each for each in column]
 
 
-def _write_npy(path: Path, columns: Mapping[str, Column]) -> None:
-    path.mkdir()
-    names = {name: _file_name(name) for name in columns}
-    _verify_apart(names)
-    for name, column in columns.items():
-        array = column if isinstance(column, np.ndarray) else _array(name, column)
-        if array.dtype == object:
-            array = array.astype(str)
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-        (path / f"{names[name]}.npy").write_bytes(buffer.getvalue())
-
-
-def _verify_apart(names: Mapping[str, str]) -> None:
-    """UsageError where two columns would be one file."""
-    first: dict[str, str] = {}
-    for name, file in names.items():
-        other = first.setdefault(file.casefold(), name)
-        if other != name:
-            raise UsageError(
-                f"{quoted(other)} and {quoted(name)} would both be the file {quoted(file)}.npy:"
-                " --format parquet or jsonl has both"
-            )
-
-
-def _array(name: str, column: list[Any]) -> Any:
-    try:
-        return np.asarray(column)
-    except ValueError as error:
-        raise UsageError(
-            f"output {quoted(name)} has rows of different shapes, which npy files do not hold:"
-            " --format parquet or jsonl does"
-        ) from error
-
-
-def _file_name(name: str) -> str:
-    """A column's name as that of a file, on every system."""
-    kept = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)
-    return kept.lstrip(".") or "_"
-
-
 _WRITERS: dict[RowFormat, Callable[[Path, Mapping[str, Column]], None]] = {
     RowFormat.PARQUET: write_parquet,
     RowFormat.CSV: _write_csv,
     RowFormat.JSON_LINES: _write_json_lines,
-    RowFormat.NPY: _write_npy,
+    RowFormat.NPY: write_npy,
     RowFormat.IMAGES: write_pictures,
 }

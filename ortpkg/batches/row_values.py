@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from ortpkg.batches.model_layout import InputLayout
 from ortpkg.batches.rows import Array, Column
-from ortpkg.batches.text_rows import MISSING
+from ortpkg.batches.text_rows import MISSING, parse_float, parse_json
 from ortpkg.errors import quoted
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -26,7 +25,10 @@ def whole_column(layout: InputLayout, column: Column) -> Array | None:
     shape = _fitted(column.shape[1:], layout.row_shape)
     if shape is None or not _is_exact(column, dtype):
         return None
-    return np.ascontiguousarray(column.astype(dtype, copy=False).reshape(len(column), *shape))
+    try:
+        return np.ascontiguousarray(_cast(column, dtype).reshape(len(column), *shape))
+    except FloatingPointError:
+        return None
 
 
 def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) -> Array:
@@ -62,7 +64,16 @@ def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) 
         wanted = "x".join("?" if size is None else str(size) for size in layout.row_shape)
         has = "x".join(map(str, array.shape)) or "one value"
         raise ValueError(f"{name} has {has}; the input takes {wanted or 'one value'}")
-    return np.ascontiguousarray(array.astype(dtype, copy=False)).reshape(shape)
+    try:
+        return np.ascontiguousarray(_cast(array, dtype)).reshape(shape)
+    except FloatingPointError:
+        raise ValueError(f"{name} is {_shown(value)}, which is too large for {dtype}") from None
+
+
+def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers as a type that takes them. FloatingPointError where one would become infinite."""
+    with np.errstate(over="raise"):
+        return array.astype(dtype, copy=False)
 
 
 def _plain(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
@@ -78,10 +89,10 @@ def _plain(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
         raise ValueError(f"{quoted(name)} is empty")
     try:
         if text.startswith("["):
-            return json.loads(text)
+            return parse_json(text)
         if dtype.kind == "b":
             return _BOOLEANS[text.lower()]
-        return int(text) if dtype.kind in "iu" else float(text)
+        return int(text) if dtype.kind in "iu" else parse_float(text)
     except (ValueError, KeyError, RecursionError):
         raise ValueError(f"{quoted(name)} is {_shown(value)}, which is no {dtype}") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,3 +48,23 @@ def columns_of(part: Part, records: Sequence[Mapping[str, Any] | RowError]) -> R
         columns={name: [record.get(name, MISSING) for record in good] for name in names},
         errors=tuple(errors),
     )
+
+
+def parse_json(text: str) -> Any:
+    """What a JSON text says; NaN, Infinity and -Infinity are numbers, as Python writes them.
+
+    Raises ValueError for what is no JSON, and for a number that no float64 holds, RecursionError
+    for what is nested too deeply.
+    """
+    return _DECODER.decode(text)
+
+
+def parse_float(text: str) -> float:
+    """A number in digits, or "nan", "inf". ValueError for others, and what no float64 holds."""
+    number = float(text)
+    if math.isinf(number) and "inf" not in text.lower():
+        raise ValueError(f"the number {text[:20]} is larger than any float64")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_float=parse_float)

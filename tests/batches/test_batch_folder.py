@@ -199,6 +199,8 @@ def test_dates_are_texts_where_json_has_no_form_for_them(tmp_path: Path) -> None
     [
         (RowFormat.JSON_LINES, [b"a", b"b"]),
         (RowFormat.JSON_LINES, ["\ud800", ""]),
+        (RowFormat.CSV, [b"a", b"b"]),
+        (RowFormat.CSV, [[b"a"], []]),
         (RowFormat.PARQUET, [2**70, 1]),
         (RowFormat.PARQUET, ["\ud800", ""]),
     ],
@@ -212,6 +214,66 @@ def test_a_value_that_the_format_cannot_hold_is_told(
     with pytest.raises(UsageError, match=r"cannot (be written|write)|which texts do not hold"):
         folder.write(part(), rows(kept=values))
     assert folder.written([part()]) == set()
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        (["a", None], "nothing in a row"),
+        ([[1, None], [2, 3]], "nothing in a row"),
+        ([1, "a"], "numbers beside texts"),
+        ([True, 2], "truth values beside numbers"),
+        ([{"a": 1}, {"a": 2}], "a dict"),
+        ([[1, 2], [3]], "rows of different shapes"),
+        ([2**70, 1], "whole numbers that are too large"),
+        ([2**53 + 1, 0.5], "whole numbers that are too large"),
+        (["a\0", "b"], "end with NUL"),
+        ([b"\0", b"b"], "end with NUL"),
+    ],
+)
+def test_npy_files_hold_numbers_or_texts_and_never_something_like_them(
+    tmp_path: Path, values: list[Any], what: str
+) -> None:
+    folder = new_folder(tmp_path / "out", RowFormat.NPY)
+    with pytest.raises(UsageError, match=rf"output 'kept' has .*{what}.*--format parquet"):
+        folder.write(part(), rows(kept=values))
+    assert not folder.written([part()])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [True, False],
+        [1, 2.5],
+        [float("nan"), float("-inf")],
+        [[1, 2], [3, 4]],
+        [["a", "b"], ["c", ""]],
+        [b"\0a", b""],
+    ],
+)
+def test_npy_files_have_what_was_given(tmp_path: Path, values: list[Any]) -> None:
+    new_folder(tmp_path / "out", RowFormat.NPY).write(part(), rows(kept=values))
+    found = np.load(tmp_path / "out/part-00000/kept.npy", allow_pickle=False)
+    np.testing.assert_array_equal(found, values)
+    assert found.dtype.kind in "biufUS"
+
+
+def test_numbers_that_are_none_and_nothing_are_told_apart_where_they_can_be(tmp_path: Path) -> None:
+    columns: dict[str, Column] = {
+        "y": np.array([[np.nan, np.inf], [-np.inf, 1]]),
+        "kept": [{"a": [None, 1.5]}, None],
+    }
+    new_folder(tmp_path / "out", RowFormat.JSON_LINES).write(part(), rows(**columns))
+    assert (tmp_path / "out/part-00000.jsonl").read_text().splitlines() == [
+        '{"row_id": 4, "y": [NaN, Infinity], "kept": {"a": [null, 1.5]}}',
+        '{"row_id": 6, "y": [-Infinity, 1.0], "kept": null}',
+    ]
+    new_folder(tmp_path / "csv", RowFormat.CSV).write(part(), rows(**columns))
+    with (tmp_path / "csv/part-00000.csv").open(newline="") as file:
+        assert list(csv.reader(file))[1:] == [
+            ["4", "[NaN, Infinity]", '{"a": [null, 1.5]}'],
+            ["6", "[-Infinity, 1.0]", ""],
+        ]
 
 
 def test_columns_that_would_be_one_npy_file_are_told(tmp_path: Path) -> None:

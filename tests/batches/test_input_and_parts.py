@@ -105,6 +105,17 @@ def test_rows_that_cannot_be_read_are_errors_of_their_own(tmp_path: Path) -> Non
     assert "it is no JSON object" in rows.errors[1].reason
 
 
+def test_json_lines_may_have_numbers_that_are_none_but_none_that_is_too_large(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"x": NaN}\n{"x": [-Infinity, Infinity]}\n{"x": 1e999}\n{"x": 1.5e-999}\n')
+    ((_, rows),) = read(path, PartLimits())
+    assert str(rows.columns["x"]) == "[nan, [-inf, inf], 0.0]"
+    (error,) = rows.errors
+    assert "the number 1e999 is larger than any float64" in error.reason
+
+
 def test_csv_records_of_other_lengths_or_no_utf8_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(b"a,b\n1,2\n1,2,3\n\xff,2\n3,4\n")

@@ -140,6 +140,20 @@ def test_a_row_that_cannot_be_fed_is_an_error_and_the_others_run(value: Any, rea
     assert reason in said
 
 
+def test_numbers_that_are_none_are_fed_and_numbers_that_would_become_infinite_are_not() -> None:
+    session = FakeSession(lambda feed: feed["x"])
+    model = layout({"x": ("n",)}, {"y": ("n",)})
+    fed = [float("nan"), "NaN", "-Infinity", float("inf")]
+    refused = [1e300, "1e999", 1e39]
+    found = run(session, model, {"x": [*fed, *refused]}, batch_size=8)
+    values = found.columns["y"]
+    np.testing.assert_array_equal(values, np.array([np.nan, np.nan, -np.inf, np.inf], np.float32))
+    assert [each.row_id for each in found.errors] == [14, 15, 16]
+    assert "'x' is '1e+300', which is too large for float32" in found.errors[0].reason
+    whole = run(session, model, {"x": np.array([1.0, 1e300, np.inf])}, batch_size=8)
+    assert whole.row_ids.tolist() == [10, 12]
+
+
 def test_a_row_without_the_column_is_an_error() -> None:
     session = FakeSession(lambda feed: feed["x"])
     model = layout({"x": ("n",)}, {"y": ("n",)})
