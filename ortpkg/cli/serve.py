@@ -28,6 +28,7 @@ from ortpkg.cli.serve_options import (
     BatchLatencyOption,
     CertificateOption,
     ConcurrencyOption,
+    ConnectionsOption,
     DefaultVersionOption,
     GrpcPortOption,
     HostOption,
@@ -67,6 +68,7 @@ def command(
     default_version: DefaultVersionOption = None,
     concurrency: ConcurrencyOption = None,
     max_queue: QueueOption = 100,
+    max_connections: ConnectionsOption = 1000,
     timeout: RequestTimeoutOption = 60.0,
     memory_limit: RequestMemoryOption = None,
     max_request: RequestSizeOption = 64 << 20,
@@ -115,6 +117,7 @@ def command(
     limits = ServingLimits(
         concurrency=concurrency or usable_cores(),
         most_waiting=max_queue,
+        connections=max_connections,
         timeout_s=timeout,
         memory_limit_nbytes=memory_limit,
         request_nbytes=max_request,

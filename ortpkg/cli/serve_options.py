@@ -64,6 +64,19 @@ QueueOption = Annotated[
         min=0,
     ),
 ]
+ConnectionsOption = Annotated[
+    int,
+    typer.Option(
+        "--max-connections",
+        metavar="N",
+        help=(
+            "Clients that may be connected by each protocol; over HTTP one more takes the place of"
+            " one that says nothing, else it gets 503."
+        ),
+        min=1,
+        max=1_000_000,
+    ),
+]
 RequestTimeoutOption = Annotated[
     float,
     typer.Option(

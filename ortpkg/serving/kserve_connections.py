@@ -3,14 +3,19 @@
 uvicorn waits for the head of a first request as long as a client likes, however long it gets,
 keeps every line of it and of what may follow a body, and every request that comes before the answer
 to the one before; and it refuses new clients where old ones that say nothing take all connections.
+When it ends, it breaks off those that are connected and have not been heard yet.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import socket
+import time
 from typing import Any
 
+import uvicorn
 from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -20,6 +25,9 @@ _HEAD_NBYTES = 64 << 10
 _MOST_LINES = 200
 #: Requests that wait on one connection for the answer to the one before.
 _MOST_PIPELINED = 32
+#: For the requests of those who are connected when the server ends.
+_LAST_REQUESTS_S = 0.5
+_TICK_S = 0.02
 
 
 class OpenConnections:
@@ -27,9 +35,13 @@ class OpenConnections:
 
     ``most``: how many may be open. One more takes the place of that which has been without a
     request for the longest time.
+
+    Attributes:
+        is_ending: each has one request more at most.
     """
 
     def __init__(self, most: int) -> None:
+        self.is_ending = False
         self._most = most
         self._idle: dict[BoundedConnection, None] = {}
 
@@ -112,6 +124,8 @@ class BoundedConnection(HttpToolsProtocol):
             raise HttpParserError("too many requests wait on one connection")
         self._open.leave(self)
         super().on_headers_complete()
+        if self._open.is_ending and self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """A part of a body."""
@@ -139,3 +153,60 @@ class BoundedConnection(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+class HttpServer(uvicorn.Server):
+    """Leaves the process's signals alone, and answers everybody who was connected when it ends.
+
+    Args:
+        config: of it.
+        open_connections: its own.
+        listener: the socket that it is given.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, open_connections: OpenConnections, listener: socket.socket
+    ) -> None:
+        super().__init__(config)
+        self._open, self._listener = open_connections, listener
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:
+        """Nothing: both protocols end by the same signals."""
+        return contextlib.nullcontext()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Takes no more connections, and ends once those that there are had their answers."""
+        self._open.is_ending = True
+        waiting = self._waiting()
+        for each in self.servers:
+            each.close()
+        self._listener.close()
+        coming = [asyncio.create_task(self._take(each)) for each in waiting]
+        ends_s = time.monotonic() + _LAST_REQUESTS_S
+        if coming:
+            await asyncio.wait(coming, timeout=_LAST_REQUESTS_S)
+        while self.server_state.connections and time.monotonic() < ends_s:
+            await asyncio.sleep(_TICK_S)
+        for task in coming:
+            task.cancel()
+        await super().shutdown(sockets)
+
+    async def _take(self, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):  # it has gone, or speaks no TLS
+            await loop.connect_accepted_socket(self._connection, client, ssl=self.config.ssl)
+
+    def _waiting(self) -> list[socket.socket]:
+        """Who is connected to this machine, and not to this server yet: they would be reset."""
+        found: list[socket.socket] = []
+        self._listener.setblocking(False)
+        with contextlib.suppress(OSError):  # no more, or none that this process can have
+            while True:
+                found.append(self._listener.accept()[0])
+        return found
+
+    def _connection(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made

@@ -25,7 +25,7 @@ from ortpkg.serving.http_limits import GuardedApplication
 from ortpkg.serving.observer import Observer
 from ortpkg.serving.quiet_kserve import load_kserve
 from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.server_log import log_event
+from ortpkg.serving.server_log import log_event, log_warning
 from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
 
 #: How long an idle connection stays open.
@@ -79,7 +79,11 @@ class _Server:
     ) -> None:
         import uvicorn  # it, KServe and grpc are an extra's, and come after load_kserve
 
-        from ortpkg.serving.kserve_connections import BoundedConnection, OpenConnections
+        from ortpkg.serving.kserve_connections import (
+            BoundedConnection,
+            HttpServer,
+            OpenConnections,
+        )
         from ortpkg.serving.kserve_http import make_application
         from ortpkg.serving.kserve_metrics import PrometheusObserver
         from ortpkg.serving.kserve_repository import PackageDataPlane, VersionedRepository
@@ -97,6 +101,7 @@ class _Server:
             logs_requests=logs_requests,
             on_response=partial(self._observer.responded, "http"),
         )
+        connections = OpenConnections(limits.connections)
         self._config = uvicorn.Config(
             application,
             log_config=None,
@@ -106,11 +111,12 @@ class _Server:
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=max(1, round(limits.drain_s)),
-            http=partial(BoundedConnection, OpenConnections(limits.connections)),
+            http=partial(BoundedConnection, connections),
             ssl_certfile=place.certificate,
             ssl_keyfile=place.private_key,
             ssl_keyfile_password="",  # or OpenSSL asks for one at the terminal
         )
+        self._http_server = partial(HttpServer, self._config, connections)
         self.loop_factory = self._config.get_loop_factory()
         with _told_as_usage("the certificate or its key cannot be used"):
             self._config.load()
@@ -121,7 +127,7 @@ class _Server:
         """From the first socket to the last request."""
         _allow_files(self._limits.connections)
         with _bound(self._place) as listener, _Stop() as stop:
-            http = _http_server(self._config)
+            http = self._http_server(listener)
             grpc_server, grpc_port = await self._start_grpc()
             serving = asyncio.create_task(http.serve([listener]))
             try:
@@ -238,18 +244,6 @@ class _Stop:
             signal.signal(each, handler)
 
 
-def _http_server(config: Any) -> Any:
-    import uvicorn  # as above
-
-    class Server(uvicorn.Server):
-        """Leaves the process's signals alone: both protocols end by the same."""
-
-        def capture_signals(self) -> contextlib.AbstractContextManager[None]:
-            return contextlib.nullcontext()
-
-    return Server(config)
-
-
 @contextlib.contextmanager
 def _bound(place: ListeningPlace) -> Iterator[socket.socket]:
     """A socket that listens for HTTP. UsageError where there can be none."""
@@ -281,6 +275,12 @@ def _allow_files(connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        if most < wanted:
+            log_warning(
+                "files",
+                message=f"this process may have {most} files open, and {connections} connections of"
+                f" each protocol may take {wanted}",
+            )
 
 
 def _joined(host: str, port: int) -> str:

@@ -25,6 +25,9 @@ from ortpkg.session.options import RunOptions
 
 #: Of a package that states none.
 _FIRST_VERSION = "1"
+#: Of what runs before a model is ready. What requests may take says nothing of it: the first run of
+#: a session takes longer than others, and samples are many.
+_START_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
         backend=backend,
         verify=wishes.verify,
         isolate=wishes.isolate,
-        limits=_run_options(limits),
+        limits=_start_options(limits),
         threads=wishes.threads,
     )
     session: Any = chosen.create_session(create)
@@ -127,9 +130,9 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
     )
 
 
-def _run_options(limits: ServingLimits) -> RunOptions:
+def _start_options(limits: ServingLimits) -> RunOptions:
     options = RunOptions()
-    options.timeout_s = limits.timeout_s
+    options.timeout_s = max(_START_S, limits.timeout_s)
     options.memory_limit_nbytes = limits.memory_limit_nbytes
     return options
 
@@ -166,7 +169,7 @@ def _first_run(
     try:
         matches = _run_samples(model, samples, limits) if samples else None
         if not samples:
-            _run_made_up(model, info)
+            _run_made_up(model, info, limits)
     except OrtpkgError as error:
         on = "its samples" if samples else "made-up inputs"
         remedy = (
@@ -190,12 +193,15 @@ def _run_samples(
 ) -> bool | None:
     variant = model.variants[0].variant if len(model.variants) == 1 else None
     judged = [
-        run_samples(model.session, each, variant=variant, run_options=_run_options(limits)).matches
+        run_samples(
+            model.session, each, variant=variant, run_options=_start_options(limits)
+        ).matches
         for each in samples
     ]
     known = [each for each in judged if each is not None]
     return all(known) if known else None
 
 
-def _run_made_up(model: ServedModel, info: PackageInfo) -> None:
-    model.infer(made_up_feed(info, model.session.get_inputs()))
+def _run_made_up(model: ServedModel, info: PackageInfo, limits: ServingLimits) -> None:
+    feed = made_up_feed(info, model.session.get_inputs())
+    model.infer(feed, run_options=_start_options(limits))

@@ -25,7 +25,7 @@ class ServingLimits:
         timeout_s: of one request, its time in the queue included.
         memory_limit_nbytes: of one run, as of :class:`~ortpkg.RunOptions`; None: the machine's.
         request_nbytes: of one request.
-        connections: how many clients may be connected by HTTP.
+        connections: how many clients may be connected by each protocol.
         drain_s: how long requests may go on after the server was told to end.
     """
 

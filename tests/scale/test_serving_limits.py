@@ -297,3 +297,47 @@ def test_an_end_finishes_what_runs(tmp_path: Path) -> None:
         assert server.end() == 0
         assert result.result().tolist() == [LONG, LONG]
     assert server.event("ending")["open_requests"] == 1
+
+
+def ask_until_refused(server: Serving) -> set[str]:
+    """What a client that connects anew for each request comes upon, until nobody listens."""
+    host, _, port = server.http.partition(":")
+    found: set[str] = set()
+    while True:
+        try:
+            client = socket.create_connection((host, int(port)), timeout=60)
+        except ConnectionRefusedError:
+            return found
+        with client:
+            try:
+                client.sendall(b"GET /v2/models/counter HTTP/1.1\r\nHost: x\r\n\r\n")
+                found.add(client.recv(4096)[:12].decode())
+            except OSError as error:
+                found.add(repr(error))
+
+
+def test_an_end_answers_everybody_who_is_connected(tmp_path: Path) -> None:
+    with (
+        serving(str(make_counter(tmp_path))) as server,
+        ThreadPoolExecutor(32) as clients,
+    ):
+        asking = [clients.submit(ask_until_refused, server) for _ in range(32)]
+        time.sleep(0.5)
+        start = time.monotonic()
+        assert server.end() == 0
+        assert time.monotonic() - start < 20
+        assert set().union(*(each.result() for each in asking)) == {"HTTP/1.1 200"}
+
+
+def test_no_more_connections_than_are_allowed(tmp_path: Path) -> None:
+    words = [str(make_counter(tmp_path)), "--max-connections", "2"]
+    with serving(*words) as server, ExitStack() as stack:
+        host, _, port = server.http.partition(":")
+        slow = [socket.create_connection((host, int(port)), timeout=60) for _ in range(2)]
+        for each in slow:
+            stack.enter_context(each).sendall(
+                b"POST /v2/models/counter/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+            )
+        time.sleep(0.5)
+        with socket.create_connection((host, int(port)), timeout=60) as third:
+            assert third.recv(4096).startswith(b"HTTP/1.1 503 ")

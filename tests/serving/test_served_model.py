@@ -133,6 +133,12 @@ def test_a_package_is_loaded_and_has_run_its_samples() -> None:
         loaded.model.infer({"image": np.zeros((1, 1, 8, 8), np.float32)})
 
 
+def test_the_time_of_requests_does_not_bound_the_first_run() -> None:
+    limits = ServingLimits(concurrency=1, timeout_s=1e-6)
+    loaded = load(open_package(DIGITS), LoadWishes(), limits)
+    assert loaded.first_run.matches
+
+
 def test_a_package_without_samples_runs_made_up_inputs(tmp_path: Path) -> None:
     package = tmp_path / "digits.ortpackage"
     shutil.copytree(DIGITS, package)
