@@ -169,7 +169,7 @@ class _RayEngine:
                     "folder": job.folder,
                     "shipped": self._shipped,
                 },
-                compute=data.ActorPoolStrategy(size=pool.count),
+                compute=data.ActorPoolStrategy(size=min(pool.count, len(groups))),
                 num_cpus=pool.cpus,
                 num_gpus=pool.devices.get("GPU"),
                 resources=others or None,

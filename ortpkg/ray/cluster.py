@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -31,6 +32,10 @@ _SETTINGS = {
 }
 #: How the folders of clusters of our own begin; the number of the process follows.
 _OWN = "ortpkg-ray-"
+#: Ray has sockets in them, whose whole path may have 103 bytes on some systems.
+_LONGEST_PARENT = 12
+#: Whether who joins a cluster needs a token; which; and where that stands.
+_TOKEN_MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _ANSWER_S = 20.0
 _MOST_STORE_NBYTES = 2 << 30
 _STORE_SHARE = 0.2
@@ -85,8 +90,9 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
         with quiet_stderr():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except Exception as error:  # Ray raises several kinds, builtin ones among them
+        hint = "" if _TOKEN_MODE in os.environ else f" ({_TOKEN_MODE}=token, if it asks for one)"
         raise UsageError(
-            f"--ray {quoted(address)}: there is no cluster to join: {printable(error)}"
+            f"--ray {quoted(address)}: there is no cluster to join{hint}: {printable(error)}"
         ) from error
     with for_results_alone(ray.shutdown):
         yield
@@ -95,7 +101,8 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
 @contextmanager
 def _own(ray: Any, cpus: int) -> Iterator[None]:
     _remove_left()
-    folder = tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-")
+    _lock()
+    folder = tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-", dir=_parent())
     try:
         with for_results_alone(ray.shutdown):
             with quiet_stderr():
@@ -105,9 +112,25 @@ def _own(ray: Any, cpus: int) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _parent() -> Path:
+    """Where folders of clusters lie: where temporary files do, unless that has a long name."""
+    usual, short = Path(tempfile.gettempdir()), Path("/tmp")  # noqa: S108 - mkdtemp makes the rest
+    return short if len(os.fsencode(usual)) > _LONGEST_PARENT and short.is_dir() else usual
+
+
+def _lock() -> None:
+    """Gives a cluster that asks for a token (Ray from 2.59 on) one that nobody else knows.
+
+    Other users of this machine reach the loopback interface, too. Ray's own would stay, in a file
+    of the home folder.
+    """
+    if not {_TOKEN_MODE, _TOKEN, _TOKEN_PATH} & os.environ.keys():
+        os.environ[_TOKEN] = secrets.token_hex()
+
+
 def _remove_left() -> None:
     """Removes the folders of clusters whose command was killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_OWN}*"):
+    for folder in _parent().glob(f"{_OWN}*"):
         pid = folder.name.removeprefix(_OWN).partition("-")[0]
         if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)

@@ -120,6 +120,23 @@ def test_a_killed_command_goes_on_from_what_is_written(
     assert digest_of(tmp_path / "out", COUNT) == expected
 
 
+def test_a_cluster_of_its_own_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the name of the folder of temporary files is too long for sockets, too."""
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("TMPDIR", "HOME"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(name, str(tmp_path / name))
+    np.save(tmp_path / "few.npy", np.zeros((100, 64), np.uint8))
+    batch = Batch(tmp_path / "few.npy", tmp_path / "out", "--workers", "1")
+    batch.finish()
+    digest_of(tmp_path / "out", 100)
+    left = [*Path("/tmp").glob(f"ortpkg-ray-{batch.process.pid}-*"), *tmp_path.glob("*/.ray")]
+    assert left == []
+
+
 @pytest.fixture
 def unlike_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A node more, on which the best variant is in quarantine."""
