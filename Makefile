@@ -22,7 +22,7 @@ help:
 	@echo "make test-fast    the tests of the folders that differ from main, up to the first failure (T=\"tests/engine\": of these)"
 	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
 	@echo "make newest       tests with the newest version of everything, pinning nothing (downloads 300 MB once; T=\"tests/kernels\": these)"
-	@echo "make interop      our packages in onnxruntime 1.26 to 1.31, by its C functions (downloads 120 MB of wheels once)"
+	@echo "make interop      our packages in onnxruntime 1.26 to 1.32, by its C functions (downloads 140 MB of wheels once)"
 	@echo "make interop-signing  our signatures and those of the OpenSSF's model-signing, both ways (downloads 60 MB once)"
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"

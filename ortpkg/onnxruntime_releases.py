@@ -11,3 +11,5 @@ ONNXRUNTIME_1_27 = "onnxruntime-1.27"
 ONNXRUNTIME_1_30 = "onnxruntime-1.30"
 #: Of the component generation, as 1.28 to 1.30.
 ONNXRUNTIME_1_31 = "onnxruntime-1.31"
+#: Whose CPU has a device, and which follows no link to shared assets.
+ONNXRUNTIME_1_32 = "onnxruntime-1.32"

@@ -95,8 +95,8 @@ class ModelPackage:
             package in the store, ``digits``, ``digits:2``, or ``oci://host/repository:tag``, which
             is fetched if need be (docs/references.md). It stays there until the process ends.
         compat: None refuses what is unsafe or means different things to different readers;
-            "onnxruntime-1.31" accepts and refuses what that release does, "onnxruntime-1.30" what
-            1.28 to 1.30 do.
+            "onnxruntime-1.32" and "onnxruntime-1.31" accept and refuse what that release does,
+            "onnxruntime-1.30" what 1.28 to 1.30 do.
         allow_external_paths: follow paths out of a package whose layout is "installed".
         trust: accept options from the package that can reach beyond it; say so only for a publisher
             you trust.
@@ -212,8 +212,8 @@ class ModelPackage:
                 "auto": on any. A release of onnxruntime knows no backends: where it is the policy,
                 the choice does not go by this.
             policy: the order of preference; "measured" for what ``ortpkg bench`` found here;
-                "onnxruntime-1.31" or "onnxruntime-1.27" for what that release selects
-                (docs/selection.md).
+                "onnxruntime-1.32", "onnxruntime-1.31" or "onnxruntime-1.27" for what that release
+                selects (docs/selection.md).
             variant: judge only the variant of that name.
             provider_options: for an execution provider, ``{option: value}`` (of ``ep``, or of the
                 EP that ``device_type`` or ``backend_type`` tells) or ``{EP: {option: value}}``. An

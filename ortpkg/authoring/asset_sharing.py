@@ -1,6 +1,6 @@
 """Sharing weights as content-addressed assets: ``shared_assets/sha256-<hex>/``.
 
-onnxruntime 1.28 to 1.31 reads them.
+onnxruntime 1.28 to 1.32 reads them.
 
 A variant's model stays in its folder; a session option makes the asset the folder of its external
 data: all of it or none. So variants share an asset that have exactly the same weights in data

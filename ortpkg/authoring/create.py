@@ -113,7 +113,7 @@ def create(
     """Makes a package with one component model, which has a variant for each of ``models``.
 
     ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime
-    1.26 to 1.31, "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
+    1.26 to 1.32, "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
     ``overwrite`` replaces a package that is at ``root`` already, in one step.
 
     Raises:

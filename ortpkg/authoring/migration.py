@@ -1,9 +1,9 @@
 """migrate-check: what each line of onnxruntime releases would do with a package.
 
-Three lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, and 1.31 (component
-generation). For each: whether it opens the package, which variant it would select for which
-execution provider (EP), what it passes over. Nothing of the package is run, and no EP is asked.
-What EPs say of compatibility strings depends on the machine, but for
+Four lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, 1.31, and 1.32
+(component generation). For each: whether it opens the package, which variant it would select for
+which execution provider (EP), what it passes over. Nothing of the package is run, and no EP is
+asked. What EPs say of compatibility strings depends on the machine, but for
 those of which it is known what the EP says anywhere: they count as not rated, and where it would
 select another variant if the EP rated one OPTIMAL, that is a choice more.
 """
@@ -20,7 +20,12 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.documents.findings import listed
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageError, PackageNotFoundError, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_30,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 from ortpkg.package.document_names import MANIFEST, METADATA
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS
 from ortpkg.package.package_info import (
@@ -210,9 +215,11 @@ def _select(
 ) -> Selection:
     hardware = [HardwareDevice(type=DeviceType(device))] if device else []
     devices: list[HardwareDevice | None] = [*hardware] or [None]
-    offered = (
-        [EpDevice(ep_name=ep, device=each, backend="onnxruntime") for each in devices] if ep else []
-    )
+    if ep is None:  # every release has the CPU's
+        devices = [HardwareDevice(type=DeviceType.CPU)]
+    offered = [
+        EpDevice(ep_name=ep or CPU_EP, device=each, backend="onnxruntime") for each in devices
+    ]
     return select_as_release(
         component,
         offered,
@@ -343,5 +350,6 @@ _IGNORED: Mapping[str, Callable[[PackageInfo], Iterator[str]]] = {
     ONNXRUNTIME_1_27: _ignored_by_1_27,
     ONNXRUNTIME_1_30: _ignored_by_1_30,
     ONNXRUNTIME_1_31: _ignored_by_1_31,
+    ONNXRUNTIME_1_32: _ignored_by_1_31,
 }
 """Release → what it passes over in a package, a phrase each."""

@@ -212,8 +212,8 @@ def validate(
         select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the
             longest one that fits a rule decides. Errors that keep the package from being opened are
             always among the findings.
-        compat: "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30): of the documents, only
-            what keeps that release from opening them is an error.
+        compat: "onnxruntime-1.32" or "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30):
+            of the documents, only what keeps that release from opening them is an error.
         allow_external_paths: follow paths out of a package whose layout is "installed".
         progress: called with (file, bytes done, bytes in total) while files are hashed.
 

@@ -98,9 +98,9 @@ def _formats(_ctx: Any) -> list[str]:
 
 
 def _compats(_ctx: Any) -> list[str]:
-    from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+    from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 
-    return [ONNXRUNTIME_1_31, ONNXRUNTIME_1_30]
+    return [ONNXRUNTIME_1_32, ONNXRUNTIME_1_31, ONNXRUNTIME_1_30]
 
 
 complete_component = _completion(_components)

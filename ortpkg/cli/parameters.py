@@ -179,8 +179,8 @@ CompatOption = Annotated[
         "--compat",
         metavar="R",
         help=(
-            "Accept and refuse what a release does: onnxruntime-1.31, or onnxruntime-1.30 for 1.28"
-            " to 1.30."
+            "Accept and refuse what a release does: onnxruntime-1.32, onnxruntime-1.31, or"
+            " onnxruntime-1.30 for 1.28 to 1.30."
         ),
         autocompletion=complete_compat,
     ),
@@ -279,7 +279,7 @@ ModelVersionOption = Annotated[
 DescriptionOption = Annotated[
     str | None, typer.Option("--description", metavar="TEXT", help="What the model does.")
 ]
-FORMATS_HELP = "universal (onnxruntime 1.26 to 1.31), metadata (1.26, 1.27) or component (1.28 on)."
+FORMATS_HELP = "universal (onnxruntime 1.26 to 1.32), metadata (1.26, 1.27) or component (1.28 on)."
 FormatOption = Annotated[
     str,
     typer.Option(

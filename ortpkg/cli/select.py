@@ -71,7 +71,9 @@ ExplainOption = Annotated[
 ]
 CompareOption = Annotated[
     bool,
-    typer.Option("--compare", help="Show beside it what onnxruntime 1.27 and 1.31 would select."),
+    typer.Option(
+        "--compare", help="Show beside it what onnxruntime 1.27, 1.31 and 1.32 would select."
+    ),
 ]
 LogOption = Annotated[
     str | None,

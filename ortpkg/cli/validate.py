@@ -56,8 +56,8 @@ TargetOption = Annotated[
         "--target",
         metavar="READER",
         help=(
-            "Say what this reader would do, too: onnxruntime-1.27, onnxruntime-1.31, genai or"
-            " universal."
+            "Say what this reader would do, too: onnxruntime-1.27, onnxruntime-1.31,"
+            " onnxruntime-1.32, genai or universal."
         ),
     ),
 ]

@@ -96,8 +96,8 @@ def open_package(
     Args:
         root: the package's directory.
         compat: None refuses what is unsafe or means different things to different readers.
-            "onnxruntime-1.31" accepts and refuses what that release does when it opens a package;
-            findings then carry its status ("ORTC-SCHEMA").
+            "onnxruntime-1.32" or "onnxruntime-1.31" accepts and refuses what that release does when
+            it opens a package; findings then carry its status ("ORTC-SCHEMA").
         allow_external_paths: follow paths out of a package whose layout is "installed".
 
     Raises:

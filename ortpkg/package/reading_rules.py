@@ -13,7 +13,7 @@ from ortpkg.documents import document_rules
 from ortpkg.documents.document_limits import DEFAULT_LIMITS, DocumentLimits
 from ortpkg.documents.frozen import FrozenMapping
 from ortpkg.errors import UsageError, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_30, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 from ortpkg.package import rules
 from ortpkg.package.counted_documents import PackageLimits
 
@@ -35,6 +35,8 @@ class ReadingRules(NamedTuple):
         confined_documents: manifest.json and component.json may not be links that leave the
             package.
         confined_assets: folders in shared_assets/ may not be links that leave the package.
+        unlinked_assets: in a package of the layout "portable", no folder of shared assets is the
+            package itself, a link, or below one.
         complete: model files, folders of variants and folders of assets exist and are what they
             should be.
         follows_installed_layout: a package that states the layout "installed" may name paths
@@ -53,6 +55,7 @@ class ReadingRules(NamedTuple):
     portable_names: bool
     confined_documents: bool
     confined_assets: bool
+    unlinked_assets: bool
     complete: bool
     follows_installed_layout: bool
     checks_option_keys: bool
@@ -68,6 +71,7 @@ STRICT = ReadingRules(
     portable_names=True,
     confined_documents=True,
     confined_assets=True,
+    unlinked_assets=False,
     complete=True,
     follows_installed_layout=False,
     checks_option_keys=True,
@@ -114,6 +118,7 @@ _AS_1_31 = ReadingRules(
     portable_names=False,
     confined_documents=False,
     confined_assets=False,
+    unlinked_assets=False,
     complete=False,
     follows_installed_layout=True,
     checks_option_keys=True,
@@ -123,6 +128,7 @@ _BY_NAME: Mapping[str, ReadingRules] = FrozenMapping(
     {
         ONNXRUNTIME_1_30: _AS_1_31._replace(compat=ONNXRUNTIME_1_30, checks_option_keys=False),
         ONNXRUNTIME_1_31: _AS_1_31,
+        ONNXRUNTIME_1_32: _AS_1_31._replace(compat=ONNXRUNTIME_1_32, unlinked_assets=True),
     }
 )
 

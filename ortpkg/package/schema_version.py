@@ -1,6 +1,6 @@
 """The version that a manifest states: a text ``"<major>.<minor>"`` or ``"<major>"``, or an integer.
 
-As onnxruntime 1.28 to 1.31 read it: both parts are decimal digits and fit 64 bits; leading zeros do
+As onnxruntime 1.28 to 1.32 read it: both parts are decimal digits and fit 64 bits; leading zeros do
 not matter. Major 1 is the only one. A minor above the newest known one (0) promises keys that a
 reader does not know, and so turns off the errors for unknown keys.
 """

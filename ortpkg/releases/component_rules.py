@@ -1,12 +1,14 @@
-"""How onnxruntime 1.28 to 1.31 select from the component generation: the policy "onnxruntime-1.31".
+"""How onnxruntime 1.28 on select from the component generation: two policies.
 
-Source: the behaviour of the releases 1.28.0 to 1.31.1, which tests/interop/ holds this against. The
+"onnxruntime-1.31" is 1.28 to 1.31; in "onnxruntime-1.32" the CPU's execution provider has a device.
+Source: the behaviour of the releases 1.28.0 to 1.32.0, which tests/interop/ holds this against. The
 numbers are those of the table in docs/selection.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import quoted
@@ -90,7 +92,7 @@ def _written_order(stated: Mapping[str, Constraints]) -> list[str]:
     return list(stated)
 
 
-COMPONENT_RULES = ReleaseRules(
+COMPONENT_RULES_1_31 = ReleaseRules(
     release="onnxruntime 1.31",
     criteria=("score", "declaration order", "EP device order"),
     constraints_of=lambda variant: variant.component_constraints,
@@ -102,3 +104,4 @@ COMPONENT_RULES = ReleaseRules(
     order=_written_order,
     seen_of_tie=None,
 )
+COMPONENT_RULES_1_32 = replace(COMPONENT_RULES_1_31, release="onnxruntime 1.32", exposes_cpu=True)

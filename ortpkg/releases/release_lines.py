@@ -8,12 +8,17 @@ from functools import partial
 from pathlib import Path
 
 from ortpkg.errors import PackageNotFoundError, Severity
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_30, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_30,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import check_package
 from ortpkg.releases.common_rules import Refusal, ReleaseRules
-from ortpkg.releases.component_rules import COMPONENT_RULES
+from ortpkg.releases.component_rules import COMPONENT_RULES_1_31, COMPONENT_RULES_1_32
 from ortpkg.releases.metadata_rules import METADATA_RULES
 from ortpkg.releases.release_1_27 import read_as_1_27
 
@@ -64,12 +69,18 @@ RELEASE_LINES: Mapping[str, ReleaseLine] = {
         covers="onnxruntime 1.28 to 1.30",
         read=partial(_read_components, ONNXRUNTIME_1_30),
         finds_the_same=True,
-        rules=COMPONENT_RULES,
+        rules=COMPONENT_RULES_1_31,
     ),
     ONNXRUNTIME_1_31: ReleaseLine(
         covers="onnxruntime 1.31",
         read=partial(_read_components, ONNXRUNTIME_1_31),
         finds_the_same=True,
-        rules=COMPONENT_RULES,
+        rules=COMPONENT_RULES_1_31,
+    ),
+    ONNXRUNTIME_1_32: ReleaseLine(
+        covers="onnxruntime 1.32",
+        read=partial(_read_components, ONNXRUNTIME_1_32),
+        finds_the_same=True,
+        rules=COMPONENT_RULES_1_32,
     ),
 }

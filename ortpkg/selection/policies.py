@@ -14,7 +14,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 
 
 class DeviceKind(StrEnum):
@@ -100,7 +100,11 @@ POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
 
 #: Policies that are no order of ours but the rules of a release of onnxruntime
 #: (``release_selector``).
-RELEASE_POLICIES: tuple[str, ...] = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
+RELEASE_POLICIES: tuple[str, ...] = (
+    ONNXRUNTIME_1_27,
+    ONNXRUNTIME_1_31,
+    ONNXRUNTIME_1_32,
+)
 
 
 def policy_named(name: str) -> str:

@@ -8,9 +8,9 @@ publisher measured.
 Two options whose value is a path are allowed where the path stays in the package: from there,
 reading harms nobody.
 
-A package that was read by the rules of onnxruntime 1.31 is taken as that release takes it: what it
-refuses is refused, nothing else is, and what is on no list is left out with a warning in the log,
-unless the package is trusted.
+A package that was read by the rules of an onnxruntime release is taken as that release takes it:
+what it refuses is refused, nothing else is, and what is on no list is left out with a warning in
+the log, unless the package is trusted.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import InvalidSessionOptionError, TrustRequiredError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_32
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import Layout, PackageInfo, VariantInfo
 from ortpkg.package.paths.disk_places import is_inside
@@ -97,15 +98,29 @@ def provider_options_of(
         trust: accept what is not known to be harmless.
         has_own_options: the caller has session options of his own.
 
-    Raises TrustRequiredError for one that is not known to be harmless. By the rules of onnxruntime
-    1.31 they count for an EP with devices only, and not beside the caller's own session options.
+    By the rules of onnxruntime's releases they count for an EP with devices only, and not beside
+    the caller's own session options.
+
+    Raises:
+        TrustRequiredError: for one that is not known to be harmless.
+        InvalidSessionOptionError: by the rules of 1.32, which refuses them for an EP without
+            devices.
     """
     unsafe = unsafe_provider_options(variant.provider_options, ep_device.ep_name)
     if package.compat is None:
         return _checked(
             variant, variant.provider_options, unsafe, f"option of {ep_device.ep_name}", trust=trust
         )
-    if has_own_options or ep_device.device is None or ep_device.ep_name == CPU_EP:
+    if has_own_options or not variant.provider_options:
+        return {}
+    if ep_device.device is None or ep_device.ep_name == CPU_EP:
+        if package.compat == ONNXRUNTIME_1_32:
+            raise InvalidSessionOptionError(
+                f"variant {quoted(variant.name)} has provider options for {ep_device.ep_name},"
+                f" which takes none: {package.compat} refuses to make its session without session"
+                " options of the caller's",
+                key=next(iter(variant.provider_options)),
+            )
         return {}
     return _filtered(
         variant, variant.provider_options, unsafe, f"option of {ep_device.ep_name}", trust=trust

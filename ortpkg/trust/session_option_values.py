@@ -1,6 +1,6 @@
 """The session options of a package that onnxruntime 1.31 takes: which keys, which values.
 
-Source: ``AddSessionConfigEntry`` of onnxruntime, as the releases 1.28 to 1.31 behave;
+Source: ``AddSessionConfigEntry`` of onnxruntime, as the releases 1.28 to 1.32 behave;
 tests/interop/ holds this against the library. A few keys have a type, and set an option of the
 session; any other key takes any text. Texts end at a NUL, as behind every C function.
 """

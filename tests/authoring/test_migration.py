@@ -29,9 +29,9 @@ def chosen(report: ReleaseReport) -> dict[tuple[str | None, str | None], str | N
 @pytest.mark.parametrize(
     ("form", "opened"),
     [
-        ("universal", [True, True, True]),
-        ("metadata", [True, False, False]),
-        ("component", [False, True, True]),
+        ("universal", [True, True, True, True]),
+        ("metadata", [True, False, False, False]),
+        ("component", [False, True, True, True]),
     ],
 )
 def test_each_format_is_opened_by_the_releases_that_it_is_for(
@@ -50,7 +50,7 @@ def test_releases_select_by_their_own_rules(tmp_path: Path, make_model: ModelMak
     ]
     root = create(tmp_path / "p", models, notify=lambda _: None).root
 
-    older, newer, newest = migrate_check(root, eps=["azure"])
+    older, newer, *_, newest = migrate_check(root, eps=["azure"])
 
     assert chosen(older) == {
         (None, None): None,
@@ -71,16 +71,20 @@ def test_releases_select_by_their_own_rules(tmp_path: Path, make_model: ModelMak
     assert (newer.choices, newer.never_selected) == (newest.choices, newest.never_selected)
 
 
-def test_the_device_of_a_cpu_variant_is_a_trap(tmp_path: Path, make_model: ModelMaker) -> None:
+def test_the_device_of_a_cpu_variant_is_a_trap_up_to_1_31(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
     root = create(tmp_path / "p", [NewVariant.for_cpu(make_model("a"))], form="component").root
     document = root / "models/model/component.json"
     component = json.loads(document.read_bytes())
     component["variants"]["a"]["device"] = "cpu"
     document.write_text(json.dumps(component))
 
-    _, _, newest = migrate_check(root)
+    _, _, newer, *_, newest = migrate_check(root)
 
-    ((variant, reason),) = newest.never_selected
+    assert not newest.never_selected
+    assert chosen(newest) == {(None, None): "a", (CPU, "cpu"): "a"}
+    ((variant, reason),) = newer.never_selected
     assert variant == "model/a"
     assert "exposes no devices" in reason
 
@@ -91,7 +95,7 @@ def test_a_tie_is_unpredictable_in_the_older_releases_and_goes_to_the_first_in_t
     models = [NewVariant(model=make_model(name), ep="cuda") for name in ("b", "a")]
     root = create(tmp_path / "p", models).root
 
-    older, _, newest = migrate_check(root)
+    older, *_, newest = migrate_check(root)
 
     (unsure,) = (each for each in older.choices if each.ep == CUDA)
     assert sorted(unsure.alternatives) == ["a", "b"]
@@ -109,7 +113,7 @@ def test_session_options_that_write_files_are_refused_from_1_31_on(
     ort["session_options"] = {"session.enable_profiling": "1"}
     document.write_text(json.dumps(component))
 
-    _, newer, newest = migrate_check(root)
+    _, newer, *_, newest = migrate_check(root)
 
     assert newer.opens
     assert any("writes files where the package says" in what for what in newer.ignored)
@@ -127,7 +131,7 @@ def test_says_what_is_passed_over(tmp_path: Path, make_model: ModelMaker) -> Non
     )
     root = create(tmp_path / "p", [model]).root
 
-    older, _, newest = migrate_check(root)
+    older, *_, newest = migrate_check(root)
 
     assert older.ignored == (
         "schema_version, components and variants: the keys for later releases",
@@ -147,7 +151,7 @@ def test_several_components_are_refused_by_the_older_releases(
     for name in ("encoder", "decoder"):
         add_variant(root, make_model(name), component=name, ep="cpu")
 
-    older, _, newest = migrate_check(root)
+    older, *_, newest = migrate_check(root)
 
     assert older.refusals == (
         "manifest.json/component_models: has 2 component models; exactly one is read",

@@ -73,7 +73,7 @@ def test_a_rule_is_found_in_any_case() -> None:
 def test_an_unknown_target_is_refused_with_a_suggestion() -> None:
     with pytest.raises(
         UsageError,
-        match=r"'onnxruntime-1.30' \(did you mean 'onnxruntime-1.31'\?\); known are: onnx",
+        match=r"'onnxruntime-1.30' \(did you mean 'onnxruntime-1.32'\?\); known are: onnx",
     ):
         check_targets(["genai", "onnxruntime-1.30"])
 

@@ -8,11 +8,12 @@ from tests.cli.conftest import DIGITS, RunCommand
 def test_compare_shows_what_releases_would_select_beside_ours(ortpkg: RunCommand) -> None:
     done = ortpkg("select", DIGITS, "--compare", "--ep", "cpu")
     assert done.code == 0
-    heading, ours, older, newer = (line.split() for line in done.out.splitlines())
+    heading, ours, older, newer, newest = (line.split() for line in done.out.splitlines())
     assert heading[:3] == ["component", "policy", "asked"]
     assert ours[1:3] == ["default", "cpu-fp32"]
     assert older[1:5] == ["onnxruntime-1.27", "cpu", "none", "differs"]
     assert newer[1:4] == ["onnxruntime-1.31", "cpu", "cpu-fp32"]
+    assert newest[1:4] == ["onnxruntime-1.32", "cpu", "cpu-fp32"]
 
 
 def test_compare_as_json_has_each_selection_whole(ortpkg: RunCommand) -> None:
@@ -45,4 +46,4 @@ def test_1_27_selects_nothing_for_the_cpu_alone_and_says_so(ortpkg: RunCommand) 
 def test_an_unknown_release_is_a_usage_error_with_the_nearest(ortpkg: RunCommand) -> None:
     done = ortpkg("select", DIGITS, "--policy", "onnxruntime-1.13")
     assert done.code == 2
-    assert "did you mean 'onnxruntime-1.31'" in done.err
+    assert "did you mean 'onnxruntime-1.32'" in done.err

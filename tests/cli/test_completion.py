@@ -44,7 +44,10 @@ def offered(line: str, **environment: str) -> list[str]:
         (f"ortpkg run {DIGITS} --device ", ["cpu", "gpu", "npu"]),
         (f"ortpkg select {DIGITS} --ep cud", ["cuda"]),
         (f"ortpkg select {DIGITS} --policy prefer-", ["prefer-npu", "prefer-gpu", "prefer-cpu"]),
-        (f"ortpkg select {DIGITS} --compat ", ["onnxruntime-1.31", "onnxruntime-1.30"]),
+        (
+            f"ortpkg select {DIGITS} --compat ",
+            ["onnxruntime-1.32", "onnxruntime-1.31", "onnxruntime-1.30"],
+        ),
         (f"ortpkg remove-variant {DIGITS} op", ["openvino-npu", "openvino-gpu"]),
         ("ortpkg init p --format m", ["metadata"]),
         (f"ortpkg slim {DIGITS} --device g", ["gpu"]),

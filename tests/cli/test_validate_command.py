@@ -94,7 +94,7 @@ def test_a_target_says_what_its_reader_would_do(ortpkg: RunCommand, package: Pat
         (["--select", "OTR101"], "there is no rule 'OTR101' (did you mean 'ORT101'?)"),
         (
             ["--target", "onnxruntime-1.3"],
-            "there is no target 'onnxruntime-1.3' (did you mean 'onnxruntime-1.31'?)",
+            "there is no target 'onnxruntime-1.3' (did you mean 'onnxruntime-1.32'?)",
         ),
         (["--format", "sarif", "--json"], "--json means --format json"),
     ],

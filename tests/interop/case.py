@@ -14,9 +14,11 @@ CPU_DEVICE = Eps(devices_of=("CPUExecutionProvider",))
 PREFER_CPU = Eps(policy=1)
 
 METADATA_LINES = range(26, 28)
-COMPONENT_LINES = range(28, 32)
+COMPONENT_LINES = range(28, 33)
 EXPERIMENTAL_LINES = range(28, 31)
-STABLE_LINES = range(31, 32)
+STABLE_LINES = range(31, 33)
+LINES_UP_TO_1_31 = range(28, 32)
+LINES_FROM_1_32 = range(32, 33)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which packages of the component generation onnxruntime 1.28 to 1.31 open or refuse."""
+"""Which packages of the component generation onnxruntime 1.28 to 1.32 open or refuse."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from tests.interop.case import (
     EXPERIMENTAL_LINES,
+    LINES_FROM_1_32,
+    LINES_UP_TO_1_31,
     STABLE_LINES,
     Case,
     Refused,
@@ -40,6 +42,7 @@ _NOT_AN_ASSET = "is not a valid sha256"
 _DOT_DOT = "'..' segments are not allowed"
 _ABSOLUTE = "absolute or drive-rooted path"
 _ESCAPES = "escapes package_root"
+_LINKED = "Portable path contains a link"
 _EMPTY_PATH = "input must not be empty"
 
 
@@ -316,7 +319,72 @@ MANIFEST_CASES: tuple[Case, ...] = (
         id="asset-override-escapes",
         says="but must stay inside",
         tree=_manifest(shared_assets={_ASSET: "../a"}),
+        lines=LINES_UP_TO_1_31,
         refused=Refused(_DOT_DOT),
+    ),
+    Case(
+        id="asset-override-escapes-1.32",
+        says="and may not be the package itself",
+        tree=_manifest(shared_assets={_ASSET: "."}),
+        lines=LINES_FROM_1_32,
+        refused=Refused(_ESCAPES),
+    ),
+    Case(
+        id="asset-override-through-link",
+        says="links on the way to it are followed",
+        tree={**_manifest(shared_assets={_ASSET: "in/a"}), "d/a": Folder(), "in": Link("d")},
+        lines=LINES_UP_TO_1_31,
+    ),
+    Case(
+        id="asset-override-through-link-1.32",
+        says="no link may be on the way to it",
+        tree={**_manifest(shared_assets={_ASSET: "in/a"}), "d/a": Folder(), "in": Link("d")},
+        lines=LINES_FROM_1_32,
+        refused=Refused(_LINKED),
+    ),
+    Case(
+        id="asset-override-through-link-installed",
+        says="but in the layout installed",
+        tree={
+            **_manifest(shared_assets={_ASSET: "in/a"}, layout="installed"),
+            "d/a": Folder(),
+            "in": Link("d"),
+        },
+    ),
+    *(
+        Case(
+            id=f"asset-folder-{name}-1.32",
+            says="a link with the name of an asset's folder is refused, whatever it leads to",
+            tree={
+                **_manifest(),
+                f"shared_assets/sha256-{_DIGEST}": Link(target),
+                "d/f": "anything",
+            },
+            lines=LINES_FROM_1_32,
+            refused=Refused(_LINKED),
+        )
+        for name, target in (("linked", "../d"), ("linked-to-file", "../d/f"), ("dangling", "../n"))
+    ),
+    Case(
+        id="asset-folder-linked-installed",
+        says="in the layout installed it is followed",
+        tree={
+            **_manifest(layout="installed"),
+            f"shared_assets/sha256-{_DIGEST}": Link("../d"),
+            "d/f": "anything",
+        },
+    ),
+    Case(
+        id="asset-folders-linked-1.32",
+        says="shared_assets itself is no link either, even with no asset in it",
+        tree={**_manifest(), "shared_assets": Link("d"), "d": Folder()},
+        lines=LINES_FROM_1_32,
+        refused=Refused(_LINKED),
+    ),
+    Case(
+        id="other-link-beside-assets",
+        says="a link in shared_assets that has another name plays no part",
+        tree={**_manifest(), "shared_assets/other": Link("../d"), "d": Folder()},
     ),
     Case(
         id="asset-not-hashed",

@@ -1,4 +1,4 @@
-"""What onnxruntime 1.28 to 1.31 select, how they read references, what sessions become."""
+"""What onnxruntime 1.28 to 1.32 select, how they read references, what sessions become."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 from tests.interop.case import (
     CPU_DEVICE,
     EXPERIMENTAL_LINES,
+    LINES_FROM_1_32,
+    LINES_UP_TO_1_31,
     PREFER_CPU,
     STABLE_LINES,
     WITH_AZURE,
@@ -112,11 +114,32 @@ SELECT_CASES: tuple[Case, ...] = (
             id=f"select-cpu-with-device-{name}",
             says="a device keeps a CPU variant from being selected, whatever the way to the CPU",
             tree=one_variant(ep=CPU, device="cpu"),
+            lines=LINES_UP_TO_1_31,
             component="c",
             eps=eps,
             refused=_NO_VARIANT,
         )
         for name, eps in (("default", Eps()), ("device", CPU_DEVICE), ("policy", PREFER_CPU))
+    ),
+    *(
+        Case(
+            id=f"select-cpu-with-device-{name}-1.32",
+            says="the CPU's execution provider has the CPU, whatever the way to it",
+            tree=one_variant(ep=CPU, device="cpu"),
+            lines=LINES_FROM_1_32,
+            component="c",
+            eps=eps,
+            variant="v",
+        )
+        for name, eps in (("default", Eps()), ("device", CPU_DEVICE), ("policy", PREFER_CPU))
+    ),
+    Case(
+        id="select-cpu-with-other-device-1.32",
+        says="and no other device",
+        tree=one_variant(ep=CPU, device="npu"),
+        lines=LINES_FROM_1_32,
+        component="c",
+        refused=_NO_VARIANT,
     ),
     Case(
         id="select-device-without-hardware",
@@ -377,9 +400,38 @@ SESSION_CASES: tuple[Case, ...] = (
             ),
             "v/model.onnx": Model(1.0),
         },
+        lines=LINES_UP_TO_1_31,
         component="c",
         eps=WITH_AZURE,
         session=True,
+        offset=1.0,
+    ),
+    *(
+        Case(
+            id=f"session-provider-options-{name}-1.32",
+            says="provider options of one without devices, and of the CPU's, end the session",
+            tree={
+                "manifest.json": inline({"v": ort_variant(ep, provider_options={"k": "1"})}),
+                "v/model.onnx": Model(1.0),
+            },
+            lines=LINES_FROM_1_32,
+            component="c",
+            eps=eps,
+            session=True,
+            refused=Refused("does not expose OrtEpDevices", Stage.SESSION, code=9),
+        )
+        for name, ep, eps in (("azure", AZURE, WITH_AZURE), ("cpu", CPU, Eps()))
+    ),
+    Case(
+        id="session-provider-options-beside-own",
+        says="but for a caller with session options of his own, for whom they do not count",
+        tree={
+            "manifest.json": inline({"v": ort_variant(provider_options={"k": "1"})}),
+            "v/model.onnx": Model(1.0),
+        },
+        component="c",
+        session=True,
+        own_options={"k": "v"},
         offset=1.0,
     ),
     Case(

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.case import STABLE_LINES
 from tests.interop.packages import Tree, write_tree
 from tests.interop.release import Release
-from tests.interop.wheels import opens_components, releases_under_test
+from tests.interop.wheels import newest_of_lines, opens_components, releases_under_test
 
 PackageWriter = Callable[[Tree], Path]
 ReleaseStarter = Callable[[str], Release]
@@ -40,6 +41,12 @@ def release(request: pytest.FixtureRequest, start_release: ReleaseStarter) -> Re
 @pytest.fixture(params=[version for version in releases_under_test() if opens_components(version)])
 def component_release(request: pytest.FixtureRequest, start_release: ReleaseStarter) -> Release:
     """Those that read the component generation: 1.28 and later."""
+    return start_release(request.param)
+
+
+@pytest.fixture(params=newest_of_lines(STABLE_LINES))
+def stable_release(request: pytest.FixtureRequest, start_release: ReleaseStarter) -> Release:
+    """Each whose rules ortpkg follows under a name of its own."""
     return start_release(request.param)
 
 

@@ -32,6 +32,11 @@ class Release:
         self._child: subprocess.Popen[str] | None = None
 
     @property
+    def compat(self) -> str:
+        """The name by which ortpkg follows its rules."""
+        return f"onnxruntime-1.{self.minor}"
+
+    @property
     def scratch(self) -> Path:
         """The child's current directory."""
         return Path(self._scratch.name)

@@ -1,4 +1,4 @@
-"""``compat="onnxruntime-1.31"`` against that release: the same verdicts and selections.
+"""``compat="onnxruntime-1.31"``, or 1.32, against that release: the same verdicts and selections.
 
 Sessions are compared in test_compat_sessions.py.
 
@@ -28,16 +28,13 @@ from tests.interop.changed_packages import (
 from tests.interop.compat_selection import select_here
 from tests.interop.component_open_cases import OPEN_CASES
 from tests.interop.component_run_cases import RUN_CASES
-from tests.interop.conftest import PackageWriter, ReleaseStarter
+from tests.interop.conftest import PackageWriter
 from tests.interop.protocol import Eps, Outcome, Stage, Walk
 from tests.interop.release import Release
-from tests.interop.wheels import installed_release, minor_of
-
-COMPAT = "onnxruntime-1.31"
 
 pytestmark = pytest.mark.interop
 
-CASES = [case for case in (*OPEN_CASES, *RUN_CASES) if STABLE_LINES[0] in case.lines]
+CASES = [case for case in (*OPEN_CASES, *RUN_CASES) if set(STABLE_LINES) & set(case.lines)]
 
 
 def opened_by_the_release(outcome: Outcome) -> dict[str, dict[str, str | None]] | None:
@@ -70,9 +67,13 @@ def disagreement(
     component: str | None = None,
     eps: Eps = Eps(),  # noqa: B008
     *,
-    compat: str = COMPAT,
+    compat: str | None = None,
 ) -> str:
-    """In what the release and our reader differ over the package at ``root``; "" if in nothing."""
+    """In what the release and our reader differ over the package at ``root``; "" if in nothing.
+
+    ``compat``: the name that our reader has for the release, where that is not its own.
+    """
+    compat = compat or release.compat
     theirs = release.walk(Walk(root=str(root), component=component, eps=eps, session=False))
     they_open = opened_by_the_release(theirs)
     try:
@@ -88,13 +89,15 @@ def disagreement(
     return (
         ""
         if component is None
-        else selection_disagreement(theirs, package.component(component), eps)
+        else selection_disagreement(theirs, package.component(component), eps, compat)
     )
 
 
-def selection_disagreement(theirs: Outcome, component: ComponentInfo | None, eps: Eps) -> str:
+def selection_disagreement(
+    theirs: Outcome, component: ComponentInfo | None, eps: Eps, policy: str
+) -> str:
     """In what the release's selection and ours differ; "" if in nothing."""
-    selection = None if component is None else select_here(component, COMPAT, eps)
+    selection = None if component is None else select_here(component, policy, eps)
     best = None if selection is None else selection.best
     if best is None:
         return (
@@ -113,27 +116,18 @@ def selection_disagreement(theirs: Outcome, component: ComponentInfo | None, eps
     )
 
 
-@pytest.fixture
-def release_1_31(start_release: ReleaseStarter) -> Release:
-    """The installed release, which must be of the line that is compared with."""
-    assert minor_of(installed_release()) == STABLE_LINES[0], (
-        "constraints.txt pins the line that COMPAT names"
-    )
-    return start_release(installed_release())
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_compat_mode_opens_and_selects_what_the_release_does(
-    release_1_31: Release, write_package: PackageWriter, case: Case
+    stable_release: Release, write_package: PackageWriter, case: Case
 ) -> None:
     if os.name == "nt" and case.needs_posix:
         pytest.skip("links, or names that Windows has not")
 
-    assert disagreement(release_1_31, write_package(case.tree), case.component, case.eps) == ""
+    assert disagreement(stable_release, write_package(case.tree), case.component, case.eps) == ""
 
 
 def test_compat_mode_agrees_on_every_change_of_one_value(
-    release_1_31: Release, write_package: PackageWriter
+    stable_release: Release, write_package: PackageWriter
 ) -> None:
     """A package with every key that there is, one value replaced, dropped or added at a time."""
     root = write_package(EVERY_KEY_TREE)
@@ -142,7 +136,7 @@ def test_compat_mode_agrees_on_every_change_of_one_value(
         original = json.loads((root / document).read_text(encoding="utf-8"))
         for change, changed in changes_of(original):
             (root / document).write_text(json.dumps(changed), encoding="utf-8")
-            found[f"{document}{change}"] = disagreement(release_1_31, root)
+            found[f"{document}{change}"] = disagreement(stable_release, root)
         (root / document).write_text(json.dumps(original), encoding="utf-8")
 
     assert len(found) > 500
@@ -151,7 +145,7 @@ def test_compat_mode_agrees_on_every_change_of_one_value(
 
 
 def test_compat_mode_agrees_on_changed_bytes(
-    release_1_31: Release, write_package: PackageWriter
+    stable_release: Release, write_package: PackageWriter
 ) -> None:
     """Byte sequences put in or replacing a byte at every position of the manifest."""
     manifest = (
@@ -165,7 +159,7 @@ def test_compat_mode_agrees_on_changed_bytes(
             for rest in (manifest[position:], manifest[position + 1 :]):
                 changed = manifest[:position] + inserted + rest
                 (root / "manifest.json").write_bytes(changed)
-                reason = disagreement(release_1_31, root)
+                reason = disagreement(stable_release, root)
                 if reason:
                     differing[changed] = reason
 
@@ -178,7 +172,7 @@ def test_compat_mode_agrees_on_changed_bytes(
     "place", ["component", "variant_directory", "executor_info", "model_file", "folder", "asset"]
 )
 def test_compat_mode_agrees_on_every_path(
-    release_1_31: Release, write_package: PackageWriter, place: str, layout: str
+    stable_release: Release, write_package: PackageWriter, place: str, layout: str
 ) -> None:
     """The same paths and references in every place of a package that has one."""
     root = write_package(PATHS_TREE)
@@ -187,7 +181,7 @@ def test_compat_mode_agrees_on_every_path(
     for reference in references:
         manifest = manifest_with_reference(place, reference) | {"layout": layout}
         (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-        found[reference] = disagreement(release_1_31, root, "c")
+        found[reference] = disagreement(stable_release, root, "c")
 
     differing = {path: reason for path, reason in found.items() if reason}
     assert "\n".join(f"{path}: {reason}" for path, reason in differing.items()) == ""

@@ -19,7 +19,7 @@ import pytest
 
 from ortpkg import ModelPackage, SessionOptions
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, PackageError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.reader import open_package
 from ortpkg.trust.session_option_values import read_as_onnxruntime
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZURE, Case
@@ -39,7 +39,7 @@ from tests.interop.packages import (
 )
 from tests.interop.protocol import Eps, FloatTensor, Outcome, Stage, Walk
 from tests.interop.release import Release
-from tests.interop.wheels import OLDER_RELEASES, installed_release, minor_of, releases_under_test
+from tests.interop.wheels import OTHER_RELEASES, minor_of, releases_under_test
 
 pytestmark = pytest.mark.interop
 
@@ -47,7 +47,7 @@ FEED = FloatTensor(shape=(1,), elements=(1.0,))
 CASES = [
     case
     for case in (*SELECT_CASES, *SESSION_CASES)
-    if STABLE_LINES[0] in case.lines and case.component
+    if set(STABLE_LINES) & set(case.lines) and case.component
 ]
 ALL_EPS = (
     Eps(),
@@ -58,26 +58,19 @@ ALL_EPS = (
 )
 
 
-@pytest.fixture
-def release_1_31(start_release: ReleaseStarter) -> Release:
-    """The installed release, which must be of the line that is compared with."""
-    assert minor_of(installed_release()) == STABLE_LINES[0], (
-        "constraints.txt pins the line that the policy names"
-    )
-    return start_release(installed_release())
-
-
 # --- whole walks ----------------------------------------------------------------------------------
 
 
-def our_walk(root: Path, case: Case) -> tuple[Stage | None, str | None, tuple[float, ...]]:
-    """The case by 1.31's rules on this machine: (stage that ended it, variant, output)."""
+def our_walk(
+    root: Path, case: Case, compat: str
+) -> tuple[Stage | None, str | None, tuple[float, ...]]:
+    """The case by a release's rules on this machine: (stage that ended it, variant, output)."""
     variant = None
     stage = Stage.OPEN
     try:
-        package = ModelPackage(root, compat=ONNXRUNTIME_1_31)
+        package = ModelPackage(root, compat=compat)
         stage = Stage.SELECT
-        chosen = package.best_variant(case.component, policy=ONNXRUNTIME_1_31, ep=eps_of(case.eps))
+        chosen = package.best_variant(case.component, policy=compat, ep=eps_of(case.eps))
         variant = chosen.name
         if not case.session:
             return None, variant, ()
@@ -107,7 +100,7 @@ def _own_options(entries: Mapping[str, str] | None) -> SessionOptions | None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_compat_mode_goes_as_far_as_the_release(
-    release_1_31: Release, write_package: PackageWriter, case: Case
+    stable_release: Release, write_package: PackageWriter, case: Case
 ) -> None:
     if os.name == "nt" and case.needs_posix:
         pytest.skip("links, or names that Windows has not")
@@ -121,7 +114,7 @@ def test_compat_mode_goes_as_far_as_the_release(
         feed=FEED,
     )
 
-    assert our_walk(root, case) == their_walk(release_1_31.walk(walk))
+    assert our_walk(root, case, stable_release.compat) == their_walk(stable_release.walk(walk))
 
 
 _SERIALIZED = Model(1.0).serialized()
@@ -149,14 +142,14 @@ _MODEL_FILES: Tree = {
     ],
 )  # fmt: skip
 def test_compat_mode_takes_and_refuses_model_files_as_the_release_does(
-    release_1_31: Release, write_package: PackageWriter, model_file: str
+    stable_release: Release, write_package: PackageWriter, model_file: str
 ) -> None:
     tree = {**_MODEL_FILES, "manifest.json": inline({"v": ort_variant(model_file=model_file)})}
     case = Case(id="", says="", tree=tree, component="c", session=True)
     root = write_package(tree)
 
-    assert our_walk(root, case) == their_walk(
-        release_1_31.walk(Walk(root=str(root), component="c", feed=FEED))
+    assert our_walk(root, case, stable_release.compat) == their_walk(
+        stable_release.walk(Walk(root=str(root), component="c", feed=FEED))
     )
 
 
@@ -202,17 +195,17 @@ def _options() -> Iterator[dict[str, str]]:
 
 
 def test_values_of_session_options_are_taken_and_refused_as_the_release_does(
-    release_1_31: Release, write_package: PackageWriter
+    stable_release: Release, write_package: PackageWriter
 ) -> None:
     root = write_package({"v/model.onnx": Model(1.0)})
     differing = []
     for options in _options():
         manifest = inline({"v": ort_variant(session_options=options)})
         (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-        theirs = release_1_31.walk(Walk(root=str(root), component="c", feed=FEED))
+        theirs = stable_release.walk(Walk(root=str(root), component="c", feed=FEED))
         try:
             read_as_onnxruntime(
-                open_package(root, compat=ONNXRUNTIME_1_31)
+                open_package(root, compat=stable_release.compat)
                 .components[0]
                 .variants[0]
                 .session_options
@@ -250,17 +243,19 @@ def _packages_of_variants(choices: list[Any]) -> Iterator[dict[str, Any]]:
         yield {name: chance.choice(choices) for name in names}
 
 
-def test_the_policy_selects_what_1_31_selects_of_every_combination(
-    release_1_31: Release, write_package: PackageWriter
+def test_the_policy_selects_what_the_release_selects_of_every_combination(
+    stable_release: Release, write_package: PackageWriter
 ) -> None:
     root = write_package({"manifest.json": "{}"})
     differing = []
     for variants in _packages_of_variants(_component_variants()):
         (root / "manifest.json").write_text(json.dumps(inline(variants)), encoding="utf-8")
-        component = open_package(root, compat=ONNXRUNTIME_1_31).components[0]
+        component = open_package(root, compat=stable_release.compat).components[0]
         for eps in ALL_EPS:
-            theirs = release_1_31.walk(Walk(root=str(root), component="c", eps=eps, session=False))
-            best = select_here(component, ONNXRUNTIME_1_31, eps).best
+            theirs = stable_release.walk(
+                Walk(root=str(root), component="c", eps=eps, session=False)
+            )
+            best = select_here(component, stable_release.compat, eps).best
             ours = None if best is None else best.variant.name
             if ours != theirs.variant:
                 differing.append(
@@ -294,7 +289,7 @@ def _metadata_variants() -> list[dict[str, Any]]:
                 each not in releases_under_test(), reason="make interop fetches it"
             ),
         )
-        for each in OLDER_RELEASES
+        for each in OTHER_RELEASES
         if minor_of(each) in METADATA_LINES
     ],
 )

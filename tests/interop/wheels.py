@@ -1,6 +1,6 @@
 """Which onnxruntime releases the interop tests run against, and where their shared libraries are.
 
-The installed release needs nothing. The older ones come as wheels, unpacked side by side under
+The installed release needs nothing. The others come as wheels, unpacked side by side under
 ``.interop-wheels/``:
 
     python -m tests.interop.wheels        downloads and unpacks what is missing, or fails and says
@@ -19,11 +19,11 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 WHEELS = REPOSITORY / ".interop-wheels"
-OLDER_RELEASES = ("1.26.0", "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.31.0")
+OTHER_RELEASES = ("1.26.0", "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.31.0", "1.32.0")
 """One of each release line that can open a package, besides the installed release."""
 
 ALL_RELEASES_VARIABLE = "ORTPKG_INTEROP_ALL_RELEASES"
-"""Set to 1 by ``make interop``: the tests then run against ``OLDER_RELEASES`` too."""
+"""Set to 1 by ``make interop``: the tests then run against ``OTHER_RELEASES`` too."""
 
 
 class WheelUnavailableError(Exception):
@@ -31,9 +31,16 @@ class WheelUnavailableError(Exception):
 
 
 def releases_under_test() -> tuple[str, ...]:
-    """The installed release, after the older ones where these were asked for."""
-    older = OLDER_RELEASES if os.environ.get(ALL_RELEASES_VARIABLE) == "1" else ()
-    return (*older, installed_release())
+    """The installed release, after the others where these were asked for."""
+    others = OTHER_RELEASES if os.environ.get(ALL_RELEASES_VARIABLE) == "1" else ()
+    return (*others, installed_release())
+
+
+def newest_of_lines(lines: range) -> tuple[str, ...]:
+    """The release under test of each line, the installed one where it is of the line."""
+    return tuple(
+        {minor_of(each): each for each in releases_under_test() if minor_of(each) in lines}.values()
+    )
 
 
 def installed_release() -> str:
@@ -129,9 +136,9 @@ def _download(release: str) -> Path:
 
 
 def main() -> int:
-    """Fetches every older release; 1 if one cannot be had."""
+    """Fetches every other release; 1 if one cannot be had."""
     failures = 0
-    for release in OLDER_RELEASES:
+    for release in OTHER_RELEASES:
         try:
             print(f"onnxruntime {release}: {fetch(release).relative_to(REPOSITORY)}")
         except WheelUnavailableError as error:

@@ -205,6 +205,8 @@ def test_choices_are_compared_and_a_tie_of_1_27_agrees_with_nothing(tmp_path: Pa
         ("onnxruntime-1.27", ("AzureExecutionProvider",), "a", False),
         ("onnxruntime-1.31", (), None, False),
         ("onnxruntime-1.31", ("AzureExecutionProvider",), "b", True),
+        ("onnxruntime-1.32", (), None, False),
+        ("onnxruntime-1.32", ("AzureExecutionProvider",), "b", True),
     ]
     assert choices[2].selection.unpredictable == ("a", "b")
     with pytest.raises(

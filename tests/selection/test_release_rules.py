@@ -15,7 +15,7 @@ import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import UsageError
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 from ortpkg.package.package_info import ComponentInfo, Constraints, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.releases.release_selector import select_as_release
@@ -177,6 +177,14 @@ def test_a_variant_that_more_than_one_backend_could_run_has_a_verdict_for_each()
     ]
 
 
+@pytest.mark.parametrize(("device", "is_selected"), [("cpu", True), ("CPU", True), ("npu", False)])
+def test_in_1_32_the_cpu_has_a_device(device: str, is_selected: bool) -> None:
+    variants = [_variant("v", "CPUExecutionProvider", device)]
+
+    assert (_select(ONNXRUNTIME_1_32, variants).best is not None) is is_selected
+    assert _select(ONNXRUNTIME_1_31, variants).best is None
+
+
 def test_devices_are_those_of_another_backend_where_onnxruntime_has_not_the_ep() -> None:
     offers = [_offer("OpenVINOExecutionProvider", _NPU, "openvino")]
 
@@ -270,7 +278,7 @@ def test_policies_of_releases_are_known_by_name_but_are_no_order_of_devices() ->
     assert policy_named("ONNXRUNTIME_1.31") == ONNXRUNTIME_1_31
     with pytest.raises(
         UsageError,
-        match=r"no policy 'onnxruntime-1.30' \(did you mean 'onnxruntime-1.31'\?\) \(policies: ",
+        match=r"no policy 'onnxruntime-1.30' \(did you mean 'onnxruntime-1.32'\?\) \(policies: ",
     ):
         policy_named("onnxruntime-1.30")
     with pytest.raises(UsageError, match=r"policy onnxruntime-1\.27 is no order of devices"):

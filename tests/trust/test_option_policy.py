@@ -177,6 +177,22 @@ def test_by_a_releases_rules_provider_options_count_for_devices_and_not_beside_o
     )
 
 
+def test_1_32_makes_no_session_with_provider_options_for_what_has_no_devices(
+    package: MakePackage,
+) -> None:
+    found = package(compat="onnxruntime-1.32")
+    variant = _variant(found, provider={"k": "v"})
+    cpu = EpDevice(ep_name="CPUExecutionProvider", device=_CPU)
+
+    with pytest.raises(
+        InvalidSessionOptionError,
+        match="variant 'v' has provider options for CPUExecutionProvider, which takes none",
+    ):
+        provider_options_of(variant, found, cpu, trust=True)
+    assert provider_options_of(variant, found, cpu, trust=True, has_own_options=True) == {}
+    assert provider_options_of(_variant(found), found, cpu, trust=True) == {}
+
+
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 def test_a_folder_of_weights_in_an_asset_that_leads_out_needs_trust(tmp_path: Path) -> None:
     """The release follows the link: an asset's folder in shared_assets/ may be one to anywhere."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
+from ortpkg.devices.hardware import DeviceType
 from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import Finding, quoted
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.package_info import Constraints, PackageFormat, VariantInfo
@@ -58,12 +60,13 @@ def check_release_selects(package: CheckedPackage) -> Iterator[Finding]:
 def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
     """The releases that were asked for read each model's IR version and operator sets."""
     for target in package.targets:
+        newest = min((NEWEST_READ[each] for each in _RELEASES[target]), key=lambda read: read[0])
         for variant in package.variants:
             for model in package.models_of(variant):
                 if model.signature is None:
                     continue
                 imports = model.signature.opset_imports
-                for reason in _too_new(model.signature.ir_version, imports):
+                for reason in _too_new(model.signature.ir_version, imports, newest):
                     model_name, variant_name = quoted(model.path.name), quoted(variant.name)
                     message = f"model {model_name} of variant {variant_name} {reason}"
                     yield of_variant(
@@ -143,28 +146,37 @@ def _never_by_1_27(variant: VariantInfo) -> str | None:
 
 def _never_by_1_31(variant: VariantInfo) -> str | None:
     stated = variant.component_constraints
+    if stated is not None and stated.device and stated.ep == CPU_EP:
+        return (
+            f"the variant states the device {quoted(stated.device)}, and {CPU_EP} has no devices"
+            " there"
+        )
+    return _never_by_1_32(variant)
+
+
+def _never_by_1_32(variant: VariantInfo) -> str | None:
+    stated = variant.component_constraints
     if stated is None:
         return None
     if not stated.ep:
         return "the variant names no ep"
-    if stated.device and stated.ep == CPU_EP:
+    if stated.device and stated.ep == CPU_EP and stated.device.lower() != DeviceType.CPU:
         return (
-            f"the variant states the device {quoted(stated.device)}, and {CPU_EP} has no devices"
-            " there"
+            f"the variant states the device {quoted(stated.device)}, and {CPU_EP} runs on the CPU"
         )
     if stated.device and stated.device.lower() not in DEVICES:
         return f"no device is {quoted(stated.device)}"
     return _is_unsupported(stated)
 
 
-def _too_new(ir_version: int, imports: Mapping[str, int]) -> Iterator[str]:
-    if ir_version > NEWEST_IR_VERSION:
-        yield f"has IR version {ir_version}; the newest that is read is {NEWEST_IR_VERSION}"
-    for domain, newest in NEWEST_OPSETS.items():
-        if imports.get(domain, 0) > newest:
+def _too_new(ir_version: int, imports: Mapping[str, int], newest: NewestRead) -> Iterator[str]:
+    if ir_version > newest.ir_version:
+        yield f"has IR version {ir_version}; the newest that is read is {newest.ir_version}"
+    for domain, version in newest.opsets.items():
+        if imports.get(domain, 0) > version:
             name = domain or "ai.onnx"
             yield (
-                f"imports version {imports[domain]} of {name}; the newest that is read is {newest}"
+                f"imports version {imports[domain]} of {name}; the newest that is read is {version}"
             )
 
 
@@ -172,21 +184,34 @@ def _of_manifest(rule: Rule, message: str) -> Finding:
     return replace(finding(rule, MANIFEST, message), target=UNIVERSAL)
 
 
+class NewestRead(NamedTuple):
+    """The newest versions that a release reads: of ONNX's IR, and of operator sets by domain."""
+
+    ir_version: int
+    opsets: Mapping[str, int]
+
+
 # Measured with a model of one Identity in 1.26.0, 1.27.0, 1.28.0, 1.29.0, 1.30.0, 1.31.0 and
-# 1.31.1: all read the same.
-NEWEST_IR_VERSION = 13
-NEWEST_OPSETS = {"": 26, "ai.onnx.ml": 5}
+# 1.31.1, which all read the same, and in 1.32.0.
+_UP_TO_1_31 = NewestRead(13, {"": 26, "ai.onnx.ml": 5})
+NEWEST_READ: Mapping[str, NewestRead] = {
+    ONNXRUNTIME_1_27: _UP_TO_1_31,
+    ONNXRUNTIME_1_31: _UP_TO_1_31,
+    ONNXRUNTIME_1_32: NewestRead(14, {"": 28, "ai.onnx.ml": 5}),
+}
 
 _NEVER_SELECTS: Mapping[str, Callable[[VariantInfo], str | None]] = {
     ONNXRUNTIME_1_27: _never_by_1_27,
     ONNXRUNTIME_1_31: _never_by_1_31,
+    ONNXRUNTIME_1_32: _never_by_1_32,
 }
 """Release → why it never selects a variant; None if it may."""
 
 _RELEASES: Mapping[str, tuple[str, ...]] = {
     ONNXRUNTIME_1_27: (ONNXRUNTIME_1_27,),
     ONNXRUNTIME_1_31: (ONNXRUNTIME_1_31,),
+    ONNXRUNTIME_1_32: (ONNXRUNTIME_1_32,),
     GENAI: (ONNXRUNTIME_1_31,),
-    UNIVERSAL: (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31),
+    UNIVERSAL: (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32),
 }
 """Target → the releases that must read the package."""

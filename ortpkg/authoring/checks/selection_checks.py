@@ -64,7 +64,7 @@ def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
             continue
         if not stated.ep:
             message = (
-                f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.31 never"
+                f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.32 never"
                 " select it"
             )
             yield of_variant(selection_rules.EP_NOT_STATED, variant, message)
@@ -139,7 +139,7 @@ def _winner(package: CheckedPackage, first: VariantInfo) -> str:
     if package.info.format is PackageFormat.METADATA:
         return f"ortpkg selects {quoted(first.name)}, which is declared first"
     return (
-        f"ortpkg, and onnxruntime 1.28 to 1.31, select {quoted(first.name)}, which is declared"
+        f"ortpkg, and onnxruntime 1.28 to 1.32, select {quoted(first.name)}, which is declared"
         " first"
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
 from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Severity
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 from ortpkg.package.rules import METADATA_FORMATS
 
-_RELEASES = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31)
+_RELEASES = (ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32)
 
 RELEASE_REFUSES = Rule(
     id="ORT701",

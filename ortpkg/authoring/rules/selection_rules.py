@@ -45,7 +45,7 @@ EP_NOT_STATED = Rule(
     id="ORT204",
     title="A variant names its execution provider",
     explanation=(
-        "onnxruntime 1.28 to 1.31 never select a variant without ep: there is no variant for any"
+        "onnxruntime 1.28 to 1.32 never select a variant without ep: there is no variant for any"
         " provider."
     ),
     remedy="name the execution provider that the variant is for",

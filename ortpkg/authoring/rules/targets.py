@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 
 GENAI = "genai"
 UNIVERSAL = "universal"
@@ -15,8 +15,12 @@ TARGETS: dict[str, str] = {
     ONNXRUNTIME_1_31: (
         "onnxruntime 1.31 (the component generation; 1.28 to 1.30 open a little more)"
     ),
+    ONNXRUNTIME_1_32: (
+        "onnxruntime 1.32 (as 1.31, but selects the CPU's device, and follows no link to shared"
+        " assets)"
+    ),
     GENAI: "onnxruntime-genai (one component model, a genai_config.json in each variant)",
-    UNIVERSAL: "all of onnxruntime 1.26 to 1.31 by one directory",
+    UNIVERSAL: "all of onnxruntime 1.26 to 1.32 by one directory",
 }
 """Reader → what it stands for.
 

@@ -1,6 +1,6 @@
 """Reads the component generation: manifest.json with ``components``, inline or in files.
 
-Structure and checks: ``model_package/`` of onnxruntime 1.28 to 1.31 (schema_version 1.0). Unlike
+Structure and checks: ``model_package/`` of onnxruntime 1.28 to 1.32 (schema_version 1.0). Unlike
 that reader, this one reports everything that is wrong, not the first thing;
 :class:`ortpkg.package.reading_rules.ReadingRules` says what else differs.
 """
@@ -140,7 +140,7 @@ def read_component_format(
     references = ReferenceReader(resolver, rules, documents, found)
     documents.count_components(len(manifest["components"]))
     declared_assets = manifest.get("shared_assets", EMPTY)
-    find_shared_assets(declared_assets, references)
+    find_shared_assets(declared_assets, references, layout)
     if not manifest["components"]:
         found.add(
             PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components"

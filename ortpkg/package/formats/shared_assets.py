@@ -1,8 +1,8 @@
 """The shared assets of a package: folders named by their content, which variants may share.
 
-onnxruntime 1.28 to 1.31 builds the same table when it opens a package, first mention first: what
+onnxruntime 1.28 to 1.32 builds the same table when it opens a package, first mention first: what
 the manifest states under ``shared_assets``, then the folders ``shared_assets/sha256-<hex>/``,
-sorted. Nobody checks the digests then.
+sorted. Nobody checks the digests then. 1.32 alone refuses links on the way to them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.reference_reader import ReferenceReader
-from ortpkg.package.package_info import SharedAsset, Source
+from ortpkg.package.package_info import Layout, SharedAsset, Source, until_nul
 from ortpkg.package.paths.asset_reference import ASSETS_DIRECTORY, asset_uri_of_folder, is_asset_uri
-from ortpkg.package.paths.disk_places import PathKind, list_names
-from ortpkg.package.rules import ASSET_REFERENCE, FILE_MISSING
+from ortpkg.package.paths.disk_places import PathKind, is_link, list_names
+from ortpkg.package.rules import ASSET_REFERENCE, FILE_MISSING, PATH_ESCAPES
 
 
-def find_shared_assets(declared: Mapping[str, str], references: ReferenceReader) -> None:
+def find_shared_assets(
+    declared: Mapping[str, str], references: ReferenceReader, layout: Layout
+) -> None:
     """Has ``references`` know every shared asset of the package that is here.
 
     ``declared`` is the manifest's ``shared_assets``, which keeps its schema.
     """
+    is_unlinked = references.rules.unlinked_assets and layout is Layout.PORTABLE
     manifest = Source(document=MANIFEST)
     paths: dict[str, str] = {}
     for uri, path in declared.items():
@@ -43,6 +46,8 @@ def find_shared_assets(declared: Mapping[str, str], references: ReferenceReader)
             references.report(
                 FILE_MISSING, f"path {quoted(path)} is not a folder", manifest, *tokens
             )
+        if is_unlinked and place is not None:
+            _refuse_links(path, references, manifest, *tokens)
         # One that was refused stays known: that it is missing too would be news to nobody.
         paths[uri] = references.root if place is None else place.path
         if (
@@ -52,6 +57,8 @@ def find_shared_assets(declared: Mapping[str, str], references: ReferenceReader)
             and _ends_with_slash(path)
         ):
             paths[uri] += os.sep  # the release keeps it, and finds nothing inside of such a folder
+    if is_unlinked:
+        _refuse_linked_folders(references)
     for uri, path in _discover(references):
         paths.setdefault(uri, path)
     references.assets = paths
@@ -71,6 +78,49 @@ def _ends_with_slash(path: str) -> bool:
     """Whether a path, as C reads it and without a last ``.``, ends with a separator."""
     text = path.partition("\0")[0].replace("\\", "/" if os.name == "nt" else "\\")
     return text.endswith(("/", "/."))
+
+
+def _refuse_linked_folders(references: ReferenceReader) -> None:
+    """Has every link in ``shared_assets/`` that has the name of an asset's folder reported."""
+    source = Source(document=ASSETS_DIRECTORY)
+    folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118
+    if _refuse_links(ASSETS_DIRECTORY, references, source):
+        return
+    try:
+        names = sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:  # there is none, or nothing in it can be found
+        return
+    for name in names:
+        if asset_uri_of_folder(name) is not None:
+            _refuse_links(f"{ASSETS_DIRECTORY}/{name}", references, source)
+
+
+def _refuse_links(path: str, references: ReferenceReader, source: Source, *tokens: str) -> bool:
+    """Reports a path that is the package itself or goes through a link; whether it is one."""
+    reason = _why_linked(references.root, path)
+    if reason:
+        references.report(PATH_ESCAPES, f"path {quoted(path)} {reason}", source, *tokens)
+    return bool(reason)
+
+
+def _why_linked(root: str, path: str) -> str:
+    """What keeps 1.32 from a path below ``root``; "" for nothing."""
+    text = until_nul(path).replace("\\", "/" if os.name == "nt" else "\\")
+    names = [name for name in text.split("/") if name not in {"", "."}]
+    if not names:
+        return "is the package itself"
+    place = root
+    for name in names:
+        place += os.sep + name
+        try:
+            status = os.lstat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            break
+        except OSError as error:
+            return f"cannot be looked at: {error.strerror}"
+        if is_link(status):
+            return f"goes through a link, {quoted(name)}"
+    return ""
 
 
 def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:

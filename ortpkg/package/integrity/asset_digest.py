@@ -1,6 +1,6 @@
 """The digest that names a shared asset: a hash over the paths and contents of its files.
 
-The directory hash of onnxruntime 1.28 to 1.31 (``model_package/src/asset_hasher``), byte for byte:
+The directory hash of onnxruntime 1.28 to 1.32 (``model_package/src/asset_hasher``), byte for byte:
 each file gives a line ``<sha256 of its bytes, lower-case hex>  <path>\\n`` with the path relative
 to the folder and ``/`` between names; the lines are sorted by the path's bytes, and the SHA-256 of
 all of them is the digest. Empty folders do not count, hidden files do. Names are not normalized;

@@ -1,7 +1,7 @@
 """References to shared assets: ``sha256:<64 hex digits>``, perhaps with a path in the asset.
 
 An asset is a folder, by default ``shared_assets/sha256-<hex>/`` in the package. A text of any other
-form is a path, as onnxruntime 1.28 to 1.31 see it, even where it begins with ``sha256:``.
+form is a path, as onnxruntime 1.28 to 1.32 see it, even where it begins with ``sha256:``.
 """
 
 from __future__ import annotations

@@ -360,7 +360,7 @@ SELECTION_CASES = (
         rule=selection_rules.SELECTION_TIE,
         change=lambda tree: _add_variant(tree, "gpu-int8", variant(CUDA, "gpu")),
         message=(
-            "'gpu-int8' and 'gpu' have the same constraints: ortpkg, and onnxruntime 1.28 to 1.31,"
+            "'gpu-int8' and 'gpu' have the same constraints: ortpkg, and onnxruntime 1.28 to 1.32,"
             " select 'gpu'"
         ),
     ),

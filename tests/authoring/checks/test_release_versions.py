@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnxruntime
 import pytest
 
-from ortpkg.authoring.checks.release_checks import NEWEST_IR_VERSION, NEWEST_OPSETS
+from ortpkg.authoring.checks.release_checks import NEWEST_READ
 from tests.authoring.checks.trees import model
 
 
@@ -20,15 +20,11 @@ def _opens(serialized: bytes) -> bool:
 
 
 @pytest.mark.interop
-@pytest.mark.skipif(
-    not onnxruntime.__version__.startswith("1.31."), reason="the versions are those of 1.26 to 1.31"
-)
 def test_newest_versions_are_those_of_the_release() -> None:
-    newest = NEWEST_OPSETS[""]
-    assert [
-        _opens(model(ir_version=version)) for version in (NEWEST_IR_VERSION, NEWEST_IR_VERSION + 1)
-    ] == [
-        True,
-        False,
-    ]
-    assert [_opens(model(opset=version)) for version in (newest, newest + 1)] == [True, False]
+    minor = int(onnxruntime.__version__.split(".")[1])
+    newest = NEWEST_READ[f"onnxruntime-1.{minor}"]
+
+    versions = (newest.ir_version, newest.ir_version + 1)
+    assert [_opens(model(ir_version=version)) for version in versions] == [True, False]
+    opsets = (newest.opsets[""], newest.opsets[""] + 1)
+    assert [_opens(model(opset=version)) for version in opsets] == [True, False]

@@ -266,7 +266,7 @@ def tree_of_doubles(ort: Any, folder: Path) -> None:
 
 
 @behaviour(
-    "an OrtValue of bfloat16 has its element type, and gives the same array back", since="1.32"
+    "an OrtValue of bfloat16 has its element type, and gives the same array back", since="1.33"
 )
 def bfloat16_value(ort: Any, folder: Path) -> None:
     data = np.array([1, -2.5, 0, 3.5, 42], ml_dtypes.bfloat16)
@@ -280,14 +280,14 @@ def bfloat16_value(ort: Any, folder: Path) -> None:
     np.testing.assert_array_equal(value.numpy(), data)
 
 
-@behaviour("an OrtValue of bfloat16 can be made from a shape", since="1.32")
+@behaviour("an OrtValue of bfloat16 can be made from a shape", since="1.33")
 def bfloat16_value_of_shape(ort: Any, folder: Path) -> None:
     value = ort.OrtValue.ortvalue_from_shape_and_type([2, 3], ml_dtypes.bfloat16)
     assert (value.element_type(), list(value.shape())) == (TensorProto.BFLOAT16, [2, 3])
     assert (value.numpy().dtype, value.numpy().shape) == (ml_dtypes.bfloat16, (2, 3))
 
 
-@behaviour("bfloat16 goes through a session and stays bfloat16", since="1.32")
+@behaviour("bfloat16 goes through a session and stays bfloat16", since="1.33")
 def bfloat16_run(ort: Any, folder: Path) -> None:
     x = np.array([0, 1.5, -2.75, 8], ml_dtypes.bfloat16)
     (y,) = session_of(ort, "g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity(x) }").run(
