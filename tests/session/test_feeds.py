@@ -9,6 +9,7 @@ import pytest
 
 from ortpkg.errors import ExitCode, InvalidFeedError, LimitExceededError, StatusCode
 from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.session import feeds
 from ortpkg.session.feeds import FeedCheck, check_feeds
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.node_args import NodeArg
@@ -88,6 +89,19 @@ def test_feeds_in_unusual_forms_are_understood(changes: dict[str, Any]) -> None:
         y, _, names = session.run(None, feeds)
     np.testing.assert_array_equal(y, -np.asarray(feeds["image"], np.float32))
     assert names.tolist() == ["a", "b"]
+
+
+def test_views_of_bytes_that_came_are_taken_as_quickly_as_other_arrays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    received = np.frombuffer(bytes(24), np.float32).reshape(3, 2)
+    with session_of("g (float[M, 2] x) => (float[M, 2] y) { y = Neg(x) }") as session:
+        feed_check = FeedCheck(session.get_inputs(), ())
+    monkeypatch.setattr(feeds, "check_feeds", lambda *_: pytest.fail("looked at for long"))
+
+    (taken,) = feed_check({"x": received}, lambda: None)
+
+    assert taken is received
 
 
 def test_numpy_scalar_feeds_a_tensor_without_dimensions() -> None:
