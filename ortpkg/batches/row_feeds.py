@@ -64,7 +64,7 @@ def row_feeds(rows: Rows, layout: ModelLayout, columns: ColumnMap, batch_size: i
         found = whole_column(each, rows.columns[names[0]]) if _is_only(names, rows) else None
         values[each.name] = _single_values(each, names, rows, refused) if found is None else found
     size = batch_size if layout.fixed_rows is None else layout.fixed_rows
-    good = np.asarray([place for place in range(count) if place not in refused], np.int64)
+    good = np.setdiff1d(np.arange(count, dtype=np.int64), np.fromiter(refused, np.int64))
     return RowFeeds(
         layout=layout,
         values=values,
@@ -97,12 +97,9 @@ def _batches(
 ) -> Iterator[Places]:
     varying = [each for each in values.values() if not isinstance(each, np.ndarray)]
     groups: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-    if not varying:
-        groups[()] = good.tolist()
-    else:
-        for place in good.tolist():
-            shapes = tuple(each[place].shape for each in varying)
-            groups.setdefault(shapes, []).append(place)
-    for group in groups.values():
+    for place in good.tolist() if varying else ():
+        shapes = tuple(each[place].shape for each in varying)
+        groups.setdefault(shapes, []).append(place)
+    for group in groups.values() if varying else (good,):
         for first in range(0, len(group), size):
             yield np.asarray(group[first : first + size], np.int64)

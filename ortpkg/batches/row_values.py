@@ -20,15 +20,29 @@ _MOST_SHOWN = 40
 def whole_column(layout: InputLayout, column: Column) -> Array | None:
     """The values of all rows as one array, rows first; None where they must be looked at singly."""
     dtype = np.dtype(layout.dtype)
-    if not isinstance(column, np.ndarray) or column.dtype.kind not in "fiub" or dtype.kind == "O":
+    numbers = None if dtype.kind == "O" else _numbers(column)
+    if numbers is None:
         return None
-    shape = _fitted(column.shape[1:], layout.row_shape)
-    if shape is None or not _is_exact(column, dtype):
+    shape = _fitted(numbers.shape[1:], layout.row_shape)
+    if shape is None or not _is_exact(numbers, dtype):
         return None
     try:
-        return np.ascontiguousarray(_cast(column, dtype).reshape(len(column), *shape))
+        return np.ascontiguousarray(_cast(numbers, dtype).reshape(len(numbers), *shape))
     except FloatingPointError:
         return None
+
+
+def _numbers(column: Column) -> Array | None:
+    """A column of numbers, or of arrays of one shape and type, as Ray Data gives lists."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
+        return column
+    first = column[0] if len(column) else None
+    if not isinstance(first, np.ndarray) or first.dtype.kind not in "fiub":
+        return None
+    kind = first.shape, first.dtype
+    if any(type(each) is not np.ndarray or (each.shape, each.dtype) != kind for each in column):
+        return None
+    return np.stack(list(column))
 
 
 def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) -> Array:

@@ -10,7 +10,22 @@ Only this folder may import: ``cluster``, ``output_streams``, ``replica_metrics`
 
 from __future__ import annotations
 
-from ortpkg.ray.package_model import PackageModel as PackageModel
-from ortpkg.ray.serve_app import package_app as package_app
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ortpkg.ray.package_model import PackageModel as PackageModel
+    from ortpkg.ray.serve_app import package_app as package_app
 
 __all__ = ["PackageModel", "package_app"]
+
+#: Loaded on first use: a worker of a batch starts without what answers requests.
+_MODULES = {"PackageModel": "ortpkg.ray.package_model", "package_app": "ortpkg.ray.serve_app"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value

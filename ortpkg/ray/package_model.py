@@ -73,6 +73,9 @@ class PackageModel:
             )
         )
         self._batch_size = batch_size
+        facts = self._runner.facts
+        self._inputs = [each.name for each in facts.inputs]
+        self._layout = model_layout(facts.inputs, facts.outputs, batch_size)
         self._given = {
             name: (each,) if isinstance(each, str) else tuple(each)
             for name, each in (columns or {}).items()
@@ -97,11 +100,10 @@ class PackageModel:
         count = len(next(iter(batch.values()), ()))
         if not count:
             return {}
-        facts = self._runner.facts
-        fed = column_map([each.name for each in facts.inputs], list(batch), self._given)
+        fed = column_map(self._inputs, list(batch), self._given)
         taken = {name for each in fed.values() for name in each}
         plan = RunPlan(
-            layout=model_layout(facts.inputs, facts.outputs, self._batch_size),
+            layout=self._layout,
             columns=fed,
             batch_size=self._batch_size,
             kept=tuple(name for name in batch if name not in taken),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.batches import row_feeds
 from ortpkg.batches.column_mapping import column_map, parse_map
 from ortpkg.batches.model_layout import ModelLayout, model_layout
 from ortpkg.batches.part_run import RunPlan, run_part
@@ -97,6 +98,18 @@ def test_flat_lists_take_the_shape_of_the_input() -> None:
     lists = run(session, model, {"x": [[0, 1, 2, 3], [4.0, 5, 6, 7]]})
     assert session.fed == [[(2, 1, 2, 2)]] * 2
     np.testing.assert_array_equal(whole.columns["y"], lists.columns["y"])
+
+
+def test_rows_that_are_arrays_of_one_shape_are_taken_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(row_feeds, "row_value")
+    session = FakeSession(lambda feed: feed["x"].sum((1, 2, 3)))
+    model = layout({"x": ("n", 1, 2, 2)}, {"y": ("n",)})
+    column = np.empty(2, object)  # as Ray Data has lists
+    column[:] = list(np.arange(8.0).reshape(2, 4))
+    for each in (column, list(column)):
+        assert np.asarray(run(session, model, {"x": each}).columns["y"]).tolist() == [6, 22]
 
 
 def test_several_columns_are_the_numbers_of_one_input() -> None:

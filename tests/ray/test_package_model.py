@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import ortpkg
+from ortpkg.batches.package_runner import PackageRunner
 from ortpkg.errors import RowFailedError, UsageError
 from ortpkg.ray import PackageModel
 from tests.cli.conftest import DIGITS
@@ -27,6 +30,13 @@ def test_a_batch_gets_outputs_and_keeps_what_was_not_fed(model: PackageModel) ->
     assert sorted(found) == ["id", "logits"]
     np.testing.assert_array_equal(found["id"], np.arange(5))
     np.testing.assert_allclose(found["logits"], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_batch_costs_no_look_at_the_package(
+    model: PackageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(PackageRunner, "facts")
+    assert len(model({"pixels": IMAGES})["logits"]) == 5
 
 
 def test_it_says_what_runs_and_why(model: PackageModel) -> None:
@@ -65,3 +75,15 @@ def test_errors_reach_the_driver_as_they_are(model: PackageModel) -> None:
 def test_an_unknown_wish_is_told() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'polices'"):
         PackageModel(DIGITS, polices="default")  # type: ignore[call-arg]  # that is the mistake
+
+
+def test_a_worker_starts_without_what_answers_requests() -> None:
+    program = (
+        "import sys, ortpkg.ray.stages; from ortpkg.ray import PackageModel; print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "ortpkg.batches.package_runner" in loaded
+    assert not [name for name in loaded if name.startswith(("ortpkg.serving", "ortpkg.ray.serve"))]
