@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ortpkg.authoring.opening import is_packed
 from ortpkg.batches.batch_job import BatchJob
 from ortpkg.batches.engines import BatchEngine, Workers
 from ortpkg.batches.node_trial import NodeTrial, of_one_package, try_here, usable
@@ -20,7 +21,7 @@ from ortpkg.batches.same_results import verify_same_results
 from ortpkg.errors import ClusterError, OrtpkgError, PackageNotFoundError, printable
 from ortpkg.host.cores import usable_cores
 from ortpkg.ray.cluster import cluster
-from ortpkg.ray.shipping import ShippedPackage, arrived, forget, ship
+from ortpkg.ray.shipping import NodeCopies, arrived, forget, packed_bytes
 from ortpkg.ray.stages import DONE, FAILED, PARTS, RunPackage, node_name, read_parts, write_part
 from ortpkg.ray.worker_pools import CPU, Pool, shares, worker_pools
 
@@ -57,14 +58,16 @@ class _RayEngine:
         if not self._offers:
             raise ClusterError(f"the cluster has no node with {workers.cpus:g} cores for a worker")
         self._trials: list[NodeTrial] = []
-        self._shipped: ShippedPackage | None = None
+        self._copies = NodeCopies()
         self._all_usable = True
 
     def trials(self) -> list[NodeTrial]:
         found = self._tried(list(self._offers))
         lacking = [each for each in found if isinstance(each.problem, PackageNotFoundError)]
         if lacking and Path(self._use.reference).exists():
-            self._shipped = ship(self._ray, self._use.reference)
+            content = packed_bytes(self._use.reference)
+            if content is not None:
+                self._copies = replace(self._copies, content=self._ray.put(content))
             again = {each.node_id: each for each in self._tried([each.node_id for each in lacking])}
             found = [again.get(each.node_id, each) for each in found]
         found = of_one_package(found)
@@ -79,19 +82,18 @@ class _RayEngine:
     def measure(self, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
         node_id = self._trials[0].node_id
         found: Mapping[int, float] = self._ray.get(
-            self._on(node_id, _measure, self._use, self._shipped, rows, plan)
+            self._on(node_id, _measure, self._use, self._copies, rows, plan)
         )
         return found
 
     def close(self) -> None:
-        """Takes what was shipped to nodes away from there."""
-        if self._shipped is not None:
-            key = self._shipped.key
-            gone = [self._on(node_id, forget, key) for node_id in self._offers]
+        """Takes what nodes unpacked away from there."""
+        if self._copies.content is not None or is_packed(Path(self._use.reference)):
+            gone = [self._on(node_id, forget, self._copies.key) for node_id in self._offers]
             self._ray.wait(gone, num_returns=len(gone), timeout=_GOING_S)
 
     def _tried(self, node_ids: Sequence[str]) -> list[NodeTrial]:
-        pending = [self._on(each, _try, self._use, self._shipped) for each in node_ids]
+        pending = [self._on(each, _try, self._use, self._copies) for each in node_ids]
         return [self._got(each, node_id) for each, node_id in zip(pending, node_ids, strict=True)]
 
     def _on(self, node_id: str, function: Any, *arguments: Any) -> Any:
@@ -167,7 +169,7 @@ class _RayEngine:
                     "use": self._use,
                     "plan": job.plan,
                     "folder": job.folder,
-                    "shipped": self._shipped,
+                    "copies": self._copies,
                 },
                 compute=data.ActorPoolStrategy(size=min(pool.count, len(groups))),
                 num_cpus=pool.cpus,
@@ -199,20 +201,18 @@ def ray_engine(
             engine.close()
 
 
-def _try(use: PackageUse, shipped: ShippedPackage | None) -> NodeTrial:
+def _try(use: PackageUse, copies: NodeCopies) -> NodeTrial:
     import ray  # this runs where Ray does alone
 
     node_id = ray.get_runtime_context().get_node_id()
     try:
-        return try_here(arrived(use, shipped), node_name(node_id), node_id)
+        return try_here(arrived(use, copies), node_name(node_id), node_id)
     except OrtpkgError as error:
         return NodeTrial(node=node_name(node_id), node_id=node_id, problem=error)
 
 
-def _measure(
-    use: PackageUse, shipped: ShippedPackage | None, rows: Rows, plan: RunPlan
-) -> Mapping[int, float]:
+def _measure(use: PackageUse, copies: NodeCopies, rows: Rows, plan: RunPlan) -> Mapping[int, float]:
     try:
-        return PackageRunner(arrived(use, shipped)).measure(rows, plan)
+        return PackageRunner(arrived(use, copies)).measure(rows, plan)
     except OrtpkgError:  # the run itself says what is wrong
         return {}

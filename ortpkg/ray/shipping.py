@@ -1,7 +1,8 @@
-"""A package that only the driver's machine has, on its way to nodes: packed, in the object store.
+"""What nodes unpack: a packed package that all see, or one that only the driver's machine has.
 
-A node unpacks it once, however many workers it has, and keeps it until the batch ends. The driver
-holds the packed bytes for as long, so that a worker that starts again finds them.
+That goes packed to them by the object store; the driver holds the bytes as long as the batch runs,
+so that a worker that starts again finds them. A node unpacks either once, however many workers it
+has, and keeps it until the batch ends.
 """
 
 from __future__ import annotations
@@ -9,79 +10,80 @@ from __future__ import annotations
 import shutil
 import tempfile
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ortpkg.api.packing import pack, unpack
 from ortpkg.authoring.opening import is_packed
 from ortpkg.batches.package_runner import PackageUse
-from ortpkg.errors import AuthoringError
 from ortpkg.host.directories import cache_directory
-from ortpkg.storage.file_replacement import replace_file
+from ortpkg.storage.file_lock import hold_lock
 
 _FOLDER = "shipped"
+#: How long a worker waits while another one of its node unpacks.
+_UNPACKING_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShippedPackage:
-    """A packed package in Ray's object store.
+class NodeCopies:
+    """The copies of a package that the nodes of one batch unpack.
 
     Attributes:
-        name: what its folder is called.
-        key: of this batch's copies of it: those of another batch stay when they go.
-        content: where they are.
+        key: of this batch's copies: those of another batch stay when they go.
+        content: where the packed package is in Ray's object store; None where every node that can
+            have it has it.
     """
 
-    name: str
-    key: str
-    content: Any
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    content: Any = None
 
 
-def ship(ray: Any, reference: str) -> ShippedPackage | None:
-    """Puts the package at a path of this machine into the object store; None for a bare model.
+def packed_bytes(reference: str) -> bytes | None:
+    """The package at a path of this machine, packed; None for a bare model.
 
     Raises what :func:`ortpkg.pack` raises.
     """
     path = Path(reference)
     if path.is_file():
-        content = path.read_bytes() if is_packed(path) else None
-    else:
-        with tempfile.TemporaryDirectory(prefix="ortpkg-ship-") as folder:
-            packed = Path(folder, "package.ortpkg")
-            pack(path, packed)
-            content = packed.read_bytes()
-    if content is None:
-        return None
-    return ShippedPackage(name=path.stem, key=uuid.uuid4().hex, content=ray.put(content))
+        return path.read_bytes() if is_packed(path) else None
+    with tempfile.TemporaryDirectory(prefix="ortpkg-ship-") as folder:
+        packed = Path(folder, "package.ortpkg")
+        pack(path, packed)
+        return packed.read_bytes()
 
 
-def arrived(use: PackageUse, shipped: ShippedPackage | None) -> PackageUse:
-    """The same use of what was shipped, where its path leads nowhere on this node.
+def arrived(use: PackageUse, copies: NodeCopies) -> PackageUse:
+    """The same use of this node's copy, where the package is packed, or its path leads nowhere.
 
     Raises what :func:`ortpkg.unpack` raises.
     """
-    if shipped is None or Path(use.reference).exists():
+    path = Path(use.reference)
+    if not is_packed(path) and (path.exists() or copies.content is None):
         return use
-    folder = _folder_of(shipped.key)
-    root = folder / f"{shipped.name}.ortpackage"
-    if not root.is_dir():
-        import ray  # this runs where Ray does alone
-
-        folder.mkdir(parents=True, exist_ok=True)
-        packed = folder / "package.ortpkg"
-        content = ray.get(shipped.content)
-        replace_file(packed, lambda file: file.write(content), is_durable=False)
-        try:
-            unpack(packed, root)
-        except AuthoringError:
-            if not root.is_dir():  # another worker of this node was first
-                raise
+    folder = _folder_of(copies.key)
+    root = folder / f"{path.stem}.ortpackage"
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(folder / "lock", timeout_s=_UNPACKING_S):
+        if not root.is_dir():
+            _unpack_here(path, copies, root)
     return replace(use, reference=str(root))
 
 
+def _unpack_here(path: Path, copies: NodeCopies, root: Path) -> None:
+    if is_packed(path):
+        unpack(path, root)
+        return
+    import ray  # this runs where Ray does alone
+
+    packed = root.with_name("package.ortpkg")
+    packed.write_bytes(ray.get(copies.content))
+    unpack(packed, root)
+    packed.unlink()
+
+
 def forget(key: str) -> None:
-    """Removes what was shipped from this node."""
+    """Removes a batch's copies from this node."""
     shutil.rmtree(_folder_of(key), ignore_errors=True)
 
 

@@ -18,7 +18,7 @@ from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part
 from ortpkg.batches.progress import PartDone
 from ortpkg.errors import ClusterError, OrtpkgError
-from ortpkg.ray.shipping import ShippedPackage, arrived
+from ortpkg.ray.shipping import NodeCopies, arrived
 
 #: How often workers may begin with a part, and end before it is run.
 MOST_ATTEMPTS = 5
@@ -43,7 +43,7 @@ class RunPackage:
         use: PackageUse,
         plan: RunPlan,
         folder: BatchFolder,
-        shipped: ShippedPackage | None = None,
+        copies: NodeCopies,
     ) -> None:
         import ray  # this runs where Ray does alone
 
@@ -53,7 +53,7 @@ class RunPackage:
         self._folder = folder
         self._runner: PackageRunner | OrtpkgError
         try:
-            self._runner = PackageRunner(arrived(use, shipped))
+            self._runner = PackageRunner(arrived(use, copies))
         except OrtpkgError as error:
             self._runner = error
 

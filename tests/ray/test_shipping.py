@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,10 +15,11 @@ import pytest
 import ortpkg
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.measuring.package_digest import package_digest
-from ortpkg.ray.shipping import arrived, forget, ship
+from ortpkg.ray import shipping
+from ortpkg.ray.shipping import NodeCopies, arrived, forget, packed_bytes
 from tests.cli.conftest import DIGITS
 
-STORE = SimpleNamespace(put=lambda content: content, get=lambda content: content)
+STORE = SimpleNamespace(get=lambda content: content)
 
 
 @pytest.fixture(autouse=True)
@@ -27,28 +31,47 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_package_arrives_whole_once_and_goes(tmp_path: Path) -> None:
     mine = tmp_path / "mine/digits.ortpackage"
     shutil.copytree(DIGITS, mine)
-    shipped = ship(STORE, str(mine))
-    assert shipped is not None
+    copies = NodeCopies(content=packed_bytes(str(mine)))
     use = PackageUse(reference=str(mine))
-    assert arrived(use, shipped) is use
+    assert arrived(use, copies) is use
     shutil.rmtree(mine)
-    there = arrived(use, shipped)
-    assert there == arrived(use, shipped)
+    there = arrived(use, copies)
+    assert there == arrived(use, copies)
     root = Path(there.reference)
     assert root.name == "digits.ortpackage"
     assert package_digest(root) == package_digest(DIGITS)
-    other = ship(STORE, str(DIGITS))
-    assert other is not None
-    of_another_batch = Path(arrived(use, other).reference)
-    forget(shipped.key)
+    of_another_batch = Path(arrived(use, replace(copies, key="other")).reference)
+    forget(copies.key)
     assert not root.exists()
     assert of_another_batch.exists()
+
+
+def test_workers_of_a_node_unpack_a_packed_package_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "digits.ortpkg"
+    ortpkg.pack(DIGITS, packed)
+    unpacked: list[Path] = []
+
+    def unpack(path: Path, root: Path) -> None:
+        unpacked.append(root)
+        time.sleep(0.2)  # in which the other worker asks
+        ortpkg.unpack(path, root)
+
+    monkeypatch.setattr(shipping, "unpack", unpack)
+    use, copies = PackageUse(reference=str(packed)), NodeCopies()
+    with ThreadPoolExecutor(2) as workers:
+        first, second = workers.map(arrived, [use] * 2, [copies] * 2)
+    assert first == second
+    assert [str(root) for root in unpacked] == [first.reference]
+    assert package_digest(Path(first.reference)) == package_digest(DIGITS)
 
 
 def test_a_packed_package_is_sent_as_it_is_and_a_bare_model_not_at_all(tmp_path: Path) -> None:
     packed = tmp_path / "digits.ortpkg"
     ortpkg.pack(DIGITS, packed)
-    shipped = ship(STORE, str(packed))
-    assert shipped is not None
-    assert (shipped.name, shipped.content) == ("digits", packed.read_bytes())
-    assert ship(STORE, str(DIGITS / "models/classifier/cpu-fp32/model.onnx")) is None
+    assert packed_bytes(str(packed)) == packed.read_bytes()
+    model = str(DIGITS / "models/classifier/cpu-fp32/model.onnx")
+    assert packed_bytes(model) is None
+    use = PackageUse(reference=model)
+    assert arrived(use, NodeCopies()) is use

@@ -20,6 +20,7 @@ from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.progress import PartDone
 from ortpkg.errors import ClusterError, NoSuitableVariantError, UsageError
+from ortpkg.ray.shipping import NodeCopies
 from ortpkg.ray.stages import DONE, FAILED, MOST_ATTEMPTS, PARTS, RunPackage, read_parts, write_part
 from ortpkg.selection.wishes import SelectionWishes
 from tests.cli.conftest import DIGITS
@@ -55,7 +56,7 @@ class Job:
 
 def test_a_part_goes_through_all_stages(tmp_path: Path) -> None:
     job = Job(tmp_path)
-    worker = RunPackage(USE, job.plan, job.folder)
+    worker = RunPackage(USE, job.plan, job.folder, NodeCopies())
     told = [write_part(worker(row), job.folder) for row in job.rows()]
     done: list[PartDone] = [each[DONE] for each in told]
     assert [(each.part, each.rows, each.errors) for each in done] == [
@@ -70,7 +71,7 @@ def test_a_part_goes_through_all_stages(tmp_path: Path) -> None:
 def test_what_fails_in_a_stage_reaches_the_end_as_it_is(tmp_path: Path) -> None:
     job = Job(tmp_path)
     (tmp_path / "rows.npy").unlink()
-    worker = RunPackage(USE, job.plan, job.folder)
+    worker = RunPackage(USE, job.plan, job.folder, NodeCopies())
     told = [write_part(worker(row), job.folder) for row in job.rows()]
     assert all(isinstance(each[FAILED], UsageError) for each in told)
     assert not job.folder.written(job.parts)
@@ -80,7 +81,7 @@ def test_a_node_that_cannot_run_the_package_says_so_with_its_first_part(tmp_path
     job = Job(tmp_path)
     use = PackageUse(reference=str(DIGITS), wishes=SelectionWishes(variant="cuda"))
     (first, *_) = job.rows()
-    told = RunPackage(use, job.plan, job.folder)(first)
+    told = RunPackage(use, job.plan, job.folder, NodeCopies())(first)
     assert isinstance(told[FAILED], NoSuitableVariantError)
 
 
@@ -89,10 +90,10 @@ def test_a_part_that_ends_worker_after_worker_is_not_tried_for_ever(tmp_path: Pa
     (first, *_) = job.rows()
     for _ in range(MOST_ATTEMPTS):
         job.folder.attempt(job.parts[0])
-    told = RunPackage(USE, job.plan, job.folder)(first)
+    told = RunPackage(USE, job.plan, job.folder, NodeCopies())(first)
     assert isinstance(told[FAILED], ClusterError)
     assert "rows 0 to 3" in str(told[FAILED])
     assert f"ended {MOST_ATTEMPTS} workers" in str(told[FAILED])
     job.running.close()
     with job.folder.gone_on({}):
-        assert RunPackage(USE, job.plan, job.folder)(first)[FAILED] is None
+        assert RunPackage(USE, job.plan, job.folder, NodeCopies())(first)[FAILED] is None
