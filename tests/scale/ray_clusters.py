@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -54,6 +55,12 @@ def ray_cluster(folder: Path) -> Iterator[Any]:
         cluster.shutdown()
 
 
+def add_node(cluster: Any, store: Path) -> Any:
+    """A node more, with a store of its own."""
+    with patch.dict(os.environ, {"ORTPKG_STORE": str(store)}):
+        return cluster.add_node(**NODE)
+
+
 class _Vanished:
     """A session whose device is gone."""
 
@@ -80,7 +87,7 @@ def add_unlike_node(cluster: Any, state: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as changes:
         changes.setenv("ORTPKG_STATE_DIR", str(state))
         _put_into_quarantine()
-        return cluster.add_node(**NODE)
+        return add_node(cluster, state / "store")
 
 
 class Batch:

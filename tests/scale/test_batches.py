@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ortpkg
 from ortpkg.host.directories import cache_directory
+from tests.registry.in_process_registry import InProcessRegistry, running
 from tests.scale.ray_clusters import (
     DIGITS,
-    NODE,
     ROOT,
     Batch,
+    add_node,
     add_unlike_node,
     digest_of,
     ray_cluster,
@@ -61,8 +63,8 @@ def cluster() -> Iterator[Any]:
         tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder,
         ray_cluster(Path(folder)) as cluster,
     ):
-        for _ in range(2):
-            cluster.add_node(**NODE)
+        for number in range(2):
+            add_node(cluster, Path(folder, f"store-{number}"))
         yield cluster
 
 
@@ -97,7 +99,7 @@ def test_a_killed_worker_and_a_killed_node_change_nothing(
                 killed.append("a node")
                 cluster.remove_node(doomed, allow_graceful=False)
         batch.finish()
-    cluster.add_node(**NODE)
+    add_node(cluster, tmp_path / "store")
     assert len(killed) == 2
     assert digest_of(tmp_path / "out", COUNT) == expected
 
@@ -199,6 +201,25 @@ for name, second in (("bad", "{{"), ("first", lines[1]), ("second", lines[1])):
 print(codes, settings() == before)
 """
     assert _told_by(program) == "[5, 0, 0] True"
+
+
+def test_a_published_package_is_installed_once_on_each_node_whatever_it_has_of_workers(
+    cluster: Any, rows: Path, tmp_path: Path
+) -> None:
+    registry = InProcessRegistry()
+    with running(registry):
+        place = f"oci://{registry.host}/models/digits"
+        ortpkg.push(DIGITS, f"{place}:1")
+        registry.requests.clear()
+        Batch(rows, tmp_path / "out", *on(cluster), package=f"{place}:1").finish()
+    blobs = {
+        path: count
+        for (method, path), count in registry.requests.items()
+        if method == "GET" and "/blobs/" in path
+    }
+    assert blobs
+    assert set(blobs.values()) == {2}
+    digest_of(tmp_path / "out", COUNT)
 
 
 def test_the_class_for_ray_datas_own_pipelines_gives_the_same_outputs(
