@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,6 @@ class BatchFolder:
 
         UsageError where it is another job than this one.
         """
-        read_job(self.root)  # or there is nothing that could be held
         with self._held():
             there = read_job(self.root)
             differing = [text for key, text in _COMPARED.items() if there.get(key) != job.get(key)]
@@ -113,13 +112,16 @@ class BatchFolder:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        try:
-            with hold_lock(self._own / "lock"):
-                yield
-        except TimeoutError as error:
-            raise UsageError(
-                f"--output {quoted(self.root)}: another command writes there now"
-            ) from error
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(hold_lock(self._own / "lock"))
+            except TimeoutError as error:
+                raise UsageError(
+                    f"--output {quoted(self.root)}: another command writes there now"
+                ) from error
+            except OSError as error:
+                raise _unwritable(self.root, error) from error
+            yield
 
     @contextmanager
     def _one_run(self) -> Iterator[None]:
@@ -142,9 +144,7 @@ class BatchFolder:
         try:
             yield
         except OSError as error:
-            raise UsageError(
-                f"--output {quoted(self.root)} cannot be written: {error.strerror or error}"
-            ) from error
+            raise _unwritable(self.root, error) from error
 
     # --- parts ------------------------------------------------------------------------------------
 
@@ -250,6 +250,10 @@ def inputs_json(files: Sequence[Path]) -> list[dict[str, Any]]:
         status = file.stat()
         found.append({"file": str(file), "nbytes": status.st_size, "changed": status.st_mtime_ns})
     return found
+
+
+def _unwritable(root: Path, error: OSError) -> UsageError:
+    return UsageError(f"--output {quoted(root)} cannot be written: {error.strerror or error}")
 
 
 def error_line(error: RowError) -> str:

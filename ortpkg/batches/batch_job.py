@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.batches.batch_folder import BatchFolder, inputs_json, verify_is_free
+from ortpkg.batches.batch_folder import BatchFolder, inputs_json, read_job, verify_is_free
 from ortpkg.batches.batch_size import DEFAULT_BATCH_SIZE, TRIED_SIZES, best_batch_size
 from ortpkg.batches.column_mapping import ColumnMap, column_map
 from ortpkg.batches.csv_rows import csv_header
@@ -107,7 +107,9 @@ class BatchJob:
 def verify_wishes(wishes: BatchWishes) -> InputFiles:
     """The input files; before a package is opened, what can be wrong without one. UsageError."""
     source = find_input(wishes.inputs)
-    if not wishes.resume:
+    if wishes.resume:
+        read_job(wishes.output)
+    else:
         verify_is_free(wishes.output)
     output = wishes.output.resolve()
     for file in source.files:
@@ -167,14 +169,7 @@ def prepared(
             job = stack.enter_context(folder.gone_on(job))
             _verify_goes_on(job, wishes, trials)
         size = wishes.batch_size or job.get("batch_size")
-        plan = RunPlan(
-            layout=model_layout(facts.inputs, facts.outputs, size),
-            columns=columns,
-            batch_size=size or DEFAULT_BATCH_SIZE,
-            kept=kept,
-            stops=not wishes.collects_errors,
-        )
-        _verify_kept(plan.layout, kept)
+        plan = _plan(wishes, facts, columns, kept, size)
         if size is None:
             times = trials[0].batch_times or _measured(parts, reading, plan, measure)
             plan = replace(plan, batch_size=best_batch_size(times, wishes.part_rows))
@@ -187,6 +182,24 @@ def prepared(
             plan=plan,
             folder=folder,
         )
+
+
+def _plan(
+    wishes: BatchWishes,
+    facts: ModelFacts,
+    columns: ColumnMap,
+    kept: tuple[str, ...],
+    size: int | None,
+) -> RunPlan:
+    layout = model_layout(facts.inputs, facts.outputs, size)
+    _verify_kept(layout, kept)
+    return RunPlan(
+        layout=layout,
+        columns=columns,
+        batch_size=size or DEFAULT_BATCH_SIZE,
+        kept=kept,
+        stops=not wishes.collects_errors,
+    )
 
 
 def _measured(

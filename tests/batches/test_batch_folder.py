@@ -299,6 +299,16 @@ def test_a_batch_that_runs_is_not_touched_by_another_command(
     assert read_job(tmp_path / "out")["package"] == {"name": "a"}
 
 
+def test_what_times_out_in_a_batch_is_not_taken_for_another_command(tmp_path: Path) -> None:
+    folder = BatchFolder(tmp_path / "out", RowFormat.CSV)
+    with pytest.raises(TimeoutError, match="a worker"), folder.begun({}):
+        raise TimeoutError("a worker")
+    (tmp_path / "out" / OWN / "lock").unlink()
+    (tmp_path / "out" / OWN / "lock").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"), folder.begun({}):
+        pass
+
+
 @pytest.mark.parametrize("kind", [RowFormat.JSON_LINES, RowFormat.NPY])
 def test_workers_that_outlive_their_command_write_nothing_into_the_next_batch(
     tmp_path: Path, kind: RowFormat
