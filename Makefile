@@ -116,8 +116,8 @@ scale: build/scale/.installed
 	build/scale/bin/python -m pytest -m scale tests/scale
 
 build/scale/.installed: tests/scale/requirements.txt pyproject.toml
-	@echo "installing KServe, its clients and Ray into build/scale (once)"
-	@rm -rf build/scale && "$$(sh scripts/find_python.sh)" -m venv build/scale
+	@echo "installing KServe, its clients and Ray into build/scale (once, some minutes)"
+	@[ -x build/scale/bin/pip ] || { rm -rf build/scale && "$$(sh scripts/find_python.sh)" -m venv build/scale; }
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/scale/bin/python -m pip --disable-pip-version-check install --quiet \
 		--editable '.[serve,ray]' --requirement tests/scale/requirements.txt
 	@touch $@

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,15 @@ from tests.scale.ray_clusters import (
 
 pytestmark = [
     pytest.mark.scale,
+    pytest.mark.shows("nothing lost, nothing twice"),
     pytest.mark.timeout(1800),
     # Ray leaves files and sockets open until its process ends.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
+#: Keeps a figure for the table that is told at the end.
+Figures = Callable[[str, object], None]
 COUNT = int(os.environ.get("ORTPKG_SCALE_ROWS", "1000000"))
 PART_ROWS = str(max(1, COUNT // 24))
 OPTIONS = ("--part-rows", PART_ROWS, "--batch-size", "64")
@@ -73,7 +76,7 @@ def on(cluster: Any, *words: str) -> tuple[str, ...]:
 
 
 def test_four_workers_write_the_table_of_one_process(
-    cluster: Any, rows: Path, expected: str, tmp_path: Path
+    cluster: Any, rows: Path, expected: str, tmp_path: Path, record_property: Figures
 ) -> None:
     events = Batch(rows, tmp_path / "out", *on(cluster)).finish()
     assert digest_of(tmp_path / "out", COUNT) == expected
@@ -81,10 +84,13 @@ def test_four_workers_write_the_table_of_one_process(
         each["node"] for each in events[-1]["nodes"]
     }
     assert len(events[-1]["nodes"]) == 2
+    record_property(
+        "figures", f"{COUNT:,} rows on 2 nodes; digest {expected[:16]} as of one process"
+    )
 
 
 def test_a_killed_worker_and_a_killed_node_change_nothing(
-    cluster: Any, rows: Path, expected: str, tmp_path: Path
+    cluster: Any, rows: Path, expected: str, tmp_path: Path, record_property: Figures
 ) -> None:
     killed: list[str] = []
     doomed = next(iter(cluster.worker_nodes))
@@ -101,11 +107,13 @@ def test_a_killed_worker_and_a_killed_node_change_nothing(
         batch.finish()
     add_node(cluster, tmp_path / "store")
     assert len(killed) == 2
-    assert digest_of(tmp_path / "out", COUNT) == expected
+    found = digest_of(tmp_path / "out", COUNT)
+    assert found == expected
+    record_property("figures", f"{COUNT:,} rows, a worker and a node killed; digest {found[:16]}")
 
 
 def test_a_killed_command_goes_on_from_what_is_written(
-    cluster: Any, rows: Path, expected: str, tmp_path: Path
+    cluster: Any, rows: Path, expected: str, tmp_path: Path, record_property: Figures
 ) -> None:
     batch = Batch(rows, tmp_path / "out", *on(cluster))
     for event in batch.events():
@@ -119,7 +127,10 @@ def test_a_killed_command_goes_on_from_what_is_written(
     assert sum(each["rows"] for each in events if each["event"] == "part") < COUNT
     after = {part.name: part.stat().st_ino for part in (tmp_path / "out").glob("part-*")}
     assert before.items() <= after.items()
-    assert digest_of(tmp_path / "out", COUNT) == expected
+    found = digest_of(tmp_path / "out", COUNT)
+    assert found == expected
+    written = begin["rows_written_before"]
+    record_property("figures", f"{written:,} rows before, the rest after; digest {found[:16]}")
 
 
 def test_a_cluster_of_its_own_leaves_nothing(
@@ -147,9 +158,10 @@ def unlike_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     cluster.remove_node(node)
 
 
+@pytest.mark.shows("each worker its own variant")
 @pytest.mark.usefixtures("unlike_node")
 def test_each_node_runs_its_own_variant_and_a_mix_may_be_refused(
-    cluster: Any, rows: Path, tmp_path: Path
+    cluster: Any, rows: Path, tmp_path: Path, record_property: Figures
 ) -> None:
     words = (*on(cluster), "--backend", "embedded")
     refused = Batch(rows, tmp_path / "same", *words, "--same-results", "0")
@@ -159,9 +171,16 @@ def test_each_node_runs_its_own_variant_and_a_mix_may_be_refused(
     end = Batch(rows, tmp_path / "out", *words).finish()[-1]
     variants = [each["variant"] for node in end["nodes"] for each in node["variants"]]
     assert sorted(variants) == ["cpu-fp32", "cpu-fp32", "cpu-int8"]
+    ran = (
+        f"{node['node']}: {variant['variant']}, {node['rows']:,} rows"
+        for node in end["nodes"]
+        for variant in node["variants"]
+    )
+    record_property("figures", "; ".join(ran))
     digest_of(tmp_path / "out", COUNT)
 
 
+@pytest.mark.shows("each worker its own variant")
 def test_a_package_that_nodes_do_not_have_is_sent_to_them(
     cluster: Any, rows: Path, expected: str, tmp_path: Path
 ) -> None:
@@ -223,6 +242,7 @@ def test_a_published_package_is_installed_once_on_each_node_whatever_it_has_of_w
     digest_of(tmp_path / "out", COUNT)
 
 
+@pytest.mark.shows("each worker its own variant")
 def test_the_class_for_ray_datas_own_pipelines_gives_the_same_outputs(
     cluster: Any, rows: Path, tmp_path: Path
 ) -> None:

@@ -14,7 +14,11 @@ import yaml
 
 from tests.scale.serving_processes import ROOT
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("pages and manifests"),
+    pytest.mark.timeout(600),
+]
 
 DEPLOY = ROOT / "deploy"
 

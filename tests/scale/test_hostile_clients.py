@@ -23,7 +23,11 @@ from tritonclient.grpc import service_pb2 as messages
 from tests.scale.served_packages import make_echoes
 from tests.scale.serving_processes import Serving, serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("hostile clients"),
+    pytest.mark.timeout(600),
+]
 
 #: What a request may have here, and how long it may come.
 MIB = 1 << 20

@@ -14,7 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.scale.serving_processes import serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("serving"),
+    pytest.mark.timeout(600),
+]
 
 IMAGE = np.zeros((1, 1, 8, 8), np.float32)
 

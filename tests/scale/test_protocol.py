@@ -20,7 +20,11 @@ from tests.scale.protocol_rows import (
 )
 from tests.scale.serving_processes import Serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("clients of others"),
+    pytest.mark.timeout(600),
+]
 
 
 def titled(row: Row) -> str:
@@ -28,7 +32,7 @@ def titled(row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", [*HTTP_ENDPOINTS, *HTTP_REQUESTS], ids=titled)
-def test_http(echoes: Serving, row: Row) -> None:
+def test_every_row_of_the_protocols_table_over_http(echoes: Serving, row: Row) -> None:
     method, _, path = row.call.partition(" ")
     body = row.body if isinstance(row.body, bytes | None) else json.dumps(row.body).encode()
     client = http.client.HTTPConnection(echoes.http, timeout=30)
@@ -44,7 +48,7 @@ def test_http(echoes: Serving, row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", [*GRPC_ENDPOINTS, *GRPC_REQUESTS], ids=titled)
-def test_grpc(echoes: Serving, row: Row) -> None:
+def test_every_row_of_the_protocols_table_over_grpc(echoes: Serving, row: Row) -> None:
     kind: Any = getattr(messages, f"{row.call}Request", None)
     sent = row.body if isinstance(row.body, bytes) else kind(**(row.body or {})).SerializeToString()
     with grpc.insecure_channel(echoes.grpc) as channel:

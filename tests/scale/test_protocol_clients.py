@@ -18,7 +18,11 @@ from tests.scale.protocol_rows import BINARY_ONLY
 from tests.scale.protocol_values import SHAPES, VALUES, check_same
 from tests.scale.serving_processes import ROOT, Serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("clients of others"),
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture(params=[f"{datatype}, {shape}" for datatype in VALUES for shape in SHAPES])
@@ -34,7 +38,7 @@ def inputs(client: Any, datatype: str, array: Any, **options: Any) -> list[Any]:
     return [made]
 
 
-def test_tritonclient_over_http(echoes: Serving, given: tuple[str, Any]) -> None:
+def test_every_datatype_by_tritonclient_over_http(echoes: Serving, given: tuple[str, Any]) -> None:
     datatype, array = given
     forms = [True] if datatype in BINARY_ONLY else [True, False]
     with tritonclient.http.InferenceServerClient(echoes.http) as client:
@@ -45,7 +49,7 @@ def test_tritonclient_over_http(echoes: Serving, given: tuple[str, Any]) -> None
             check_same(result.as_numpy("y"), array)
 
 
-def test_tritonclient_over_grpc(echoes: Serving, given: tuple[str, Any]) -> None:
+def test_every_datatype_by_tritonclient_over_grpc(echoes: Serving, given: tuple[str, Any]) -> None:
     datatype, array = given
     with tritonclient.grpc.InferenceServerClient(echoes.grpc) as client:
         result = client.infer(

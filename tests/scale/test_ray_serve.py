@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from tests.scale.test_renewal import Asking, publish
 
 pytestmark = [
     pytest.mark.scale,
+    pytest.mark.shows("on a Ray cluster"),
     pytest.mark.timeout(900),
     # Ray leaves files and sockets open until its process ends.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -132,12 +133,19 @@ def answered_by(logits: Any, expected: dict[str, Any]) -> str:
     return next(name for name, each in expected.items() if np.array_equal(each, logits))
 
 
-def test_each_replica_runs_the_variant_of_its_node(digits: Application) -> None:
+@pytest.mark.shows("each worker its own variant")
+def test_each_replica_runs_the_variant_of_its_node(
+    digits: Application, record_property: Callable[[str, object], None]
+) -> None:
     replicas = digits.replicas(2).values()
     assert len({each["node"] for each in replicas}) == 2
     assert sorted(map(variants, replicas)) == [["cpu-fp32"], ["cpu-int8"]]
+    record_property(
+        "figures", "; ".join(f"{each['node']}: {', '.join(variants(each))}" for each in replicas)
+    )
 
 
+@pytest.mark.shows("clients of others")
 def test_tritonclient_gets_what_a_session_gives(
     digits: Application, expected: dict[str, Any]
 ) -> None:
@@ -219,6 +227,7 @@ def test_metrics_are_on_the_pages_of_nodes_by_their_names(digits: Application) -
     assert found == wanted
 
 
+@pytest.mark.shows("new versions without a gap")
 def test_a_newer_version_takes_over_and_one_that_fails_does_not(address: str) -> None:
     from ray import serve  # as above
 
@@ -261,7 +270,8 @@ def test_a_replica_takes_the_device_that_is_wished(
     assert ("num_gpus" in options) is ("num_gpus" in taken)
 
 
-def test_the_page_says_how(address: str) -> None:
+@pytest.mark.shows("pages and manifests")
+def test_the_part_of_the_page_for_ray_runs(address: str) -> None:
     section = PAGE.read_text(encoding="utf-8").partition("\n## On a Ray cluster\n")[2]
     python, config = (
         re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[0]

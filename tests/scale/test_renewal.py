@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,11 @@ import tritonclient.http
 import ortpkg
 from tests.scale.serving_processes import Serving, serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("new versions without a gap"),
+    pytest.mark.timeout(600),
+]
 
 
 def publish(layout: Path, folder: Path, tag: str, *, factor: float, expected: float) -> None:
@@ -81,7 +87,9 @@ def event(server: Serving, name: str) -> dict[str, Any]:
 
 
 def test_clients_see_a_new_version_and_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
     layout = tmp_path / "layout"
@@ -107,3 +115,7 @@ def test_clients_see_a_new_version_and_no_error(
         assert sorted(set(asking.versions)) == ["1", "2"]
         assert asking.versions == sorted(asking.versions)
         assert server.end() == 0
+    counts = Counter(asking.versions)
+    record_property(
+        "figures", f"version 1: {counts['1']:,} answers, then 2: {counts['2']:,}; no error"
+    )

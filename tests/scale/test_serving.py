@@ -16,7 +16,11 @@ import tritonclient.http
 import ortpkg
 from tests.scale.serving_processes import ROOT, Serving, serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("serving"),
+    pytest.mark.timeout(600),
+]
 
 DIGITS = ROOT / "sample_packages/digits.ortpackage"
 IMAGE = np.random.default_rng(0).random((3, 1, 8, 8), np.float32)

@@ -16,7 +16,11 @@ import pytest
 import ortpkg
 from tests.scale.serving_processes import ROOT, Serving, serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("pages and manifests"),
+    pytest.mark.timeout(900),
+]
 
 PAGE = ROOT / "docs" / "serving.md"
 #: What another page of tests follows.

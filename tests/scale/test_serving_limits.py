@@ -24,7 +24,11 @@ import tritonclient.http
 from tests.scale.served_packages import make_counter
 from tests.scale.serving_processes import Serving, serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("serving"),
+    pytest.mark.timeout(600),
+]
 
 GrpcError = tritonclient.grpc.InferenceServerException
 HttpError = tritonclient.http.InferenceServerException

@@ -15,7 +15,11 @@ import tritonclient.http
 import ortpkg
 from tests.scale.serving_processes import ROOT, Serving, serving
 
-pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("serving"),
+    pytest.mark.timeout(600),
+]
 
 TINYCHAR = ROOT / "sample_packages/tinychar.ortpackage"
 TOKENS = np.array([[1, 2, 3]])
