@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import InvalidRequestError, LimitExceededError, OrtpkgError, ServerBusyError
 from ortpkg.quantities import time_limit_text
+from ortpkg.serving.message_size import verify_message_size
 from ortpkg.serving.serving_options import ServingLimits
 
 #: A message that has not come by then is one of few.
@@ -36,17 +37,21 @@ class Intake:
     def __init__(self, limits: ServingLimits) -> None:
         self._places = _Places(limits.timeout_s)
         self._most_nbytes = _LARGEST_MESSAGES * limits.request_nbytes
+        self._message_nbytes = limits.request_nbytes
         self._nbytes = 0
 
-    def reading(self, handler: grpc.RpcMethodHandler) -> Callable[[Any, Any], Awaitable[Any]]:
+    def reading(
+        self, handler: grpc.RpcMethodHandler, *, is_inference: bool
+    ) -> Callable[[Any, Any], Awaitable[Any]]:
         """What answers calls of ``handler``, whose one message is read only as it may be.
 
-        It raises ServerBusyError and LimitExceededError, and InvalidRequestError for what is no
-        message.
+        It raises ServerBusyError, LimitExceededError and RequestTooLargeError, and
+        InvalidRequestError for what is no message.
         """
 
         async def answer(_messages: Any, context: Any) -> Any:
             with self._held(await self._read(context)) as message:
+                verify_message_size(message, self._message_nbytes, is_inference=is_inference)
                 try:
                     request = handler.request_deserializer(message)
                 except DecodeError as error:

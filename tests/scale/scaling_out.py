@@ -179,6 +179,8 @@ class _Room:
         text = text.replace(f"north:{_CLUSTER}", f"{self._host}:{self._places[_CLUSTER]}")
         if text.startswith("exec ortpkg serve"):
             text += f" --port {self._places[_HTTP]} --grpc-port {self._places[_GRPC]}"
+        elif text.startswith("exec ray start --head"):
+            text += " --include-dashboard false"
         for port, real in self._places.items():
             text = re.sub(rf"(?<=[: ]){port}\b", real, text)
         return text

@@ -338,6 +338,33 @@ def test_messages_of_grpc_that_are_too_large_or_become_so(server: Serving) -> No
         assert code_of(ask, b"", metadata=[("x", "y" * 100_000)]) == "RESOURCE_EXHAUSTED"
 
 
+def test_messages_of_grpc_that_would_take_fifty_times_their_size(tmp_path: Path) -> None:
+    """Empty tensors, texts and packed numbers, as many as the default limits let come."""
+    (package,) = [str(each) for each in make_echoes(tmp_path) if "bytes" in str(each)]
+
+    def held(number: int, payload: bytes) -> bytes:
+        size, length = len(payload), b""
+        while size > 127:
+            size, length = size >> 7, length + bytes([size & 127 | 128])
+        return bytes([number << 3 | 2]) + length + bytes([size]) + payload
+
+    count = 30 * MIB
+    with serving(package) as started:
+        before = resident_nbytes(started)
+        ask = call(started)
+        for flood in (
+            held(5, b"") * count,
+            held(5, held(5, held(8, b"") * count)),
+            held(5, held(5, held(3, b"\x01" * 2 * count))),
+        ):
+            assert code_of(ask, flood) == "RESOURCE_EXHAUSTED"
+            assert resident_nbytes(started) - before < GROWTH_NBYTES
+        load = grpc.insecure_channel(
+            started.grpc, options=[("grpc.max_send_message_length", -1)]
+        ).unary_unary("/inference.GRPCInferenceService/RepositoryModelLoad")
+        assert code_of(load, held(3, b"") * count) == "RESOURCE_EXHAUSTED"
+
+
 def test_many_large_messages_at_once(server: Serving) -> None:
     """They are refused one by one, and none of them stays."""
     message = message_of(shape=[1], raw=[bytes(REQUEST_NBYTES - 1000)])
