@@ -370,10 +370,12 @@ def parametric_relu(info: OpKernelInfo) -> Compute:
                 f"slope of shape {slope.shape} does not broadcast to the input's shape {x.shape}"
             )
         out = context.output(0, x.shape, x.dtype)
+        context.check_allocation(x.nbytes + x.size)
         scaled = np.multiply(x, slope)
-        positive = np.greater_equal(x, x.dtype.type(0))
+        is_scaled = np.greater_equal(x, x.dtype.type(0))
+        np.logical_not(is_scaled, out=is_scaled)
         np.copyto(out, x)
-        np.copyto(out, scaled, where=np.logical_not(positive))
+        np.copyto(out, scaled, where=is_scaled)
         return out
 
     return compute

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.kernels.axes import broadcast_shape
-from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.axes import broadcast_shape, element_count
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.plain_attention import attend_plainly
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.softmax import MOST_NARROW_TERMS
 
 #: Bytes of scores computed at a time.
@@ -55,11 +56,22 @@ def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
     return x if dtype is None else x.astype(dtype).astype(x.dtype)
 
 
-def check_scores(context: OpKernelContext, query: Tensor, key: Tensor) -> None:
-    """LimitExceededError if the scores that :func:`attend` holds, and a bias, pass the limit."""
+def attention_nbytes(query: Tensor, key: Tensor, value: Tensor, bias_count: int = 0) -> int:
+    """What attention takes beside its output: scores, wide factors and result, and a bias.
+
+    ``bias_count``: of the bias's elements; it is a sum of two, one made of truth values.
+    """
     per_key = query.shape[1] // key.shape[1]
-    scores = per_key * query.shape[2] * key.shape[2] * np.dtype(np.float64).itemsize
-    context.check_allocation(3 * max(scores, _SCORES_NBYTES))
+    scores = 3 * int(per_key * query.shape[2] * key.shape[2])
+    vectors = 3 * int((per_key * query.shape[2] + key.shape[2]) * query.shape[3])
+    result = element_count((*query.shape[:3], value.shape[3])) if widened_nbytes(query) else 0
+    wide = compute_dtype(query.dtype).itemsize
+    return (
+        widened_nbytes(query, key, value)
+        + max((scores + vectors) * np.dtype(np.float64).itemsize, 3 * _SCORES_NBYTES)
+        + result * wide
+        + bias_count * (3 * wide + 1)
+    )
 
 
 def attend(
@@ -95,9 +107,11 @@ def attend(
     if per_key == 1 and capture is None and steps.is_plain(query.dtype):
         attend_plainly(query, key, value, bias, steps.scale, out)
         return
-    step = max(_SCORES_NBYTES // (per_key * length * total * query.itemsize), 1)
+    of_head = per_key * length * total + (per_key * length + total) * query.shape[3]
+    step = max(_SCORES_NBYTES // (of_head * query.itemsize), 1)
     for b in range(batches):
         for first in range(0, shared, step):
+            poll_run()
             last = min(first + step, shared)
             own = slice(first * per_key, last * per_key)
             scores = _scores(query[b, own], key[b, first:last], steps)
@@ -299,6 +313,11 @@ class _Attributes:
             captured=self.mode,
         )
 
+    def hidden_count(self, length: int, total: int, batches: int) -> int:
+        """How many elements a bias has that hides keys by their place."""
+        hides = self.causal or self.before >= 0 or self.after >= 0 or batches > 1
+        return batches * length * total if hides else 0
+
     def bias(
         self,
         length: int,
@@ -343,7 +362,7 @@ def attention(info: OpKernelInfo) -> Compute:
         past_value: Tensor | None = None,
         valid: Tensor | None = None,
     ) -> Any:
-        dtype, flat = query.dtype, query.ndim == 3
+        dtype, flat, past_nbytes = query.dtype, query.ndim == 3, 0
         if flat:
             query = split_heads(query, attributes.heads)
             key, value = (
@@ -353,13 +372,14 @@ def attention(info: OpKernelInfo) -> Compute:
         past = 0
         if past_key is not None and past_value is not None:
             past = past_key.shape[2]
+            past_nbytes = past_key.nbytes + key.nbytes + past_value.nbytes + value.nbytes
+            context.check_allocation(past_nbytes)
             key, value = (
                 np.concatenate([past_key, key], axis=2),
                 np.concatenate([past_value, value], axis=2),
             )
         check_heads(query, key, value)
         batches, heads, length, size = query.shape
-        check_scores(context, query, key)
         total = key.shape[2]
         shape = (
             (batches, length, heads * value.shape[3])
@@ -369,6 +389,11 @@ def attention(info: OpKernelInfo) -> Compute:
         out = context.output(0, shape, dtype)
         steps = attributes.steps(dtype, size)
         capture = context.output(3, (batches, heads, length, total), dtype) if wants[3] else None
+        bias_count = max(
+            0 if mask is None else mask.size,
+            attributes.hidden_count(length, total, 1 if valid is None else batches),
+        )
+        context.check_allocation(past_nbytes + attention_nbytes(query, key, value, bias_count))
         wide = compute_dtype(dtype)
         bias = attributes.bias(length, total, past, mask, valid, wide)
         if bias is not None and broadcast_shape(bias.shape, (batches, heads, length, total))[

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from ortpkg.graph.types import MOST_DIMENSIONS
 from ortpkg.kernels.op_kernel import Tensor
+
+_POSITION = np.dtype(np.intp)
 
 
 def normalized_axis(axis: int, rank: int) -> int:
@@ -35,10 +38,18 @@ def normalized_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
     return found
 
 
-def int_tuple(x: Tensor) -> tuple[int, ...]:
-    """A one-dimensional (or scalar) integer tensor as a tuple. ValueError for another rank."""
+def int_tuple(x: Tensor, most: int = 2 * MOST_DIMENSIONS) -> tuple[int, ...]:
+    """A one-dimensional (or scalar) integer tensor as a tuple.
+
+    ValueError for another rank, or for more integers than ``most``: one for each dimension, or two.
+    """
     if x.ndim > 1:
         raise ValueError(f"a list of integers has rank 1, but this tensor has shape {x.shape}")
+    if x.size > most:
+        raise ValueError(
+            f"a list of {x.size} integers is too long here: a tensor has at most"
+            f" {MOST_DIMENSIONS} dimensions"
+        )
     return tuple(x.ravel().tolist())
 
 
@@ -76,16 +87,21 @@ def element_count(shape: Sequence[int]) -> int:
     return count
 
 
-def wrapped_indices(indices: Tensor, size: int) -> Tensor:
+def wrapped_indices(indices: Tensor, size: int, ask: Callable[[int], None]) -> Tensor:
     """Indices into an axis of ``size`` with negatives counted from the end.
 
-    ValueError for one out of range.
+    ValueError for one out of range. ``ask`` is the context's ``check_allocation``.
     """
     if indices.size == 0:
-        return indices.astype(np.intp, copy=False)
+        return indices.astype(_POSITION, copy=False)
     lowest, highest = int(indices.min()), int(indices.max())
     if lowest < -size or highest >= size:
         wrong = lowest if lowest < -size else highest
         raise ValueError(f"index {wrong} is out of range for an axis of size {size}")
-    indices = indices.astype(np.intp, copy=False)
-    return np.where(indices < 0, indices + size, indices) if lowest < 0 else indices
+    if lowest >= 0 and indices.dtype == _POSITION:
+        return indices
+    ask(indices.size * (_POSITION.itemsize + (lowest < 0)))
+    wrapped = indices.astype(_POSITION)
+    if lowest < 0:
+        np.add(wrapped, size, out=wrapped, where=wrapped < 0)
+    return wrapped

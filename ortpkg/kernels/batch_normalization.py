@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 #: Elements per block: what stays in cache.
 _BLOCK = 1 << 16
+#: Of a channel's parameters: what factor and shift are made by.
+_AFFINE_ARRAYS = 3
 
 
 def _affine(
@@ -65,9 +69,11 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
         mean: Tensor,
         variance: Tensor,
     ) -> Tensor:
+        context.check_allocation(_AFFINE_ARRAYS * scale.size * np.dtype(np.float64).itemsize)
         factor, shift = prepared or _affine(scale, bias, mean, variance, epsilon)
         factor, shift = _oriented(factor, x, spatial), _oriented(shift, x, spatial)
         out = context.output(0, x.shape, x.dtype)
+        context.check_allocation(2 * widened_nbytes(x))
         wide = widened(x)
         if wide is x and factor.dtype == x.dtype and x.ndim > 1:
             _scale_and_shift(x, factor, shift, out)
@@ -75,7 +81,8 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
             np.multiply(x, factor, out=out, casting="same_kind")
             np.add(out, shift, out=out, casting="same_kind")
         else:
-            np.copyto(out, wide * factor + shift, casting="unsafe")
+            result = wide * factor
+            np.add(result, shift, out=out, casting="unsafe")
         return out
 
     return compute
@@ -91,13 +98,11 @@ def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> N
         np.broadcast_to(parameter.reshape(parameter.shape[-(x.ndim - 1) :]), x.shape[1:])
         for parameter in (factor, shift)
     ]
-    blocks = [
-        (n, slice(first, first + step))
-        for n in range(x.shape[0])
-        for first in range(0, channels, step)
-    ]
+    places = itertools.product(range(x.shape[0]), range(0, channels, step))
     with small_ufunc_buffers(x.size):
-        for place in blocks:
+        for n, first in places:
+            poll_run()
+            place = (n, slice(first, first + step))
             own_factor, own_shift = (parameter[place[1]] for parameter in per_channel)
             np.multiply(x[place], own_factor, out=out[place])
             np.add(out[place], own_shift, out=out[place])
@@ -114,13 +119,15 @@ def _training(epsilon: float, momentum: float, spatial: bool, *, saves_statistic
         mean: Tensor,
         variance: Tensor,
     ) -> Any:
+        out = context.output(0, x.shape, x.dtype)
+        wide_nbytes = x.size * compute_dtype(x.dtype).itemsize
+        context.check_allocation(widened_nbytes(x) + 2 * wide_nbytes)
         wide = widened(x)
         axes = (0, *range(2, x.ndim)) if spatial else (0,)
         own_mean, own_variance = wide.mean(axis=axes), wide.var(axis=axes)
         factor, shift = _affine(
             scale, bias, own_mean.reshape(mean.shape), own_variance.reshape(mean.shape), epsilon
         )
-        out = context.output(0, x.shape, x.dtype)
         np.copyto(
             out,
             wide * _oriented(factor, x, spatial) + _oriented(shift, x, spatial),

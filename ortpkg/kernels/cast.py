@@ -7,7 +7,6 @@ fall away; strings are numbers in text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -21,8 +20,9 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.polling import poll_run
 
 _STRING = np.dtype(object)
-#: Numbers become texts, and texts numbers, so many at once.
-_ELEMENTS_AT_ONCE = 1 << 12
+#: So many elements are converted at once, of texts fewer: their steps stay in cache.
+_ELEMENTS_AT_ONCE = 1 << 16
+_TEXTS_AT_ONCE = 1 << 12
 #: What a number takes as a text, with its place in a list.
 _TEXT_NBYTES = 64
 _E8M0 = numpy_dtype(ElementType.FLOAT8E8M0)
@@ -86,10 +86,13 @@ def _converted_output(
     out = context.output(0, x.shape, target)
     if target == _STRING and x.dtype != _STRING:
         context.check_allocation(_TEXT_NBYTES * x.size)
-    elif target in _SATURATING and x.dtype != target:  # wide, clipped, converted
-        wide_nbytes = max(x.dtype.itemsize, np.dtype(np.float32).itemsize)
-        context.check_allocation((2 * wide_nbytes + target.itemsize) * x.size)
-    np.copyto(out, converted(x, target, saturate=saturate, round_mode=round_mode), casting="unsafe")
+    flat, made = x.reshape(-1), out.reshape(-1)
+    step = _TEXTS_AT_ONCE if _STRING in (x.dtype, target) else _ELEMENTS_AT_ONCE
+    for start in range(0, x.size, step):
+        poll_run()
+        block = slice(start, start + step)
+        values = converted(flat[block], target, saturate=saturate, round_mode=round_mode)
+        np.copyto(made[block], values, casting="unsafe")
     return out
 
 
@@ -143,7 +146,7 @@ def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
                 f"{quoted(text)} is not a number, so it cannot become {target}"
             ) from None
 
-    numbers = [parse(text) for part in _parts(x) for text in part.tolist()]
+    numbers = [parse(text) for text in x.ravel().tolist()]
     if not to_integer:
         return np.array(numbers, dtype=np.float64).reshape(x.shape)
     try:
@@ -156,16 +159,8 @@ def _formatted(x: Tensor) -> Tensor:
     """Each element as the shortest text that gives it back in its own type."""
     wide = x if x.dtype.kind in "iufcb" else x.astype(np.float32)
     out = np.empty(x.shape, dtype=object)
-    out.ravel()[:] = [str(value) for part in _parts(wide) for value in part]
+    out.ravel()[:] = [str(value) for value in wide.ravel()]
     return out
-
-
-def _parts(x: Tensor) -> Iterator[Tensor]:
-    """The elements in order, some at once; in between the run looks at its limits."""
-    flat = x.reshape(-1)
-    for start in range(0, flat.size, _ELEMENTS_AT_ONCE):
-        poll_run()
-        yield flat[start : start + _ELEMENTS_AT_ONCE]
 
 
 def _low_bits(x: Tensor, target: np.dtype[Any]) -> Tensor:

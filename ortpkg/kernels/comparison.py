@@ -77,6 +77,7 @@ def is_inf(info: OpKernelInfo) -> Compute:
             return out
         np.isinf(x, out=out)
         if not (positive and negative):
+            context.check_allocation(out.nbytes)
             out &= (x > 0) if positive else (x < 0)
         return out
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -124,7 +124,8 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         dtype = compute_dtype(x.dtype)
         columns_count = element_count(kernel_shape) * element_count(spatial)
         context.check_allocation(
-            dtype.itemsize * per_group * (columns_count + element_count(place.full))
+            widened_nbytes(x, weight)
+            + dtype.itemsize * per_group * (columns_count + element_count(place.full))
         )
         if _is_tiling(place, kernel_shape) and dtype == x.dtype == weight.dtype:
             _by_tiles(x, weight, bias, group, out)
@@ -150,6 +151,7 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
                 own_bias = widened(bias)[g * per_group : (g + 1) * per_group]
                 result += own_bias.reshape((-1,) + (1,) * len(spatial))
             np.copyto(out[n, g * per_group : (g + 1) * per_group], result, casting="unsafe")
+            del columns, full, result  # before the next ones are made
         return out
 
     return compute

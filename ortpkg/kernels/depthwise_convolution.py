@@ -20,8 +20,6 @@ from ortpkg.kernels.sliding_windows import Windows
 
 #: Elements of the input planes per block of channels: what stays in cache together with the sums.
 _BLOCK = 1 << 16
-#: After so many taps of a block the run may end.
-_TAPS_AT_ONCE = 16
 
 
 def convolve_depthwise(
@@ -134,8 +132,7 @@ def _sum_taps(
     step_y, step_x = windows.strides
     length = total.shape[1]
     for number, (y, x, i, j) in enumerate(_taps(windows)):
-        if not number % _TAPS_AT_ONCE:
-            poll_run()
+        poll_run()
         shift = (y // step_y) * columns + x // step_x
         run = planes[y % step_y, x % step_x][:, shift : shift + length]
         np.multiply(run, weight[:, i, j, None], out=product if number else total)

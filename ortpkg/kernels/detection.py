@@ -8,6 +8,13 @@ import numpy as np
 
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
+
+_INT64 = np.dtype(np.int64)
+#: Arrays of a number for each box, or of four, that suppressing others by the best one makes.
+_BOX_ARRAYS = 4
+#: What a cell of a grid over a region takes on one of its axes.
+_CELL_NBYTES = 400
 
 
 def _number(x: Tensor | None, default: float) -> float:
@@ -43,6 +50,11 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
         limit = max(int(_number(most, 0)), 0)
         if not limit or not scores.size:
             return np.empty((0, 3), np.int64)
+        # The corners, and what they are found by; of one class's boxes places, areas and overlaps.
+        box_nbytes = 4 * boxes.itemsize
+        context.check_allocation(
+            3 * boxes.nbytes + boxes.shape[1] * (_BOX_ARRAYS * box_nbytes + 2 * _INT64.itemsize)
+        )
         iou, lowest = _number(iou_threshold, 0.0), _number(score_threshold, -math.inf)
         corners = _corners(boxes, is_centred)
         rows = []
@@ -110,6 +122,7 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
                 " W), (R, 5)"
             )
         out = context.output(0, (regions.shape[0], x.shape[1], height, width), x.dtype)
+        context.check_allocation((height + width) * _CELL_NBYTES + regions.size * 8)
         for index, region in enumerate(regions.astype(np.float64)):
             context.check_cancelled()
             batch = int(region[0])
@@ -121,6 +134,7 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
             rows = _cells(top, bottom, height, x.shape[2])
             columns = _cells(left, right, width, x.shape[3])
             for row, column in np.ndindex(height, width):
+                poll_run()
                 cell = x[batch, :, rows[row], columns[column]]
                 out[index, :, row, column] = cell.max(axis=(1, 2)) if cell.size else 0
         return out

@@ -52,6 +52,15 @@ def widened(x: Tensor) -> Tensor:
     return x.astype(_FLOAT32) if x.dtype in _NARROW_FLOATS else x
 
 
+def widened_nbytes(*tensors: Tensor | None) -> int:
+    """What :func:`widened` takes for them: nothing for what is in its compute type, or absent."""
+    nbytes = 0
+    for x in tensors:
+        if x is not None and x.dtype in _NARROW_FLOATS:
+            nbytes += x.size * _FLOAT32.itemsize
+    return nbytes
+
+
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Whether ``dtype`` is a floating-point type, narrow ones included."""
     return dtype in (_FLOAT32, _FLOAT64) or dtype in _NARROW_FLOATS

@@ -17,6 +17,7 @@ from ortpkg.kernels.element_types import FLOATS, INTEGERS, NUMBERS, is_float
 from ortpkg.kernels.kernel_registry import KernelDef, kernel
 from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
 
+_FLOAT64 = np.dtype(np.float64)
 _ANY_INPUT_IN_PLACE = ((0, 0), (1, 0))
 
 
@@ -37,7 +38,10 @@ def _binary(ufunc: Callable[..., Any]) -> KernelFactory:
     def factory(info: OpKernelInfo) -> Compute:
         def compute(context: OpKernelContext, a: Tensor, b: Tensor) -> Tensor:
             shape = a.shape if a.shape == b.shape else broadcast_shape(a.shape, b.shape)
-            out: Tensor = ufunc(a, b, out=context.output(0, shape, a.dtype))
+            out = context.output(0, shape, a.dtype)
+            if ufunc is truncated_divide and a.dtype.kind == "i":
+                context.check_allocation(out.nbytes)
+            ufunc(a, b, out=out)
             return out
 
         if info.node.since_version >= 7:
@@ -52,7 +56,8 @@ def truncated_divide(a: Tensor, b: Tensor, out: Tensor) -> Any:
     """a / b; of integers rounded toward zero (ONNX's Div), where x / 0 is 0."""
     if a.dtype.kind in "iu":
         if a.dtype.kind == "i":
-            a = np.subtract(a, np.fmod(a, b))
+            remainder = np.fmod(a, b)
+            a = np.subtract(a, remainder, out=remainder)
         return np.floor_divide(a, b, out=out)
     return np.divide(a, b, out=out)
 
@@ -143,8 +148,10 @@ def power(info: OpKernelInfo) -> Compute:
         if y.size == 1 and y.flat[0] == 2:
             np.square(x, out=out)
         elif not is_float(x.dtype) and (is_float(y.dtype) or (y.size and int(y.min()) < 0)):
-            np.copyto(out, np.power(x.astype(np.float64), y.astype(np.float64)), casting="unsafe")
+            context.check_allocation((x.size + y.size + out.size) * _FLOAT64.itemsize)
+            np.copyto(out, np.power(x.astype(_FLOAT64), y.astype(_FLOAT64)), casting="unsafe")
         else:
+            context.check_allocation(0 if y.dtype == x.dtype else y.size * x.itemsize)
             np.power(x, y.astype(x.dtype, copy=False), out=out)
         return out
 

@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
+from ortpkg.kernels.element_types import compute_dtype, widened
 from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 
@@ -29,21 +31,42 @@ def flex_attention(info: OpKernelInfo) -> Compute:
         repeats = _repeats(query, key, value)
         scale = 1 / math.sqrt(query.shape[-1]) if scale_attribute is None else scale_attribute
         dtype = numpy_dtype(ElementType(precision)) if precision else _softmax_dtype(query.dtype)
+        context.check_allocation(_nbytes(query, key, value, repeats, dtype))
         key, value = (np.repeat(x, repeats, axis=1) if repeats > 1 else x for x in (key, value))
-        context.check_allocation(math.prod(query.shape[:3]) * key.shape[2] * dtype.itemsize)
         # Half of the scale on each side, rounded to the input's type, as the specification's
         # function has it.
         root = np.array(np.sqrt(np.float32(scale)), query.dtype)
-        scores = np.matmul(query * root, np.swapaxes(key * root, -1, -2)).astype(dtype)
-        scores = modified(context, "score_mod", scores)
-        powers = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-        probabilities = modified(context, "prob_mod", powers / powers.sum(axis=-1, keepdims=True))
-        result = np.matmul(probabilities, value.astype(dtype))
+        scores = _product(query * root, np.swapaxes(key * root, -1, -2))
+        scores = modified(context, "score_mod", scores.astype(dtype, copy=False))
+        powers = scores - scores.max(axis=-1, keepdims=True, initial=-np.inf)
+        np.exp(powers, out=powers)
+        del scores
+        powers /= powers.sum(axis=-1, keepdims=True)
+        probabilities = modified(context, "prob_mod", powers)
+        result = _product(probabilities, value.astype(dtype, copy=False))
         out = context.output(0, result.shape, value.dtype)
-        np.copyto(out, result.astype(value.dtype))
+        np.copyto(out, result, casting="unsafe")
         return out
 
     return compute
+
+
+def _nbytes(
+    query: Tensor, key: Tensor, value: Tensor, repeats: int, dtype: np.dtype[np.generic]
+) -> int:
+    """The most that the steps take: repeated and scaled factors, scores in two arrays, a result."""
+    count = math.prod(query.shape[:3])
+    each = max(dtype.itemsize, 4)
+    factors = 3 * (query.size + (key.size + value.size) * repeats) * each
+    return factors + (3 * int(key.shape[2]) + int(value.shape[3])) * count * each
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b`` in their type; the run may end meanwhile. Narrow floats are summed in float32."""
+    wide = compute_dtype(a.dtype)
+    out = np.empty((*a.shape[:-1], b.shape[-1]), wide)
+    product_in_blocks(widened(a), widened(b), out)
+    return out.astype(a.dtype, copy=False)
 
 
 def _softmax_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:

@@ -12,9 +12,9 @@ import numpy as np
 from ortpkg.kernels.activation_table import fused_activation
 from ortpkg.kernels.activations import apply_activation
 from ortpkg.kernels.axes import broadcast_shape
-from ortpkg.kernels.element_types import NUMBERS, widened
+from ortpkg.kernels.element_types import NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.matrix_product import matrix_product, stacked_product
+from ortpkg.kernels.matrix_product import matrix_product, product_nbytes, stacked_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 MS = "com.microsoft"
@@ -35,11 +35,12 @@ def matmul_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return (*batch, *(a[-2:-1] if len(a) > 1 else ()), *(b[-1:] if len(b) > 1 else ()))
 
 
-def multiply(a: Tensor, b: Tensor, out: Tensor) -> None:
+def multiply(context: OpKernelContext, a: Tensor, b: Tensor, out: Tensor) -> None:
     """``out = a @ b`` for factors of rank 1 or more.
 
     Narrow floats are multiplied in float32 and rounded once.
     """
+    context.check_allocation(widened_nbytes(a, b, out) + product_nbytes(a, b))
     a, b = widened(a), widened(b)
     target = out if out.dtype == a.dtype else np.empty(out.shape, a.dtype)
     stacked_product(a, b, target)
@@ -64,7 +65,7 @@ def matmul(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, a: Tensor, b: Tensor) -> Tensor:
         out = context.output(0, matmul_shape(a.shape, b.shape), a.dtype)
-        multiply(a, b if prepared is None else prepared, out)
+        multiply(context, a, b if prepared is None else prepared, out)
         return out
 
     return compute
@@ -86,6 +87,8 @@ def _gemm(info: OpKernelInfo) -> Compute:
         b = b if prepared is None else prepared
         a, b = a.T if trans_a else a, b.T if trans_b else b
         out = context.output(0, matmul_shape(a.shape, b.shape), dtype)
+        c_nbytes = 0 if c is None or beta in (0, 1) else 2 * c.size * max(c.itemsize, 4)
+        context.check_allocation(widened_nbytes(a, b, out) + product_nbytes(a, b) + c_nbytes)
         wide = widened(a)
         result = out if wide.dtype == dtype else np.empty(out.shape, wide.dtype)
         addend = None
@@ -133,7 +136,7 @@ def sparse_to_dense_matmul(info: OpKernelInfo) -> Compute:
             )
         a, b = a.T if trans_a else a, b.T if trans_b else b
         out = context.output(0, matmul_shape(a.shape, b.shape), a.dtype)
-        multiply(a, b, out)
+        multiply(context, a, b, out)
         if alpha != 1 and out.dtype.kind == "f":  # onnxruntime leaves it out of whole numbers
             np.multiply(out, out.dtype.type(alpha), out=out)
         return out
@@ -159,7 +162,7 @@ def fused_matmul(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, a: Tensor, b: Tensor) -> Tensor:
         a, b = oriented(a, trans_a, batch_a), oriented(b, trans_b, batch_b)
         out = context.output(0, matmul_shape(a.shape, b.shape), a.dtype)
-        multiply(a, b, out)
+        multiply(context, a, b, out)
         if alpha != 1:
             np.multiply(out, out.dtype.type(alpha), out=out)
         return out

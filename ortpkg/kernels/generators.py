@@ -14,11 +14,13 @@ import numpy as np
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.axes import normalized_axis, shape_from
-from ortpkg.kernels.element_types import FLOATS, NUMBERS, widened
+from ortpkg.kernels.element_types import FLOATS, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 _BOOL = np.dtype(np.bool_)
+#: Of a position, or of a number of double width.
+_NUMBER_NBYTES = 8
 _FROM_1 = (1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
 
 
@@ -89,8 +91,10 @@ def range_(_info: OpKernelInfo) -> Compute:
                 raise ValueError(f"a range from {first} to {last} in steps of {step} has no length")
             length = max(math.ceil(steps), 0)
         out = context.output(0, (length,), start.dtype)
+        context.check_allocation(length * _NUMBER_NBYTES)
         counts = np.arange(length, dtype=np.int64 if start.dtype.kind == "i" else np.float64)
-        np.copyto(out, counts * step + first, casting="unsafe")
+        counts *= step
+        np.add(counts, first, out=out, casting="unsafe")
         return out
 
     return compute
@@ -130,8 +134,10 @@ def one_hot(info: OpKernelInfo) -> Compute:
         out = context.output(
             0, (*indices.shape[:along], size, *indices.shape[along:]), values.dtype
         )
+        # What is wanted, what of it is a class, and the places of that.
+        context.check_allocation(indices.size * (indices.ndim + 3) * _NUMBER_NBYTES)
         wanted = np.atleast_1d(indices.astype(np.int64))
-        wanted = np.where(wanted < 0, wanted + size, wanted)
+        np.add(wanted, size, out=wanted, where=wanted < 0)
         is_class = (wanted >= 0) & (wanted < size)
         np.copyto(out, values[0])
         rows = np.moveaxis(out, along, -1).reshape(*wanted.shape, size, copy=False)
@@ -150,8 +156,11 @@ def dropout_inference(info: OpKernelInfo) -> Compute:
     with_mask = len(info.node.outputs) > 1 and bool(info.node.outputs[1])
     boolean_mask = info.node.since_version >= 10
 
-    def compute(_context: OpKernelContext, x: Tensor) -> Any:
-        return (x, np.ones(x.shape, _BOOL if boolean_mask else x.dtype)) if with_mask else x
+    def compute(context: OpKernelContext, x: Tensor) -> Any:
+        if not with_mask:
+            return x
+        context.check_allocation(x.size if boolean_mask else x.nbytes)
+        return x, np.ones(x.shape, _BOOL if boolean_mask else x.dtype)
 
     return compute
 
@@ -177,9 +186,12 @@ def dropout(info: OpKernelInfo) -> Compute:
         if not 0 <= share < 1:
             raise ValueError(f"a ratio of {share} is not in [0, 1)")
         if training is None or not training.item() or share == 0:
+            context.check_allocation(x.size if with_mask else 0)
             np.copyto(out, x)
             mask = np.ones(x.shape, _BOOL) if with_mask else None
         else:
+            # Numbers and the mask; then the mask, its factors and what they make.
+            context.check_allocation(widened_nbytes(x) + x.size * (2 * _NUMBER_NBYTES + 1))
             mask = np.random.RandomState(seed).uniform(0, 1, x.shape) >= share
             np.copyto(out, widened(x) * (mask / np.float32(1 - share)), casting="unsafe")
         return (out, mask) if with_mask else out

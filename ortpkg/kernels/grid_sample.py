@@ -8,9 +8,10 @@ import math
 import numpy as np
 
 from ortpkg.errors import InvalidGraphError, quoted
-from ortpkg.kernels.element_types import widened
+from ortpkg.kernels.element_types import widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.special_functions import BLOCK
 
 #: Version 16 calls two of the modes by other names.
 _MODES = {
@@ -22,6 +23,8 @@ _MODES = {
 }
 _PADDINGS = ("zeros", "border", "reflection")
 _CUBIC = -0.75
+#: So many points are read at a time at least, of an image however deep.
+_LEAST_POINTS = 1024
 _FARTHEST = float(1 << 40)
 
 #: For each of an axis's taps: index, whether there is such a pixel, weight.
@@ -51,26 +54,31 @@ def grid_sample(info: OpKernelInfo) -> Compute:
         out = context.output(0, (*x.shape[:2], *spots), x.dtype)
         if not out.size:
             return out
-        context.check_allocation(2 * x.shape[1] * math.prod(spots) * np.dtype(np.float64).itemsize)
+        at_once = min(max(BLOCK // max(x.shape[1], 1), _LEAST_POINTS), math.prod(spots))
+        sums_nbytes = 4 * x.shape[1] * at_once * np.dtype(np.float64).itemsize
+        context.check_allocation(sums_nbytes + widened_nbytes(x[:1]))
         for image, places, target in zip(x, grid, out, strict=True):
-            context.check_cancelled()
-            points = widened(places).reshape(-1, rank)
-            # Coordinates come as x, y[, z]: the last axis first.
-            taps = [
-                _axis_taps(points[:, rank - 1 - axis], size, _MODES[mode], padding, align_corners)
-                for axis, size in enumerate(image.shape[1:])
-            ]
-            np.copyto(target, _interpolated(image, taps).reshape(target.shape), casting="unsafe")
+            sizes, flat = image.shape[1:], widened(image).reshape(image.shape[0], -1)
+            points, found = places.reshape(-1, rank), target.reshape(len(target), -1, copy=False)
+            for start in range(0, len(points), at_once):
+                context.check_cancelled()
+                block = slice(start, start + at_once)
+                part = widened(points[block])
+                # Coordinates come as x, y[, z]: the last axis first.
+                taps = [
+                    _axis_taps(part[:, rank - 1 - axis], size, _MODES[mode], padding, align_corners)
+                    for axis, size in enumerate(sizes)
+                ]
+                np.copyto(found[:, block], _interpolated(flat, sizes, taps), casting="unsafe")
         return out
 
     return compute
 
 
-def _interpolated(image: Tensor, taps: list[_Taps]) -> Tensor:
-    """The sum over all combinations of taps: (C, points)."""
-    sizes, flat = image.shape[1:], widened(image).reshape(image.shape[0], -1)
+def _interpolated(flat: Tensor, sizes: tuple[int, ...], taps: list[_Taps]) -> Tensor:
+    """The sum over all combinations of taps of an image (C, pixels): (C, points)."""
     total = np.zeros(
-        (image.shape[0], len(taps[0][0][0])), flat.dtype if flat.dtype.kind in "fc" else np.float32
+        (len(flat), len(taps[0][0][0])), flat.dtype if flat.dtype.kind in "fc" else np.float32
     )
     if not flat.size:
         return total

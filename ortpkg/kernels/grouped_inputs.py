@@ -9,7 +9,8 @@ import numpy as np
 
 from ortpkg.kernels.axes import wrapped_indices
 from ortpkg.kernels.element_types import compute_dtype
-from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
+from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +180,7 @@ def past_length(past_key: Tensor | None, past_value: Tensor | None, like: Tensor
 
 
 def angles(
+    context: OpKernelContext,
     cosines: Tensor | None,
     sines: Tensor | None,
     position_ids: Tensor | None,
@@ -218,7 +220,9 @@ def angles(
     )
     if positions.size and positions.min() < 0:
         raise ValueError(f"position {positions.min()} is negative")
-    places = wrapped_indices(positions, cosines.shape[0])
+    rows_nbytes = positions.size * cosines.shape[1] * (cosines.itemsize + wide.itemsize)
+    context.check_allocation(2 * rows_nbytes)
+    places = wrapped_indices(positions, cosines.shape[0], context.check_allocation)
     return cosines[places].astype(wide, copy=False), sines[places].astype(wide, copy=False)
 
 
@@ -243,6 +247,7 @@ def fill_cache(cache: Tensor, past: Tensor | None, new: Tensor, lengths: Lengths
     """
     is_shared = past is not None and np.may_share_memory(past, cache)
     for index, start in enumerate(lengths.starts):
+        poll_run()
         stop = start + lengths.new
         if past is not None and start and not is_shared:
             cache[index, :, :start] = past[index, :, :start]

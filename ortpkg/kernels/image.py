@@ -9,6 +9,7 @@ import numpy as np
 from ortpkg.kernels.axes import element_count, int_tuple, normalized_axes, shape_from
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 
 
 @kernel("AffineGrid", since=(20,))
@@ -24,7 +25,9 @@ def affine_grid(info: OpKernelInfo) -> Compute:
                 f"theta of shape {theta.shape} does not transform images of shape {shape}"
             )
         out = context.output(0, (shape[0], *sizes, rank), theta.dtype)
-        context.check_allocation(element_count(sizes) * (rank + 1) * np.dtype(np.float64).itemsize)
+        # Coordinates on each axis and ones, the same joined, and what they are turned to.
+        points_nbytes = element_count(sizes) * np.dtype(np.float64).itemsize
+        context.check_allocation((3 * rank + 2) * points_nbytes)
         axes = [_centres(count, align_corners) for count in sizes]
         # Coordinates come as x, y[, z]: the last axis first.
         grid = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], axis=-1)
@@ -101,10 +104,12 @@ def col2im(info: OpKernelInfo) -> Compute:
                 f" {counts} positions"
             )
         channels = x.shape[1] // elements
+        out = context.output(0, (x.shape[0], channels, *image), x.dtype)
         context.check_allocation(x.shape[0] * channels * element_count(padded) * x.dtype.itemsize)
         sums = np.zeros((x.shape[0], channels, *padded), x.dtype)
         blocks = x.reshape(x.shape[0], channels, *block, *counts)
         for offset in np.ndindex(*block):
+            poll_run()
             spots = tuple(
                 slice(
                     offset[i] * dilations[i],
@@ -114,7 +119,6 @@ def col2im(info: OpKernelInfo) -> Compute:
                 for i in range(rank)
             )
             sums[(slice(None), slice(None), *spots)] += blocks[(slice(None), slice(None), *offset)]
-        out = context.output(0, (x.shape[0], channels, *image), x.dtype)
         inner = tuple(slice(pads[i], pads[i] + image[i]) for i in range(rank))
         np.copyto(out, sums[(slice(None), slice(None), *inner)])
         return out
@@ -155,12 +159,12 @@ def max_unpool(info: OpKernelInfo) -> Compute:
             a < b for a, b in zip(wanted, inferred, strict=True)
         ):
             raise ValueError(f"output shape {wanted} is smaller than the unpooled shape {inferred}")
+        out = context.output(0, wanted, x.dtype)
         context.check_allocation(element_count(inferred) * x.dtype.itemsize)
         if indices.size and (indices.min() < 0 or indices.max() >= element_count(inferred)):
             raise ValueError(f"an index of MaxUnpool is outside the unpooled shape {inferred}")
         unpooled = np.zeros(element_count(inferred), x.dtype)
         unpooled[indices.ravel()] = x.ravel()
-        out = context.output(0, wanted, x.dtype)
         out[...] = np.zeros((), x.dtype)
         out[tuple(slice(0, size) for size in inferred)] = unpooled.reshape(inferred)
         return out

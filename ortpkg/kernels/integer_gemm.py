@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.linear_quantization import integer_range
 from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
 from ortpkg.kernels.op_kernel import Tensor
@@ -21,6 +22,9 @@ from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _FLOAT32_EXACT = 1 << 24
 _LEAST_PIECE = 64
+#: Of elements on either side in float32, with what their zero points leave or their magnitudes;
+#: and of a sum in float64, a piece's and what becomes of it.
+_LEFT_NBYTES, _RIGHT_NBYTES, _SUM_NBYTES = 8, 12, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,18 @@ def centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
     """``x`` minus its zero point (broadcasting) as float32; exact for 8- and 16-bit integers."""
     values = x.astype(np.float32)
     if zero_point is not None and np.any(zero_point):
-        values = np.asarray(np.subtract(values, zero_point.astype(np.float32)))
+        into = values if values.ndim and zero_point.size == 1 else None
+        values = np.asarray(np.subtract(values, zero_point.astype(np.float32), out=into))
     return values
+
+
+def integer_product_nbytes(a: Tensor, b: Tensor | None, shape: tuple[int, ...]) -> int:
+    """The most that an exact product of ``shape`` takes beside its output.
+
+    ``b``: None where it is laid out already.
+    """
+    of_b = 0 if b is None else _RIGHT_NBYTES * b.size
+    return _LEFT_NBYTES * a.size + of_b + _SUM_NBYTES * element_count(shape)
 
 
 def largest_centred(x: Tensor, zero_point: Tensor | None) -> float:

@@ -74,8 +74,27 @@ def spread(parameter: Tensor, shape: tuple[int, ...], axis: int, block_size: int
 
 def spread_nbytes(shape: tuple[int, ...], scale: Tensor, zero_point: Tensor | None) -> int:
     """What scales and zero points of blocks take once they are spread, with their copies."""
-    per_element = 2 * scale.itemsize + (0 if zero_point is None else 2 * zero_point.itemsize)
+    of_scale = 2 * max(scale.itemsize, _FLOAT32.itemsize)
+    of_point = 0 if zero_point is None else 2 * zero_point.itemsize + _FLOAT32.itemsize
+    per_element = of_scale + of_point
     return element_count(shape) * per_element
+
+
+def quantization_nbytes(out: Tensor, x: Tensor, scale: Tensor) -> int:
+    """The most that :func:`quantize_into` takes beside ``out``."""
+    is_float = x.dtype == scale.dtype == _FLOAT32
+    if is_float and out.dtype.itemsize <= np.dtype(np.int16).itemsize and out.dtype.kind in "iu":
+        return 0 if scale.size == 1 and x.size > _BLOCK else x.size * _FLOAT32.itemsize
+    divided = 0 if x.dtype == scale.dtype else scale.itemsize
+    return x.size * (divided + scale.itemsize + 3 * _FLOAT32.itemsize)
+
+
+def dequantization_nbytes(out: Tensor, x: Tensor) -> int:
+    """The most that :func:`dequantize_into` takes beside ``out``."""
+    work = 0 if out.dtype == _FLOAT32 else _FLOAT32.itemsize
+    is_long = x.dtype.kind in "iu" and x.dtype.itemsize >= np.dtype(np.int32).itemsize
+    read = 2 * np.dtype(np.int64).itemsize if is_long else _FLOAT32.itemsize
+    return x.size * (work + (0 if x.dtype.kind in "iu" and not is_long else read))
 
 
 def quantize_into(
@@ -180,9 +199,9 @@ def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | 
         )
         if zero_point is not None:
             np.subtract(work, zero_point.astype(_FLOAT32), out=work)
-    np.multiply(work, scale.astype(_FLOAT32), out=work)
+    np.multiply(work, scale.astype(_FLOAT32, copy=False), out=work)
     if work is not out:
-        np.copyto(out, work.astype(out.dtype), casting="unsafe")
+        np.copyto(out, work, casting="unsafe")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,15 +24,30 @@ _MOST_PRODUCTS_AT_ONCE = 1 << 33
 _MOST_PRODUCTS_WITHOUT_BLAS = 1 << 27
 
 
-def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
-    """``out = a @ b`` for two matrices of one type."""
-    rows, depth = a.shape
-    if (
+def _is_feature_major(a: Tensor, b: Tensor) -> bool:
+    """Whether a few dozen rows meet a float32 matrix that lies transposed."""
+    depth = a.shape[-1]
+    rows = a.size // max(depth, 1)
+    return (
         1 < rows <= MOST_FEATURE_MAJOR_ROWS
         and b.dtype == _FLOAT32
         and b.strides[0] == b.itemsize
         and rows * depth * b.shape[1] > _MOST_UNPACKED_PRODUCTS
-    ):
+    )
+
+
+def product_nbytes(a: Tensor, b: Tensor) -> int:
+    """What :func:`matrix_product` takes beside its result."""
+    if b.ndim != 2 or not _is_feature_major(a, b):
+        return 0
+    rows = a.size // int(a.shape[-1])
+    return (a.size + rows * int(b.shape[1])) * b.itemsize
+
+
+def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
+    """``out = a @ b`` for two matrices of one type."""
+    rows, depth = a.shape
+    if _is_feature_major(a, b):
         left, product = take_scratch(
             Slot.TASK, ((depth, rows), b.dtype), ((b.shape[1], rows), b.dtype)
         )

@@ -14,14 +14,14 @@ import numpy as np
 from ortpkg.kernels.attention import (
     ScoreSteps,
     attend,
+    attention_nbytes,
     check_heads,
-    check_scores,
     copied_output,
     split_heads,
     window_bias,
 )
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -83,13 +83,24 @@ class _Scoring:
         mask: Tensor | None,
         bias: Tensor | None,
         dtype: np.dtype[Any],
+        held_nbytes: int,
     ) -> Tensor:
-        """Factors (batch, heads, length, size) as (batch, length, heads · size) in ``dtype``."""
+        """Factors (batch, heads, length, size) as (batch, length, heads · size) in ``dtype``.
+
+        ``held_nbytes``: of what the node has made until then.
+        """
         check_heads(query, key, value)
-        check_scores(context, query, key)
         batch, heads, length, size = query.shape
         total = key.shape[2]
         wide = compute_dtype(dtype)
+        shape = (batch, length, heads * value.shape[3])
+        out = context.output(0, shape, dtype)
+        hidden = batch if mask is not None else int(self.causal)
+        bias_count = max(0 if bias is None else bias.size, hidden * length * total)
+        result_nbytes = widened_nbytes(out) + widened_nbytes(bias)
+        context.check_allocation(
+            held_nbytes + result_nbytes + attention_nbytes(query, key, value, bias_count)
+        )
         parts = [] if bias is None else [widened(bias)]
         if mask is not None:
             parts.append(_padding_bias(mask, batch, length, total, self.filtered, wide))
@@ -98,8 +109,6 @@ class _Scoring:
         combined: Tensor | None = None
         for part in parts:
             combined = part if combined is None else combined + part
-        shape = (batch, length, heads * value.shape[3])
-        out = context.output(0, shape, dtype)
         result = out if wide == dtype else np.empty(shape, wide)
         steps = ScoreSteps(
             scale=1 / math.sqrt(size) if self.scale is None else self.scale, softmax_dtype=wide
@@ -153,8 +162,11 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         widths = tuple(sizes) if sizes else (weights.shape[1] // 3,) * 3
         if len(widths) != 3 or sum(widths) != weights.shape[1]:
             raise ValueError(f"hidden sizes {widths} do not fit weights of shape {weights.shape}")
-        rows = widened(x).reshape(x.shape[0] * x.shape[1], x.shape[2])
-        context.check_allocation(len(rows) * weights.shape[1] * rows.itemsize)
+        count = x.shape[0] * x.shape[1]
+        held_nbytes = widened_nbytes(x, weights, bias)
+        held_nbytes += count * weights.shape[1] * compute_dtype(x.dtype).itemsize
+        context.check_allocation(held_nbytes)
+        rows = widened(x).reshape(count, x.shape[2])
         projected = _projected(rows, widened(weights), None if bias is None else widened(bias))
         projected = projected.reshape(*x.shape[:2], weights.shape[1])
         first, second = widths[0], widths[0] + widths[1]
@@ -167,11 +179,15 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
             )
         )
         if past is not None:
+            # Of both, with what is new; one as it was, widened.
+            held_nbytes += 2 * past.size * compute_dtype(past.dtype).itemsize
+            held_nbytes += (key.size + value.size) * key.itemsize
+            context.check_allocation(held_nbytes)
             key, value = (
                 np.concatenate([widened(old), new], axis=2)
                 for old, new in zip(past, (key, value), strict=True)
             )
-        out = scoring.run(context, query, key, value, mask, attention_bias, x.dtype)
+        out = scoring.run(context, query, key, value, mask, attention_bias, x.dtype, held_nbytes)
         if not wants_present:
             return out
         present = context.output(1, (2, *key.shape), x.dtype)
@@ -240,11 +256,17 @@ def multi_head_attention(info: OpKernelInfo) -> Compute:
         dtype = query.dtype
         from_elsewhere = key is not None and key.ndim == 4
         q, k, v = _unpacked(query, key, value, scoring.heads)
+        held_nbytes = 0
         if bias is not None:
+            wide = compute_dtype(dtype).itemsize
+            held_nbytes += (q.size + k.size + v.size) * wide + widened_nbytes(q)
+            context.check_allocation(held_nbytes)
             q, k, v = _with_bias((q, k, v), bias, (True, not from_elsewhere, not from_elsewhere))
         if past_key is not None and past_value is not None and element_count(past_key.shape):
+            held_nbytes += (past_key.size + k.size + past_value.size + v.size) * k.itemsize
+            context.check_allocation(held_nbytes)
             k, v = np.concatenate([past_key, k], axis=2), np.concatenate([past_value, v], axis=2)
-        out = scoring.run(context, q, k, v, mask, attention_bias, dtype)
+        out = scoring.run(context, q, k, v, mask, attention_bias, dtype, held_nbytes)
         if len(info.node.outputs) == 1:
             return out
         present = [

@@ -28,7 +28,8 @@ def ngram_repeat_block(info: OpKernelInfo) -> Compute:
         count = ids.shape[1] - size + 1
         if count <= 0 or not ids.shape[0]:
             return out
-        context.check_allocation(2 * ids.shape[0] * count)
+        # Whether the tokens from each place on repeat, compared, and then the places and tokens.
+        context.check_allocation(ids.shape[0] * count * (2 + 4 * ids.itemsize))
         repeats = np.ones((ids.shape[0], count), np.bool_)
         for offset in range(
             size - 1

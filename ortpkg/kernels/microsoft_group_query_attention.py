@@ -290,7 +290,7 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         out = context.output(0, (batch, new, heads * size), dtype)
         angle = None
         if attributes.heads.do_rotary:
-            angle = angles(cosines, sines, position_ids, lengths, k)
+            angle = angles(context, cosines, sines, position_ids, lengths, k)
         cache_shape = (batch, shared, lengths.present, size)
         *room, spare_key, spare_value = take_scratch(
             Slot.SHARED,

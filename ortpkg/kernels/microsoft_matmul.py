@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ortpkg.kernels.element_types import widened_nbytes
 from ortpkg.kernels.gemm import matmul_shape
 from ortpkg.kernels.integer_gemm import (
     IntegerMatrix,
@@ -16,10 +17,12 @@ from ortpkg.kernels.integer_gemm import (
     centred,
     centred_scratch,
     integer_matrix,
+    integer_product_nbytes,
     scaled_matmul,
 )
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import round_into
+from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.packed_bits import bits_apart
 from ortpkg.kernels.quantization import (
@@ -33,6 +36,8 @@ from ortpkg.kernels.quantization import (
 from ortpkg.kernels.scratch import Slot, take_scratch
 
 _DOMAIN = "com.microsoft"
+#: Of a weight while it is unpacked: its code, the same in float32, its zero point and scale.
+_UNPACKED_NBYTES = 20
 
 
 @kernel("MatMulIntegerToFloat", since=(1,), domain=_DOMAIN, types={"T1": BYTES, "T2": BYTES})
@@ -49,11 +54,13 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
         b_zero: Tensor | None = None,
         bias: Tensor | None = None,
     ) -> Tensor:
+        shape = matmul_shape(a.shape, b.shape)
+        out = context.output(0, shape, np.dtype(np.float32))
+        context.check_allocation(integer_product_nbytes(a, None if prepared else b, ()))
         matrix = prepared or integer_matrix(b, per_column(b_zero))
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        out = context.output(0, matmul_shape(a.shape, matrix.values.shape), np.dtype(np.float32))
         scaled_matmul(
             centred_scratch(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias
         )
@@ -75,11 +82,13 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
         b_zero: Tensor | None = None,
         bias: Tensor | None = None,
     ) -> Tensor:
+        shape = matmul_shape(a.shape, b.shape)
+        out = context.output(0, shape, np.dtype(np.float32))
+        context.check_allocation(integer_product_nbytes(a, None if prepared else b, ()))
         matrix = prepared or integer_matrix(b, per_column(b_zero))
         a_scale, a_zero = dynamic_parameters(a)
         right = per_column(b_scale)
         assert right is not None
-        out = context.output(0, matmul_shape(a.shape, matrix.values.shape), np.dtype(np.float32))
         scaled_matmul(
             quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias
         )
@@ -116,12 +125,16 @@ def qgemm(info: OpKernelInfo) -> Compute:
         y_scale: Tensor | None = None,
         y_zero: Tensor | None = None,
     ) -> Tensor:
+        shape = matmul_shape(a.T.shape if trans_a else a.shape, b.T.shape if trans_b else b.shape)
+        c_nbytes = 0 if c is None else c.size * np.dtype(np.float32).itemsize
+        context.check_allocation(
+            integer_product_nbytes(a, None if prepared else b, shape) + c_nbytes
+        )
         matrix = prepared or integer_matrix(b.T if trans_b else b, per_column(b_zero))
         left = centred_scratch(a.T if trans_a else a, a_zero.reshape(()))
         right = per_column(b_scale)
         assert right is not None
         factor = np.asarray(alpha * a_scale.reshape(()) * right, np.float32)
-        shape = matmul_shape(left.shape, matrix.values.shape)
         extra = None if c is None else c.astype(np.float32)
         if y_scale is None:
             out = context.output(0, shape, np.dtype(np.float32))
@@ -169,13 +182,15 @@ def matmul_nbits(info: OpKernelInfo) -> Compute:
         groups: Tensor | None = None,
         bias: Tensor | None = None,
     ) -> Tensor:
-        if prepared is None:
-            context.check_allocation(columns * depth * np.dtype(np.float32).itemsize)
-        weights = unpacked(b, scales, zero_points, groups) if prepared is None else prepared
         out = context.output(0, (*a.shape[:-1], columns), a.dtype)
         if not out.size:
             return out
-        product = np.matmul(a.astype(np.float32, copy=False), weights.T)
+        own_nbytes = 0 if prepared is not None else columns * depth * _UNPACKED_NBYTES
+        sums_nbytes = out.size * np.dtype(np.float32).itemsize
+        context.check_allocation(own_nbytes + sums_nbytes + widened_nbytes(a))
+        weights = unpacked(b, scales, zero_points, groups) if prepared is None else prepared
+        product = np.empty(out.shape, np.float32)
+        product_in_blocks(a.astype(np.float32, copy=False), weights.T, product)
         if bias is not None:
             product += bias.astype(np.float32)
         np.copyto(out, product, casting="unsafe")

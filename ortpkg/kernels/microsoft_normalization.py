@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import broadcast_shape, element_count, wrapped_indices
-from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.normalization import normalize_rows, normalize_rows_by_rms, over_row_panels
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -54,10 +54,14 @@ def _skip_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         row_bias = _check_row(bias, columns, "bias")
         out = context.output(0, x.shape, x.dtype)
         sums = context.output(3, x.shape, x.dtype) if wants[3] else None
-        wide, wide_skip = widened(x), np.broadcast_to(widened(skip), x.shape)
         shape = (element_count(x.shape[:-1]), columns)
+        each = compute_dtype(x.dtype).itemsize
+        spread_nbytes = 0 if skip.shape == x.shape else x.size * each
+        context.check_allocation(
+            widened_nbytes(x, skip, out) + spread_nbytes + sum(wants[1:3]) * shape[0] * each
+        )
+        wide, wide_skip = widened(x), np.broadcast_to(widened(skip), x.shape)
         matrix, skips = wide.reshape(shape), wide_skip.reshape(shape)
-        context.check_allocation(sum(wants[1:3]) * shape[0] * wide.itemsize)
         mean, inverse = (
             np.zeros((shape[0], 1), wide.dtype) if wanted else None for wanted in wants[1:3]
         )
@@ -136,10 +140,17 @@ def embed_layer_normalization(info: OpKernelInfo) -> Compute:
         columns = words.shape[1]
         out = context.output(0, (batch, length, columns), words.dtype)
         places = np.arange(length)[None] if position_ids is None else position_ids
-        total = widened(words[wrapped_indices(ids, len(words))])
-        total = total + widened(positions[wrapped_indices(places, len(positions))])
+        # The sum and what is made of it; one of the tables' rows, as it lies and widened.
+        wide_nbytes = out.size * compute_dtype(words.dtype).itemsize
+        context.check_allocation(2 * wide_nbytes + out.nbytes + widened_nbytes(out))
+
+        def rows_of(table: Tensor, indices: Tensor) -> Tensor:
+            return widened(table[wrapped_indices(indices, len(table), context.check_allocation)])
+
+        total = rows_of(words, ids)
+        total += rows_of(positions, places)
         if segments is not None and segment_table is not None:
-            total += widened(segment_table[wrapped_indices(segments, len(segment_table))])
+            total += rows_of(segment_table, segments)
         rows = total.reshape(-1, columns)
         result = np.empty(rows.shape, compute_dtype(words.dtype))
         normalize_rows(rows, result, epsilon)

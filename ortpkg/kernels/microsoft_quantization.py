@@ -23,6 +23,8 @@ from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 _DOMAIN = "com.microsoft"
 #: Elements per block: what stays in cache, as float32, twice.
 _BLOCK = 1 << 16
+#: Of an element while it becomes a real value and an integer again, in three arrays at most.
+_REAL_NBYTES = 12
 
 
 def _real(x: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
@@ -88,6 +90,7 @@ def _binary(operation: np.ufunc) -> Compute:
         if a.shape == b.shape and a.ndim:
             a, b, target = a.reshape(1, -1), b.reshape(1, -1), out.reshape(1, -1)
         else:
+            context.check_allocation(out.nbytes * ((a.shape != out.shape) + (b.shape != out.shape)))
             target = out.reshape(-1, out.shape[-1]) if out.ndim else out.reshape(1, 1)
             a, b = (np.broadcast_to(x, out.shape).reshape(target.shape) for x in (a, b))
 
@@ -138,7 +141,10 @@ def _by_table(function: Callable[[Tensor], Tensor]) -> Compute:
         scaled = np.asarray(function(_real(codes, x_scale, x_zero)) / y_scale.reshape(()))
         round_into(table, scaled, y_zero if y_zero is None else y_zero.reshape(()))
         out = context.output(0, x.shape, x.dtype)
-        np.take(table, x.view(np.uint8), out=out, mode="clip")
+        found, of_codes = out.reshape(-1), x.reshape(-1).view(np.uint8)
+        for start in range(0, x.size, _BLOCK):  # numpy makes positions of codes
+            block = slice(start, start + _BLOCK)
+            np.take(table, of_codes[block], out=found[block], mode="clip")
         return out
 
     return compute
@@ -171,11 +177,12 @@ def qlinear_softmax(info: OpKernelInfo) -> Compute:
     ) -> Tensor:
         axis = normalized_axis(axis_attribute, x.ndim)
         axes = tuple(range(axis, x.ndim)) if flattens else (axis,)
+        context.check_allocation(_REAL_NBYTES * x.size)
         real = _real(x, x_scale, x_zero)
-        powers = np.exp(real - real.max(axis=axes, keepdims=True, initial=-np.inf))
-        return _quantized_output(
-            context, powers / powers.sum(axis=axes, keepdims=True), y_scale, y_zero, x.dtype
-        )
+        real -= real.max(axis=axes, keepdims=True, initial=-np.inf)
+        powers = np.exp(real, out=real)
+        powers /= powers.sum(axis=axes, keepdims=True)
+        return _quantized_output(context, powers, y_scale, y_zero, x.dtype)
 
     return compute
 
@@ -199,6 +206,7 @@ def qlinear_global_average_pool(info: OpKernelInfo) -> Compute:
         axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
         count = math.prod(x.shape[axis] for axis in axes)
         # Sums of integers are exact; the mean is rounded once.
+        context.check_allocation(_REAL_NBYTES * 2 * (x.size // max(count, 1)))
         sums = x.sum(axis=axes, keepdims=True, dtype=np.int64) - count * int(x_zero.reshape(()))
         mean = (sums * np.float64(x_scale.reshape(())) / max(count, 1)).astype(np.float32)
         return _quantized_output(context, mean, y_scale, y_zero, x.dtype)
@@ -226,6 +234,8 @@ def qlinear_concat(info: OpKernelInfo) -> Compute:
         out = context.output(
             0, (*tensors[0].shape[:axis], size, *tensors[0].shape[axis + 1 :]), y_zero.dtype
         )
+        others = max(x.size for x in tensors)
+        context.check_allocation(sum(x.size for x in tensors) + _REAL_NBYTES * others)
         same = [
             _requantized(x, scale, zero_point, y_scale, y_zero) for x, scale, zero_point in triples
         ]

@@ -150,7 +150,7 @@ def sparse_attention(info: OpKernelInfo) -> Compute:
         out = context.output(0, (batch, new, heads * size), dtype)
         keys, values = (context.output(slot, past_key.shape, dtype) for slot in (1, 2))
         if attributes.do_rotary:
-            angle = angles(cosines, sines, None, lengths, k)
+            angle = angles(context, cosines, sines, None, lengths, k)
             q, k = _turned(q, k, *angle, interleaved=attributes.interleaved)
         for cache, before, added in ((keys, past_key, k), (values, past_value, v)):
             if not np.may_share_memory(cache, before):

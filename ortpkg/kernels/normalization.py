@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import broadcast_shape, element_count, normalized_axis
-from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.softmax import row_sums
@@ -97,10 +97,18 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         first = normalized_axis(axis, x.ndim)
         shape = (element_count(x.shape[:first]), element_count(x.shape[first:]))
         out = context.output(0, x.shape, scale.dtype if by_rms else x.dtype)
+        dtype = compute_dtype(x.dtype)
+        spread = [
+            each for each in (scale, bias) if each is not None and each.shape != x.shape[first:]
+        ]
+        copies = len(spread) + (out.dtype != dtype)
+        context.check_allocation(
+            widened_nbytes(x, scale, bias)
+            + (copies * shape[1] + n_statistics) * shape[0] * dtype.itemsize
+        )
         wide_scale = _row_parameter(scale, x.shape, first, "scale")
         wide_bias = _row_parameter(bias, x.shape, first, "bias")
         wide = widened(x).reshape(shape)
-        context.check_allocation(n_statistics * shape[0] * wide.itemsize)
         statistics = np.full((n_statistics, shape[0], 1), np.nan, wide.dtype)  # of no values
         result = out.reshape(shape) if out.dtype == wide.dtype else np.empty(shape, wide.dtype)
 
@@ -151,6 +159,11 @@ def rms_normalization(info: OpKernelInfo) -> Compute:
     return _layer_normalization(info, by_rms=True)
 
 
+def _wide_nbytes(x: Tensor) -> int:
+    """What an array like ``x`` takes in its compute type."""
+    return x.size * compute_dtype(x.dtype).itemsize
+
+
 # --- statistics over planes -----------------------------------------------------------------------
 
 
@@ -182,7 +195,7 @@ def instance_normalization(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
-        context.check_allocation(x.size * max(x.itemsize, 4))
+        context.check_allocation(widened_nbytes(x) + _wide_nbytes(x))
         result = _normalized_planes(x, x.shape[0] * x.shape[1], epsilon)
         result *= wide_scale
         np.add(result, wide_bias, out=out, casting="unsafe")
@@ -207,7 +220,7 @@ def group_normalization(info: OpKernelInfo) -> Compute:
             scale, bias = np.repeat(scale, each), np.repeat(bias, each)
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
-        context.check_allocation(x.size * max(x.itemsize, 4))
+        context.check_allocation(widened_nbytes(x) + _wide_nbytes(x))
         result = _normalized_planes(x, x.shape[0] * groups, epsilon)
         result *= wide_scale
         np.add(result, wide_bias, out=out, casting="unsafe")
@@ -225,6 +238,7 @@ def mean_variance_normalization(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         if not x.size:
             return out
+        context.check_allocation(widened_nbytes(x) + 2 * _wide_nbytes(x))
         wide = widened(x)
         centred = wide - wide.mean(axis=axes, keepdims=True)
         deviation = np.sqrt(np.square(centred).mean(axis=axes, keepdims=True))
@@ -248,6 +262,7 @@ def local_response_normalization(info: OpKernelInfo) -> Compute:
         if x.ndim < 3:
             raise ValueError(f"LRN needs an input (N, C, D1, ...), but the shape is {x.shape}")
         out = context.output(0, x.shape, x.dtype)
+        context.check_allocation(widened_nbytes(x) + 2 * _wide_nbytes(x))
         wide, channels = widened(x), x.shape[1]
         squares = np.square(wide)
         total = np.zeros_like(squares)
@@ -277,12 +292,15 @@ def lp_normalization(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         if not x.size:
             return out
+        context.check_allocation(widened_nbytes(x) + 2 * _wide_nbytes(x))
         wide = widened(x)
         powers = np.abs(wide) if p == 1 else np.square(wide)
         norm = np.add.reduce(powers, axis=along, keepdims=True)
+        del powers
         if p != 1:
-            norm = np.sqrt(norm)
-        np.divide(wide, np.where(norm == 0, norm.dtype.type(1), norm), out=out, casting="unsafe")
+            np.sqrt(norm, out=norm)
+        norm[norm == 0] = 1
+        np.divide(wide, norm, out=out, casting="unsafe")
         return out
 
     return compute

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.softmax import row_sums
 
@@ -28,11 +29,13 @@ def attend_plainly(
     """The operands of ``attention.attend``, with a key head for every query head."""
     batches, heads, length = query.shape[:3]
     total = key.shape[2]
-    per_call = max(_SCORES_NBYTES // max(length * total * query.itemsize, 1), 1)
+    of_head = length * (total + query.shape[3])
+    per_call = max(_SCORES_NBYTES // max(of_head * query.itemsize, 1), 1)
     highest_bias = 0.0 if bias is None else float(np.max(bias, initial=0.0))
 
     for batch in range(batches):
         for head in range(0, heads, per_call):
+            poll_run()
             own = slice(head, head + per_call)
             own_bias = None if bias is None else _part(bias, batch, own)
             factors = (query[batch, own], key[batch, own], value[batch, own])

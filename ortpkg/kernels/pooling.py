@@ -15,7 +15,7 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -161,6 +161,13 @@ def max_pool(info: OpKernelInfo) -> Compute:
         if with_indices:
             indices = context.output(1, shape, _INT64)
             _check_positions(context, windows, x.shape[2:])
+            # The number of each element; of each window its best, whether it has one or a better.
+            context.check_allocation(
+                widened_nbytes(x, out)
+                + (x.size + element_count(x.shape[2:])) * _INT64.itemsize
+                + out.nbytes
+                + 3 * out.size
+            )
             _max_pool_with_indices(widened(x), windows, out, indices, column_major)
             return out, indices
         _pooled(context, np.maximum, _lowest(compute_dtype(x.dtype)), x, windows, out)
@@ -198,10 +205,11 @@ def _max_pool_with_indices(
     np.copyto(out, best, casting="unsafe")
 
 
-@lru_cache(maxsize=64)
-def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Tensor:
+def _counts(
+    windows: Windows, spatial: tuple[int, ...], include_pad: bool, dtype: np.dtype[Any]
+) -> Tensor:
     """How many elements each window averages; ``include_pad`` counts padding."""
-    total = np.ones((), np.float32)
+    total = np.ones((), dtype)
     for axis, size in enumerate(spatial):
         first, last = (windows.before[axis], windows.after[axis]) if include_pad else (0, 0)
         starts = np.arange(windows.output[axis]) * windows.strides[axis] - windows.before[axis]
@@ -209,9 +217,13 @@ def _counts(windows: Windows, spatial: tuple[int, ...], include_pad: bool) -> Te
         until = np.clip(
             -((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis]
         )
-        total = total[..., None] * (until - below).astype(np.float32)
+        total = total[..., None] * (until - below).astype(dtype)
     total.flags.writeable = False
     return total
+
+
+#: Of the counts of usual planes, which are kept.
+_kept_counts = lru_cache(maxsize=64)(_counts)
 
 
 @kernel("AveragePool", since=(1, 7, 10, 11, 19, 22), types={"T": FLOATS})
@@ -222,11 +234,15 @@ def average_pool(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         windows = attributes.windows(_spatial(x))
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
+        is_usual = element_count(windows.output) <= _BLOCK
+        counts_nbytes = 0 if is_usual else element_count(windows.output) * _INT64.itemsize
+        context.check_allocation(widened_nbytes(x, out) + counts_nbytes)
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)
         _pooled(context, np.add, 0, wide, windows, sums)
         with small_ufunc_buffers(sums.size):
-            np.divide(sums, _counts(windows, x.shape[2:], include_pad).astype(sums.dtype), out=sums)
+            counts = _kept_counts if is_usual else _counts
+            np.divide(sums, counts(windows, x.shape[2:], include_pad, sums.dtype), out=sums)
         if sums is not out:
             np.copyto(out, sums, casting="unsafe")
         return out
@@ -241,13 +257,21 @@ def lp_pool(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         windows = attributes.windows(_spatial(x))
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
-        powers = np.power(np.abs(widened(x)), p)
+        each = compute_dtype(x.dtype).itemsize
+        context.check_allocation(widened_nbytes(x) + (x.size + out.size) * each)
+        powers = _powers(widened(x), p)
         sums = np.empty(out.shape, powers.dtype)
         _pooled(context, np.add, 0, powers, windows, sums)
-        np.copyto(out, np.power(sums, powers.dtype.type(1 / p)), casting="unsafe")
+        np.power(sums, powers.dtype.type(1 / p), out=out, casting="unsafe")
         return out
 
     return compute
+
+
+def _powers(x: Tensor, p: int) -> Tensor:
+    """|x| to the power ``p``, a new array."""
+    sizes = np.abs(x)
+    return np.power(sizes, p, out=sizes)
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -259,6 +283,7 @@ def _rows(x: Tensor) -> Tensor:
 def global_average_pool(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
+        context.check_allocation(widened_nbytes(x, out))
         np.copyto(out.reshape(out.shape[:2]), _rows(x).mean(axis=2), casting="unsafe")
         return out
 
@@ -269,6 +294,7 @@ def global_average_pool(_info: OpKernelInfo) -> Compute:
 def global_max_pool(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
+        context.check_allocation(widened_nbytes(x, out))
         np.copyto(
             out.reshape(out.shape[:2]), _rows(x).max(axis=2, initial=-np.inf), casting="unsafe"
         )
@@ -283,7 +309,9 @@ def global_lp_pool(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, (*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype)
-        sums = np.power(np.abs(_rows(x)), p).sum(axis=2)
+        each = compute_dtype(x.dtype).itemsize
+        context.check_allocation(widened_nbytes(x) + (x.size + 2 * out.size) * each)
+        sums = _powers(_rows(x), p).sum(axis=2)
         np.copyto(
             out.reshape(out.shape[:2]), np.power(sums, sums.dtype.type(1 / p)), casting="unsafe"
         )

@@ -20,12 +20,15 @@ from ortpkg.kernels.integer_gemm import (
     centred_scratch,
     exact_matmul,
     integer_matrix,
+    integer_product_nbytes,
     largest_centred,
     scaled_matmul,
 )
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import (
+    dequantization_nbytes,
     dequantize_into,
+    quantization_nbytes,
     quantize_into,
     round_into,
     spread,
@@ -56,8 +59,10 @@ def quantize_linear(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, dtype)
         if precision:
             scale = scale.astype(numpy_dtype(E(precision)))
-        if block_size:
-            context.check_allocation(spread_nbytes(x.shape, scale, zero_point))
+        context.check_allocation(
+            quantization_nbytes(out, x, scale)
+            + (spread_nbytes(x.shape, scale, zero_point) if block_size else 0)
+        )
         points = None if zero_point is None else spread(zero_point, x.shape, axis, block_size)
         quantize_into(out, x, spread(scale, x.shape, axis, block_size), points, saturate=saturate)
         return out
@@ -81,8 +86,10 @@ def dequantize_linear(info: OpKernelInfo) -> Compute:
                 f"x has type {x.dtype}, but its zero point has type {zero_point.dtype}"
             )
         out = context.output(0, x.shape, numpy_dtype(E(declared)) if declared else scale.dtype)
-        if block_size:
-            context.check_allocation(spread_nbytes(x.shape, scale, zero_point))
+        context.check_allocation(
+            dequantization_nbytes(out, x)
+            + (spread_nbytes(x.shape, scale, zero_point) if block_size else 0)
+        )
         points = None if zero_point is None else spread(zero_point, x.shape, axis, block_size)
         dequantize_into(out, x, spread(scale, x.shape, axis, block_size), points)
         return out
@@ -95,6 +102,7 @@ def dynamic_quantize_linear(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         scale, zero_point = dynamic_parameters(x)
         out = context.output(0, x.shape, np.dtype(np.uint8))
+        context.check_allocation(quantization_nbytes(out, x, scale))
         quantize_into(out, x, scale, zero_point)
         return out, scale, zero_point
 
@@ -191,10 +199,11 @@ def matmul_integer(info: OpKernelInfo) -> Compute:
         a_zero: Tensor | None = None,
         b_zero: Tensor | None = None,
     ) -> Tensor:
+        shape = matmul_shape(a.shape, b.shape)
+        out = context.output(0, shape, np.dtype(np.int32))
+        context.check_allocation(integer_product_nbytes(a, None if prepared else b, shape))
         matrix = prepared or integer_matrix(b, per_column(b_zero))
-        product = as_int32(integer_product(a, a_zero, matrix))
-        out = context.output(0, product.shape, product.dtype)
-        np.copyto(out, product)
+        np.copyto(out, as_int32(integer_product(a, a_zero, matrix)))
         return out
 
     return compute
@@ -215,6 +224,8 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         y_scale: Tensor,
         y_zero: Tensor,
     ) -> Tensor:
+        shape = matmul_shape(a.shape, b.shape)
+        context.check_allocation(integer_product_nbytes(a, None if prepared else b, shape))
         matrix = prepared or integer_matrix(b, per_column(b_zero))
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
@@ -222,7 +233,6 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         factor = np.asarray(
             left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
         )
-        shape = matmul_shape(a.shape, matrix.values.shape)
         out = context.output(0, shape, y_zero.dtype)
         (scaled,) = take_scratch(Slot.PANEL, (shape, np.dtype(np.float32)))
         scaled_matmul(centred_scratch(a, per_row(a_zero)), matrix, scaled, factor)

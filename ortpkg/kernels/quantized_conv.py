@@ -25,6 +25,8 @@ from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
 
 _FLOAT32_EXACT = 1 << 24
 _FLOAT32 = np.dtype(np.float32)
+#: Of a weight less its zero point, in float32, with its magnitude or as float64.
+_WEIGHT_NBYTES = 12
 
 
 def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
@@ -90,9 +92,12 @@ class _Weights:
 def _check_scratch(
     context: OpKernelContext, x: Tensor, w: Tensor, windows: Windows, dtype: np.dtype[Any]
 ) -> None:
+    """Of the weights, the scratch, and the sums as they are added and as they are returned."""
     sums = x.shape[0] * w.shape[0] * element_count(windows.output)
     context.check_allocation(
-        scratch_nbytes(x.shape, w.shape, windows, dtype.itemsize) + sums * dtype.itemsize
+        _WEIGHT_NBYTES * w.size
+        + scratch_nbytes(x.shape, w.shape, windows, dtype.itemsize)
+        + sums * 2 * dtype.itemsize
     )
 
 
@@ -107,12 +112,14 @@ def conv_integer(info: OpKernelInfo) -> Compute:
         x_zero: Tensor | None = None,
         w_zero: Tensor | None = None,
     ) -> Tensor:
-        values, windows = weights.values(w, w_zero), weights.windows(x, w)
+        windows = weights.windows(x, w)
+        context.check_allocation(_WEIGHT_NBYTES * w.size)
+        values = weights.values(w, w_zero)
         sums = np.abs(values).reshape(w.shape[0], -1).sum(axis=1, dtype=np.float64)
         is_exact = largest_centred(x, x_zero) * float(sums.max(initial=0)) < _FLOAT32_EXACT
         dtype = _FLOAT32 if is_exact else np.dtype(np.float64)
-        _check_scratch(context, x, w, windows, dtype)
         out = context.output(0, (x.shape[0], w.shape[0], *windows.output), np.dtype(np.int32))
+        _check_scratch(context, x, w, windows, dtype)
         product = np.empty(out.shape, dtype)
         zero_point = 0.0 if x_zero is None else float(x_zero.reshape(()))
         epilogue = Epilogue(out=product, dtype=dtype)

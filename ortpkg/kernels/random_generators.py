@@ -17,6 +17,7 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.random_seed import stream_of
 
+_FLOAT64 = np.dtype(np.float64)
 _INT32 = int(ElementType.INT32)
 Draw = Callable[[np.random.Generator, tuple[int, ...], Any], Tensor]
 
@@ -39,22 +40,28 @@ def _filled(
 ) -> Tensor:
     out = context.output(0, shape, np.dtype(dtype))
     work = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
+    context.check_allocation(out.size * np.dtype(work).itemsize)
     np.copyto(out, draw(source(), shape, work), casting="unsafe")
     return out
 
 
 def _normal(info: OpKernelInfo) -> Draw:
     mean, scale = float(info.attribute("mean", 0.0)), float(info.attribute("scale", 1.0))
-    return lambda generator, shape, dtype: np.asarray(
-        generator.standard_normal(shape, dtype) * scale + mean
+    return lambda generator, shape, dtype: _moved(
+        generator.standard_normal(shape, dtype), scale, mean
     )
 
 
 def _uniform(info: OpKernelInfo) -> Draw:
     low, high = float(info.attribute("low", 0.0)), float(info.attribute("high", 1.0))
-    return lambda generator, shape, dtype: np.asarray(
-        generator.random(shape, dtype) * (high - low) + low
-    )
+    return lambda generator, shape, dtype: _moved(generator.random(shape, dtype), high - low, low)
+
+
+def _moved(drawn: Any, factor: float, shift: float) -> Tensor:
+    numbers = np.asarray(drawn)
+    numbers *= numbers.dtype.type(factor)
+    numbers += numbers.dtype.type(shift)
+    return numbers
 
 
 def _of_shape(info: OpKernelInfo, draw: Draw) -> Compute:
@@ -104,8 +111,9 @@ def bernoulli(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, probability: Tensor) -> Tensor:
         dtype = numpy_dtype(ElementType(declared)) if declared else probability.dtype
         out = context.output(0, probability.shape, dtype)
-        drawn = source().random(probability.shape) < probability.astype(np.float64)
-        np.copyto(out, drawn.astype(dtype))
+        context.check_allocation(probability.size * (2 * _FLOAT64.itemsize + 1))
+        drawn = source().random(probability.shape) < probability.astype(_FLOAT64)
+        np.copyto(out, drawn, casting="unsafe")
         return out
 
     return compute
@@ -124,10 +132,12 @@ def multinomial(info: OpKernelInfo) -> Compute:
                 f"{count} samples need log-probabilities (batch, classes), not shape {x.shape}"
             )
         out = context.output(0, (x.shape[0], count), dtype)
-        wide = x.astype(np.float64)
+        context.check_allocation((3 * x.size + 2 * out.size) * _FLOAT64.itemsize)
+        wide = x.astype(_FLOAT64)
         cumulative = np.cumsum(np.exp(wide - wide.max(axis=1, keepdims=True)), axis=1)
         drawn = source().random((x.shape[0], count)) * cumulative[:, -1:]
         for row, (edges, positions) in enumerate(zip(cumulative, drawn, strict=True)):
+            context.check_cancelled()
             out[row] = np.minimum(np.searchsorted(edges, positions, side="right"), x.shape[1] - 1)
         return out
 

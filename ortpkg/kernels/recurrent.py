@@ -18,7 +18,7 @@ import numpy as np
 from ortpkg.errors import quoted
 from ortpkg.kernels.activations import Block
 from ortpkg.kernels.blas_threads import held_to_one_thread
-from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -215,13 +215,18 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         *rest: Tensor | None,
     ) -> Any:
         initial, peepholes = (*rest, None, None)[: cell.n_states], (*rest, None, None, None)[2]
+        turned_nbytes = x.size * compute_dtype(x.dtype).itemsize if batch_first else 0
+        own_nbytes = widened_nbytes(x) + turned_nbytes
+        if prepared is None:  # the recurrent weights are copied in another order
+            own_nbytes += widened_nbytes(w, r, b) + r.size * compute_dtype(r.dtype).itemsize
+        context.check_allocation(own_nbytes)
         wide = widened(x).transpose(1, 0, 2) if batch_first and x.ndim == 3 else widened(x)
         hidden = _check_shapes(wide, w, r, b, cell.gates, len(reversals))
         steps, batch, _ = wide.shape
         _check_lengths(lengths, steps, batch)
         shape = (len(reversals), batch, hidden)
         rows_of_all = (cell.gates + len(reversals)) * steps + 2 * len(reversals) * cell.n_states
-        context.check_allocation(rows_of_all * batch * hidden * wide.itemsize)
+        context.check_allocation(own_nbytes + rows_of_all * batch * hidden * wide.itemsize)
         starts = [_initial_state(state, shape, order, wide.dtype) for state in initial]
         is_final = wanted_output and not batch_first and x.dtype == wide.dtype
         y = (

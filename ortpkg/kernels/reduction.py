@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis
-from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened
+from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import KernelDef, kernel
 from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
 
 _INT64 = np.dtype(np.int64)
-#: Reduces ``x`` over ``axes`` into ``out``, whose dimensions are kept (of size 1).
-Reduction = Callable[[Tensor, tuple[int, ...], Tensor], None]
+_FLOAT64 = np.dtype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How elements become one.
+
+    Attributes:
+        apply: reduces ``x`` over ``axes`` into ``out``, whose dimensions are kept (of size 1).
+        copies, results: how many arrays like ``x``, and like the result, it makes meanwhile.
+        in_floats: whether it computes integers in float64.
+    """
+
+    apply: Callable[[Tensor, tuple[int, ...], Tensor], None]
+    copies: int = 0
+    results: int = 0
+    in_floats: bool = False
+
+    def widened(self, x: Tensor) -> Tensor:
+        """``x`` in the type that it is computed in."""
+        return x.astype(_FLOAT64) if self._is_cast(x) else widened(x)
+
+    def nbytes(self, x: Tensor, count: int) -> int:
+        """What it takes to reduce ``x`` to ``count`` elements, beside both."""
+        own_nbytes = x.size * _FLOAT64.itemsize if self._is_cast(x) else widened_nbytes(x)
+        each = _INT64.itemsize if x.dtype.kind in "iu" else max(x.itemsize, 4)
+        results = self.results + (own_nbytes > 0)
+        return own_nbytes + self.copies * (own_nbytes or x.nbytes) + results * count * each
+
+    def _is_cast(self, x: Tensor) -> bool:
+        return self.in_floats and x.dtype.kind in "iu"
 
 
 def _sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
@@ -35,14 +65,13 @@ def _sum_of_sizes(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
 
 def _euclidean_norm(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
-    squares = np.add.reduce(np.square(wide), axis=axes, keepdims=True)
-    np.copyto(out, np.sqrt(squares), casting="unsafe")
+    squares = np.add.reduce(np.square(x), axis=axes, keepdims=True)
+    np.copyto(out, np.sqrt(squares, out=squares), casting="unsafe")
 
 
 def _log_sum(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
-    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
-    np.copyto(out, np.log(np.add.reduce(wide, axis=axes, keepdims=True)), casting="unsafe")
+    total = np.add.reduce(x, axis=axes, keepdims=True)
+    np.copyto(out, np.log(total, out=total), casting="unsafe")
 
 
 def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
@@ -50,14 +79,16 @@ def _log_sum_exp(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
 
     An infinite maximum is left out of the difference.
     """
-    wide = x if x.dtype.kind == "f" else x.astype(np.float64)
-    if wide.size == 0:
-        out[...] = -np.inf if x.dtype.kind == "f" else 0
+    if x.size == 0:
+        out[...] = -np.inf if out.dtype.kind == "f" else 0
         return
-    largest = np.maximum.reduce(wide, axis=axes, keepdims=True)
-    largest = np.where(np.isfinite(largest), largest, 0).astype(wide.dtype)
-    total = np.add.reduce(np.exp(wide - largest), axis=axes, keepdims=True)
-    np.copyto(out, np.log(total) + largest, casting="unsafe")
+    largest = np.maximum.reduce(x, axis=axes, keepdims=True)
+    largest[~np.isfinite(largest)] = 0
+    powers = x - largest
+    np.exp(powers, out=powers)
+    total = np.add.reduce(powers, axis=axes, keepdims=True)
+    np.log(total, out=total)
+    np.copyto(out, np.add(total, largest, out=total), casting="unsafe")
 
 
 def _mean(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
@@ -73,15 +104,17 @@ def _mean(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
     total = np.add.reduce(
         x, axis=axes, keepdims=True, dtype=np.int64 if x.dtype.kind == "i" else np.uint64
     )
-    quotient = np.abs(total) // count if count else np.zeros_like(total)
-    np.copyto(
-        out,
-        np.where(total < 0, -quotient, quotient) if x.dtype.kind == "i" else quotient,
-        casting="unsafe",
-    )
+    is_negative = total < 0
+    np.negative(total, out=total, where=is_negative)
+    if count:
+        np.floor_divide(total, count, out=total)
+    np.negative(total, out=total, where=is_negative)
+    np.copyto(out, total, casting="unsafe")
 
 
-def _extremum(ufunc: Any, floor: Callable[[np.dtype[Any]], Any]) -> Reduction:
+def _extremum(
+    ufunc: Any, floor: Callable[[np.dtype[Any]], Any]
+) -> Callable[[Tensor, tuple[int, ...], Tensor], None]:
     """The largest or smallest element; of none, the type's lowest or highest value (``floor``)."""
 
     def reduce(x: Tensor, axes: tuple[int, ...], out: Tensor) -> None:
@@ -118,14 +151,15 @@ def _reduced(
         kept if keepdims else tuple(size for axis, size in enumerate(x.shape) if axis not in over)
     )
     out = context.output(0, shape, x.dtype)
-    wide = widened(x)
+    context.check_allocation(reduction.nbytes(x, out.size))
+    wide = reduction.widened(x)
     if x.ndim == 0:
         wide, kept, over = wide.reshape(1), (1,), (0,)
-    if wide.dtype == out.dtype:
-        reduction(wide, over, out.reshape(kept))
+    if wide.dtype == out.dtype or wide.dtype == _FLOAT64:
+        reduction.apply(wide, over, out.reshape(kept))
     else:
         result = np.empty(kept, wide.dtype)
-        reduction(wide, over, result)
+        reduction.apply(wide, over, result)
         np.copyto(out.reshape(kept), result, casting="unsafe")
     return out
 
@@ -150,16 +184,32 @@ def _reduce(reduction: Reduction) -> KernelFactory:
 
 
 _REDUCTIONS: Mapping[str, tuple[Reduction, tuple[int, ...], frozenset[ElementType]]] = {
-    "ReduceSum": (_sum, (1, 11, 13), NUMBERS),
-    "ReduceMean": (_mean, (1, 11, 13, 18), NUMBERS),
-    "ReduceProd": (_product, (1, 11, 13, 18), NUMBERS),
-    "ReduceMax": (_extremum(np.maximum, _lowest), (1, 11, 12, 13, 18, 20), NUMBERS | BOOLEAN),
-    "ReduceMin": (_extremum(np.minimum, _highest), (1, 11, 12, 13, 18, 20), NUMBERS | BOOLEAN),
-    "ReduceL1": (_sum_of_sizes, (1, 11, 13, 18), NUMBERS),
-    "ReduceL2": (_euclidean_norm, (1, 11, 13, 18), NUMBERS),
-    "ReduceSumSquare": (_sum_of_squares, (1, 11, 13, 18), NUMBERS),
-    "ReduceLogSum": (_log_sum, (1, 11, 13, 18, 28), NUMBERS),
-    "ReduceLogSumExp": (_log_sum_exp, (1, 11, 13, 18, 28), NUMBERS),
+    "ReduceSum": (Reduction(_sum), (1, 11, 13), NUMBERS),
+    "ReduceMean": (Reduction(_mean, results=2), (1, 11, 13, 18), NUMBERS),
+    "ReduceProd": (Reduction(_product), (1, 11, 13, 18), NUMBERS),
+    "ReduceMax": (
+        Reduction(_extremum(np.maximum, _lowest)),
+        (1, 11, 12, 13, 18, 20),
+        NUMBERS | BOOLEAN,
+    ),
+    "ReduceMin": (
+        Reduction(_extremum(np.minimum, _highest)),
+        (1, 11, 12, 13, 18, 20),
+        NUMBERS | BOOLEAN,
+    ),
+    "ReduceL1": (Reduction(_sum_of_sizes, copies=1), (1, 11, 13, 18), NUMBERS),
+    "ReduceL2": (
+        Reduction(_euclidean_norm, copies=1, results=1, in_floats=True),
+        (1, 11, 13, 18),
+        NUMBERS,
+    ),
+    "ReduceSumSquare": (Reduction(_sum_of_squares, copies=1), (1, 11, 13, 18), NUMBERS),
+    "ReduceLogSum": (Reduction(_log_sum, results=1, in_floats=True), (1, 11, 13, 18, 28), NUMBERS),
+    "ReduceLogSumExp": (
+        Reduction(_log_sum_exp, copies=1, results=3, in_floats=True),
+        (1, 11, 13, 18, 28),
+        NUMBERS,
+    ),
 }
 KERNELS = tuple(
     KernelDef(op_type=op_type, since=since, types={"T": types}, factory=_reduce(reduction))
@@ -186,10 +236,14 @@ def _arg_extremum(info: OpKernelInfo, find: Callable[..., Any]) -> Compute:
                 " element"
             )
         out = context.output(0, shape, _INT64)
+        nbytes = widened_nbytes(x)
         if last or along != x.ndim - 1:  # numpy makes a copy with the axis last
-            context.check_allocation(x.nbytes)
-        found = find(widened(np.flip(x, along) if last else x), axis=along)
-        np.copyto(out.reshape(found.shape), x.shape[along] - 1 - found if last else found)
+            nbytes += nbytes or x.nbytes
+        context.check_allocation(nbytes)
+        found = out.reshape((*x.shape[:along], *x.shape[along + 1 :]), copy=False)
+        find(widened(np.flip(x, along) if last else x), axis=along, out=found)
+        if last:
+            np.subtract(x.shape[along] - 1, found, out=found)
         return out
 
     return compute
@@ -211,6 +265,7 @@ def _cumulative(info: OpKernelInfo, ufunc: Any, neutral: int) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, axis: Tensor) -> Tensor:
         along = normalized_axis(int(axis.reshape(()).item()), x.ndim)
         out = context.output(0, x.shape, x.dtype)
+        context.check_allocation(2 * widened_nbytes(x))
         wide = widened(x)
         result = out if wide is x else np.empty(x.shape, wide.dtype)
         source = np.flip(wide, along) if reverse else wide

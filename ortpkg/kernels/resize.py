@@ -197,6 +197,8 @@ def _resized(
     if not exact and x.dtype.kind in "bO":
         elements = "truth values" if x.dtype.kind == "b" else "texts"
         raise ValueError(f"{elements} have no {sampler.mode} values between them; nearest works")
+    own_nbytes = 0 if exact else 2 * x.size * np.dtype(np.float32).itemsize
+    context.check_allocation(own_nbytes)
     y = x if exact else (widened(x) if is_float(x.dtype) else x.astype(np.float32))
     # Shrinking axes go first: the others then have less to do.
     for plan in sorted(

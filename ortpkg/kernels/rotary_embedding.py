@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ortpkg.kernels.axes import wrapped_indices
-from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
@@ -49,11 +49,19 @@ def rotate(
         combine(part, np.multiply(x[..., second], other, out=spare), out=part)
 
 
-def _cache_rows(cache: Tensor, positions: Tensor | None) -> Tensor:
+def _cache_rows(context: OpKernelContext, cache: Tensor, positions: Tensor | None) -> Tensor:
     """(batch or 1, length, n): the cache's rows at ``positions``, or its own row per token."""
     if positions is None:
         return widened(cache if cache.ndim == 3 else cache[None])
-    return widened(cache[wrapped_indices(positions, cache.shape[0])])
+    return widened(cache[wrapped_indices(positions, cache.shape[0], context.check_allocation)])
+
+
+def _rows_nbytes(cache: Tensor, positions: Tensor | None) -> int:
+    """What :func:`_cache_rows` takes."""
+    if positions is None:
+        return widened_nbytes(cache)
+    count = positions.size * int(cache.shape[-1])
+    return count * (cache.itemsize + compute_dtype(cache.dtype).itemsize)
 
 
 def _compute(info: OpKernelInfo) -> Compute:
@@ -73,10 +81,17 @@ def _compute(info: OpKernelInfo) -> Compute:
                 f"caches of {cosines.shape[-1]} columns do not turn {rotary_dim} features"
             )
         out = context.output(0, x.shape, x.dtype)
+        halves_nbytes = x.size * compute_dtype(x.dtype).itemsize // 2
+        context.check_allocation(
+            widened_nbytes(x, out)
+            + halves_nbytes
+            + _rows_nbytes(cosines, positions)
+            + _rows_nbytes(sines, positions)
+        )
         wide = widened(x)
         result = out if wide is x else np.empty(x.shape, wide.dtype)
         by_token, target = _by_token(wide, heads, cosines), _by_token(result, heads, cosines)
-        cosine, sine = _cache_rows(cosines, positions), _cache_rows(sines, positions)
+        cosine, sine = (_cache_rows(context, cache, positions) for cache in (cosines, sines))
         if cosine.shape[1] != by_token.shape[1] or cosine.shape[0] not in (1, by_token.shape[0]):
             raise ValueError(
                 f"caches with rows {cosine.shape[:2]} do not fit an input of shape {x.shape}"

@@ -9,11 +9,12 @@ import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.axes import normalized_axis, wrapped_indices
-from ortpkg.kernels.element_types import widened
+from ortpkg.kernels.element_types import compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.tensor_index import check_element_indices, element_index, nd_index
 
+_INT64 = np.dtype(np.int64)
 _REDUCTIONS: Mapping[str, Callable[..., Any] | None] = {
     "none": None,
     "add": np.add,
@@ -44,8 +45,9 @@ def _scatter(
         if updates.size:
             out[index] = updates
         return out
-    wide = widened(data)
-    combined = wide if wide is not data else data.copy()
+    combined_nbytes = data.size * compute_dtype(data.dtype).itemsize
+    context.check_allocation(combined_nbytes + widened_nbytes(updates))
+    combined = data.astype(compute_dtype(data.dtype))
     ufunc.at(combined, index, widened(updates))  # type: ignore[attr-defined]
     np.copyto(out, combined, casting="unsafe")
     return out
@@ -63,7 +65,7 @@ def scatter_elements(info: OpKernelInfo) -> Compute:
             raise ValueError(
                 f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree"
             )
-        positions = wrapped_indices(indices, data.shape[along])
+        positions = wrapped_indices(indices, data.shape[along], context.check_allocation)
         index = element_index(positions, along) if updates.size else ()
         return _scatter(context, data, index, updates, ufunc)
 
@@ -75,7 +77,7 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
     ufunc = _reduction(info)
 
     def compute(context: OpKernelContext, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-        index = nd_index(indices, data.shape)
+        index = nd_index(indices, data.shape, context.check_allocation)
         wanted = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
         if updates.shape != wanted:
             raise ValueError(
@@ -110,12 +112,13 @@ def tensor_scatter(info: OpKernelInfo) -> Compute:
         if not update.size:
             np.copyto(out, past)
             return out
+        context.check_allocation(2 * past.shape[0] * update.shape[along] * _INT64.itemsize)
         starts = np.zeros(past.shape[0], np.int64) if write_indices is None else write_indices
         positions = starts[:, None] + np.arange(update.shape[along])
         positions = (
             positions % past.shape[along]
             if circular
-            else wrapped_indices(positions, past.shape[along])
+            else wrapped_indices(positions, past.shape[along], context.check_allocation)
         )
         np.copyto(out, past)
         for cache, fresh, rows in zip(out, update, positions, strict=True):

@@ -38,6 +38,12 @@ def _position(index: Tensor, length: int, *, most: int) -> int:
     return position + length if position < 0 else position
 
 
+def _own(context: OpKernelContext, value: Value) -> Value:
+    """A copy of a value, for which the run is asked before it is made."""
+    context.check_allocation(value.nbytes if isinstance(value, np.ndarray) else 0)
+    return copied(value)
+
+
 @kernel("SequenceEmpty", since=(11,), uses_output_buffer=False)
 def sequence_empty(_info: OpKernelInfo) -> Compute:
     def compute(_context: OpKernelContext) -> Sequence:
@@ -58,7 +64,7 @@ def sequence_construct(_info: OpKernelInfo) -> Compute:
 @kernel("SequenceInsert", since=(11,), uses_output_buffer=False)
 def sequence_insert(_info: OpKernelInfo) -> Compute:
     def compute(
-        _context: OpKernelContext,
+        context: OpKernelContext,
         sequence: Sequence,
         element: Tensor,
         position: Tensor | None = None,
@@ -68,7 +74,7 @@ def sequence_insert(_info: OpKernelInfo) -> Compute:
             if position is None
             else _position(position, len(sequence), most=len(sequence))
         )
-        return [*sequence[:at], copied(element), *sequence[at:]]
+        return [*sequence[:at], _own(context, element), *sequence[at:]]
 
     return compute
 
@@ -87,8 +93,9 @@ def sequence_erase(_info: OpKernelInfo) -> Compute:
 
 @kernel("SequenceAt", since=(11,), uses_output_buffer=False)
 def sequence_at(_info: OpKernelInfo) -> Compute:
-    def compute(_context: OpKernelContext, sequence: Sequence, position: Tensor) -> Value:
-        return copied(sequence[_position(position, len(sequence), most=len(sequence) - 1)])
+    def compute(context: OpKernelContext, sequence: Sequence, position: Tensor) -> Value:
+        at = _position(position, len(sequence), most=len(sequence) - 1)
+        return _own(context, sequence[at])
 
     return compute
 
@@ -137,7 +144,7 @@ def _part_count(split: Tensor | None, size: int) -> int:
 def _part_lengths(split: Tensor | None, size: int) -> Iterable[int]:
     if split is None:
         return itertools.repeat(1, size)
-    lengths = int_tuple(split)
+    lengths = int_tuple(split, most=split.size)
     if split.ndim == 0:
         if lengths[0] <= 0:
             raise ValueError(f"parts have a positive length, not {lengths[0]}")
@@ -206,18 +213,18 @@ def sequence_map(info: OpKernelInfo) -> Compute:
 
 @kernel("Optional", since=(15, 28), uses_output_buffer=False)
 def optional(_info: OpKernelInfo) -> Compute:
-    def compute(_context: OpKernelContext, value: Value = None) -> Value:
-        return copied(value)
+    def compute(context: OpKernelContext, value: Value = None) -> Value:
+        return _own(context, value)
 
     return compute
 
 
 @kernel("OptionalGetElement", since=(15, 18, 28), uses_output_buffer=False)
 def optional_get_element(_info: OpKernelInfo) -> Compute:
-    def compute(_context: OpKernelContext, value: Value) -> Value:
+    def compute(context: OpKernelContext, value: Value) -> Value:
         if value is None:
             raise ValueError("the optional has no element to get")
-        return copied(value)
+        return _own(context, value)
 
     return compute
 

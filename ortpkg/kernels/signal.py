@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.axes import normalized_axis
-from ortpkg.kernels.element_types import widened
+from ortpkg.kernels.element_types import widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
@@ -19,6 +18,10 @@ def _scalar(x: Tensor, name: str) -> int:
     if x.size != 1:
         raise ValueError(f"{name} is one number, but this one has shape {x.shape}")
     return int(x.reshape(()))
+
+
+#: Arrays of a number for each sample that a window's steps hold at once.
+_WINDOW_ARRAYS = 5
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -33,8 +36,8 @@ def _window(info: OpKernelInfo, function: Callable[[Tensor], Tensor]) -> Compute
         count = _scalar(size, "a window's size")
         if count < 0:
             raise ValueError(f"a window's size is not negative, but this one is {count}")
-        context.check_allocation(2 * count * np.dtype(np.float64).itemsize)
         out = context.output(0, (count,), dtype)
+        context.check_allocation(_WINDOW_ARRAYS * count * np.dtype(np.float64).itemsize)
         steps = count if periodic else count - 1
         samples = function(np.arange(count) * (2 * np.pi / steps)) if steps else np.ones(count)
         np.copyto(out, samples, casting="unsafe")
@@ -155,17 +158,19 @@ def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None
             raise ValueError(
                 "the last axis holds real and imaginary parts; a DFT runs along another"
             )
-        signal = _complex(x)
         is_half = inverse and onesided
         size = x.shape[axis] if length is None else _scalar(length, "dft_length")
         if length is None and is_half:
             size = 2 * (x.shape[axis] - 1)
         if size < 1:
             raise ValueError(f"a DFT has a positive length, not {size}")
-        rows = signal.size // max(x.shape[axis], 1)
+        rows = x.size // max(x.shape[axis] * x.shape[-1], 1)
+        of_samples = 0 if x.shape[-1] == 1 else 2 * x.size // x.shape[-1]
         context.check_allocation(
-            (3 * rows + _DFT_SCRATCH) * size * np.dtype(np.complex128).itemsize
+            widened_nbytes(x)
+            + (of_samples + (3 * rows + _DFT_SCRATCH) * size) * np.dtype(np.complex128).itemsize
         )
+        signal = _complex(x)
         if is_half:
             return _parts(context, np.fft.irfft(signal, n=size, axis=axis)[..., None], x.dtype)
         result = (np.fft.ifft if inverse else np.fft.fft)(signal, n=size, axis=axis)
@@ -219,8 +224,10 @@ def stft(info: OpKernelInfo) -> Compute:
                 f"frames of {size} samples every {stride}, with a window of {given}, do not fit"
                 f" {samples} samples"
             )
+        count = x.shape[0] * ((samples - size) // stride + 1) * size
+        number = np.result_type(x.dtype, np.complex64).itemsize
+        context.check_allocation(3 * (count + x.size) * number + _DFT_SCRATCH * size * 16)
         frames = np.lib.stride_tricks.sliding_window_view(_complex(x), size, axis=1)[:, ::stride]
-        context.check_allocation(math.prod(frames.shape) * 2 * np.dtype(np.complex64).itemsize)
         weighted = frames if window is None else frames * widened(window)
         result = np.fft.fft(weighted, axis=-1)
         if onesided:

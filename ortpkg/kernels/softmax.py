@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count, normalized_axis
-from ortpkg.kernels.element_types import FLOATS, widened
+from ortpkg.kernels.element_types import FLOATS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.special_functions import BLOCK
 
 #: Rows up to this length are summed in their own narrow type.
 MOST_NARROW_TERMS = 64
+#: What a step of these holds of each element of a row, in several arrays.
+_MOST_STEP_NBYTES = 16
 #: f(x, out) over the last axis of two matrices; ``out`` may be ``x``.
 Rows = Callable[[Tensor, Tensor], None]
 
@@ -100,7 +102,19 @@ def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:
     if axis == x.ndim - 1 and x.flags.c_contiguous and out.flags.c_contiguous:
         apply_to_rows(rows, x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1]))
         return
-    rows(np.moveaxis(x, axis, -1), np.moveaxis(out, axis, -1))
+    planes = (element_count(x.shape[:axis]), x.shape[axis], element_count(x.shape[axis + 1 :]))
+    source, target = x.reshape(planes), out.reshape(planes, copy=False)
+    columns = min(max(BLOCK // planes[1], 1), planes[2])
+    step = max(BLOCK // (planes[1] * columns), 1)
+    for start in range(0, planes[0], step):
+        for first in range(0, planes[2], columns):
+            part = (slice(start, start + step), slice(None), slice(first, first + columns))
+            rows(np.moveaxis(source[part], 1, -1), np.moveaxis(target[part], 1, -1))
+
+
+def _step_nbytes(length: int) -> int:
+    """What a step over rows of that length takes; of usual ones it stays in cache."""
+    return 0 if length <= BLOCK else length * _MOST_STEP_NBYTES
 
 
 def _along_axis(
@@ -111,12 +125,14 @@ def _along_axis(
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         out = context.output(0, x.shape, x.dtype)
+        along = x.ndim if coerced and axis == x.ndim else normalized_axis(axis, x.ndim)
+        matrix = (element_count(x.shape[:along]), element_count(x.shape[along:]))
+        length = matrix[1] if coerced or not x.ndim else x.shape[along]
+        context.check_allocation(2 * widened_nbytes(x) + _step_nbytes(length))
         wide = widened(x)
         result = out if wide is x else np.empty(x.shape, wide.dtype)
         apply = rows if wide is x or narrow_rows is None else narrow_rows(x.dtype)
-        along = x.ndim if coerced and axis == x.ndim else normalized_axis(axis, x.ndim)
         if coerced:
-            matrix = (element_count(x.shape[:along]), element_count(x.shape[along:]))
             apply_along_axis(apply, wide.reshape(matrix), result.reshape(matrix), 1)
         elif x.ndim == 0:
             apply_along_axis(apply, wide.reshape(1), result.reshape(1), 0)

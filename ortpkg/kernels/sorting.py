@@ -8,12 +8,17 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import normalized_axis
-from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened
+from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.text import longest_text
 
 _INT64 = np.dtype(np.int64)
+#: Arrays of a number for each element that finding unique ones makes.
+_UNIQUE_ARRAYS = 5
+#: What a text takes that is seen for the first time: its place, its number, and numbers of it.
+_SEEN_TEXT_NBYTES = 200
+_TEXTS_AT_ONCE = 1 << 12
 
 
 def _top_k(
@@ -32,12 +37,13 @@ def _top_k(
     values, indices = context.output(0, shape, x.dtype), context.output(1, shape, _INT64)
     if not values.size:
         return values, indices
+    context.check_allocation(widened_nbytes(x) + x.size * _INT64.itemsize + 2 * values.nbytes)
     wide = widened(x)
     if largest:
         # A stable ascending sort of the mirrored axis puts, read backwards, lower indices first
         # among equals.
         order = np.flip(np.argsort(np.flip(wide, along), axis=along, kind="stable"), along)
-        order = x.shape[along] - 1 - order
+        np.subtract(x.shape[along] - 1, order, out=order)
     else:
         order = np.argsort(wide, axis=along, kind="stable")
     chosen = order[(slice(None),) * along + (slice(0, k),)]
@@ -59,6 +65,27 @@ def top_k_by_attribute(info: OpKernelInfo) -> Compute:
     return lambda context, x: _top_k(context, x, k, axis, True)
 
 
+def _unique_texts(context: OpKernelContext, x: Tensor, *, in_order: bool) -> tuple[Tensor, ...]:
+    """What Unique gives of a list of texts."""
+    context.check_allocation(x.size * _SEEN_TEXT_NBYTES)
+    numbers: dict[str, int] = {}
+    inverse = np.empty(x.size, _INT64)
+    for start in range(0, x.size, _TEXTS_AT_ONCE):
+        context.check_cancelled()
+        block = slice(start, start + _TEXTS_AT_ONCE)
+        inverse[block] = [numbers.setdefault(text, len(numbers)) for text in x[block].tolist()]
+    values = np.array(list(numbers), dtype=object)
+    first = np.empty(len(values), _INT64)
+    first[inverse[::-1]] = np.arange(x.size)[::-1]  # the last one to be written is the first
+    counts = np.bincount(inverse, minlength=len(values)).astype(_INT64, copy=False)
+    if in_order:
+        return values, first, inverse, counts
+    order = np.argsort(values, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return values[order], first[order], rank[inverse], counts[order]
+
+
 @kernel(
     "Unique",
     since=(11, 28),
@@ -70,11 +97,16 @@ def unique(info: OpKernelInfo) -> Compute:
     n_outputs = len(info.node.outputs)
 
     def compute(context: OpKernelContext, x: Tensor) -> Any:
+        if axis is None and x.dtype == object:
+            outputs = _unique_texts(context, x.ravel(), in_order=in_order)
+            return outputs[:n_outputs] if n_outputs > 1 else outputs[0]
         along = None if axis is None else normalized_axis(axis, x.ndim)
         count = x.size if along is None else x.shape[along]
         # Each of numpy's own strings takes what the longest does, and they are sorted in a copy.
-        nbytes = 8 * x.size * longest_text(x) if x.dtype == object else x.nbytes
-        context.check_allocation(nbytes + 3 * max(x.size, count) * _INT64.itemsize)
+        nbytes = 8 * x.size * longest_text(x) if x.dtype == object else 2 * x.nbytes
+        context.check_allocation(
+            nbytes + widened_nbytes(x) + _UNIQUE_ARRAYS * max(x.size, count) * _INT64.itemsize
+        )
         # Strings sort as numpy's own fixed-width strings, which np.unique can compare along an axis
         # too.
         comparable = x.astype(np.str_) if x.dtype == object else widened(x)

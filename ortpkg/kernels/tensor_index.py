@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ortpkg.kernels.axes import (
-    element_count,
     int_tuple,
     normalized_axes,
     normalized_axis,
@@ -83,8 +82,8 @@ def gather(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
         along = normalized_axis(axis, x.ndim)
-        positions = wrapped_indices(indices, x.shape[along])
         out = context.output(0, (*x.shape[:along], *indices.shape, *x.shape[along + 1 :]), x.dtype)
+        positions = wrapped_indices(indices, x.shape[along], context.check_allocation)
         if out.size:
             # The positions are checked; mode "clip" lets numpy write to out without a buffer of its
             # own.
@@ -101,11 +100,10 @@ def gather_elements(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
         along = normalized_axis(axis, x.ndim)
         check_element_indices(x.shape, indices.shape, along)
-        # Positions as numpy's own integers, and what it finds there, which is copied.
-        position_nbytes = 0 if indices.dtype == _INT64 else _INT64.itemsize
-        context.check_allocation(indices.size * (position_nbytes + x.itemsize))
-        positions = wrapped_indices(indices, x.shape[along])
         out = context.output(0, indices.shape, x.dtype)
+        # Beside the positions, what numpy finds there, which is copied.
+        context.check_allocation(indices.size * _INT64.itemsize + out.nbytes)
+        positions = wrapped_indices(indices, x.shape[along], context.check_allocation)
         if out.size:
             np.copyto(out, x[element_index(positions, along)])
         return out
@@ -138,10 +136,13 @@ def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:
     return tuple(index)
 
 
-def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tuple[Tensor, ...]:
+def nd_index(
+    indices: Tensor, shape: tuple[int, ...], ask: Callable[[int], None], batch_dims: int = 0
+) -> tuple[Tensor, ...]:
     """The index arrays that ``indices`` (..., depth) means after ``batch_dims`` batch axes.
 
-    ValueError for indices out of range, or deeper than the tensor.
+    ValueError for indices out of range, or deeper than the tensor. ``ask`` is the context's
+    ``check_allocation``, and told of all of them at first.
     """
     if indices.ndim <= batch_dims:
         raise ValueError(f"indices of shape {indices.shape} need more than {batch_dims} axes")
@@ -154,13 +155,17 @@ def nd_index(indices: Tensor, shape: tuple[int, ...], batch_dims: int = 0) -> tu
         raise ValueError(
             f"indices of shape {indices.shape} and data of shape {shape} differ in their batch axes"
         )
+    is_known = indices.dtype == _INT64 and (not indices.size or indices.min() >= 0)
+    ask(0 if is_known else indices.size * (_INT64.itemsize + 1))
     no_rows = 0 in indices.shape[:-1]  # then nobody looks at the index
     index: list[Tensor] = []
     for axis in range(batch_dims):
         own = [1] * (indices.ndim - 1)
         own[axis] = shape[axis]
         index.append(np.broadcast_to(0, own) if no_rows else np.arange(shape[axis]).reshape(own))
-    index.extend(wrapped_indices(indices[..., at], shape[batch_dims + at]) for at in range(depth))
+    index.extend(
+        wrapped_indices(indices[..., at], shape[batch_dims + at], ask) for at in range(depth)
+    )
     return tuple(index)
 
 
@@ -169,10 +174,11 @@ def gather_nd(info: OpKernelInfo) -> Compute:
     batch_dims = info.attribute("batch_dims", 0)
 
     def compute(context: OpKernelContext, x: Tensor, indices: Tensor) -> Tensor:
-        index = nd_index(indices, x.shape, batch_dims)
+        index = nd_index(indices, x.shape, context.check_allocation, batch_dims)
         out = context.output(
             0, (*indices.shape[:-1], *x.shape[batch_dims + indices.shape[-1] :]), x.dtype
         )
+        context.check_allocation(out.nbytes + indices.size * _INT64.itemsize)
         if out.size:
             np.copyto(out, x[index])
         return out
@@ -192,11 +198,10 @@ def compress(info: OpKernelInfo) -> Compute:
                 f"a condition of length {condition.size} is longer than an axis of"
                 f" {source.shape[along]}"
             )
-        context.check_allocation(int(np.count_nonzero(condition)) * _INT64.itemsize)
+        count = int(np.count_nonzero(condition))
+        out = context.output(0, (*source.shape[:along], count, *source.shape[along + 1 :]), x.dtype)
+        context.check_allocation(count * _INT64.itemsize)
         kept = np.flatnonzero(condition)
-        out = context.output(
-            0, (*source.shape[:along], kept.size, *source.shape[along + 1 :]), x.dtype
-        )
         if out.size:
             np.take(source, kept, axis=along, out=out, mode="clip")
         return out
@@ -209,10 +214,8 @@ def non_zero(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         if x.ndim == 0:
             return context.output(0, (0, int(x != 0)), _INT64)
-        shape = (x.ndim, int(np.count_nonzero(x)))
-        # The output, and what numpy finds, which is copied to it.
-        context.check_allocation(2 * element_count(shape) * _INT64.itemsize)
-        out = context.output(0, shape, _INT64)
+        out = context.output(0, (x.ndim, int(np.count_nonzero(x))), _INT64)
+        context.check_allocation(out.nbytes)  # what numpy finds, which is copied
         for row, positions in zip(out, np.nonzero(x), strict=True):
             row[:] = positions
         return out
@@ -231,6 +234,7 @@ def triangle(info: OpKernelInfo) -> Compute:
         if not x.size:
             return out
         rows, columns = x.shape[-2:]
+        context.check_allocation(rows * columns)
         # Clamped, so that no value of k overflows: beyond these bounds nothing changes any more.
         diagonal = 0 if k is None else max(-rows - 1, min(int(k.item()), columns + 1))
         np.copyto(out, x)
@@ -262,6 +266,8 @@ def reverse_sequence(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         if not x.size:
             return out
+        # Of each step its source, and meanwhile whether it is reversed and where to; the result.
+        context.check_allocation(times * len(lengths) * (2 * _INT64.itemsize + 1) + out.nbytes)
         time = np.arange(times)[None, :]
         source = np.where(time < lengths[:, None], lengths[:, None] - 1 - time, time)
         batch = np.arange(x.shape[batch_axis])[:, None]

@@ -100,18 +100,21 @@ def split(info: OpKernelInfo) -> Compute:
 
     def compute(context: OpKernelContext, x: Tensor, lengths: Tensor | None = None) -> Any:
         if lengths is not None:
-            wanted: Sequence[int] = int_tuple(lengths)
+            _check_count(lengths.size, len(info.node.outputs))
+            wanted: Sequence[int] = int_tuple(lengths, most=lengths.size)
         elif by_attribute is not None:
             wanted = by_attribute
         else:
             wanted = _even_lengths(x.shape[normalized_axis(axis, x.ndim)], parts, exactly=exactly)
-        if len(wanted) != len(info.node.outputs):
-            raise ValueError(
-                f"{len(wanted)} lengths are given for {len(info.node.outputs)} outputs"
-            )
+        _check_count(len(wanted), len(info.node.outputs))
         return _split(context, x, axis, wanted)
 
     return compute
+
+
+def _check_count(lengths: int, outputs: int) -> None:
+    if lengths != outputs:
+        raise ValueError(f"{lengths} lengths are given for {outputs} outputs")
 
 
 @kernel("Expand", since=(8, 13))

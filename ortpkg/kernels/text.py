@@ -5,7 +5,7 @@ Texts are Python strings in arrays of objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,6 +21,7 @@ _WHITE_SPACE = [character for character in map(chr, range(0x3001)) if character.
 _TEXT_NBYTES = 57
 #: Texts are changed in pieces of so many characters, between which a run looks at its limits.
 _CHARACTERS_AT_ONCE = 1 << 14
+_TEXTS_AT_ONCE = 1 << 12
 
 
 def longest_text(x: Tensor) -> int:
@@ -32,10 +33,19 @@ def longest_text(x: Tensor) -> int:
 def string_concat(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, y: Tensor) -> Tensor:
         shape = broadcast_shape(x.shape, y.shape)
-        context.check_allocation(element_count(shape) * (longest_text(x) + longest_text(y)))
+        longest = longest_text(x) + longest_text(y)
+        context.check_allocation(element_count(shape) * (longest + _TEXT_NBYTES))
         return np.add(x, y, out=context.output(0, shape, _STRING))
 
     return compute
+
+
+def _polled(x: Tensor) -> Iterator[str]:
+    """The texts of a tensor; between some of them the run looks at its limits."""
+    for number, text in enumerate(x.ravel()):
+        if not number % _TEXTS_AT_ONCE:
+            poll_run()
+        yield text
 
 
 def _most_parts(text: str, delimiter: str | None) -> int:
@@ -53,13 +63,15 @@ def string_split(info: OpKernelInfo) -> Compute:
     most = info.attribute("maxsplit")
 
     def compute(context: OpKernelContext, x: Tensor) -> tuple[Tensor, Tensor]:
-        context.check_allocation(
-            _TEXT_NBYTES * sum(_most_parts(text, delimiter) for text in x.flat)
-        )
-        rows = [text.split(delimiter, -1 if most is None else most) for text in x.ravel()]
+        count = sum(_most_parts(text, delimiter) for text in _polled(x))
+        context.check_allocation(_TEXT_NBYTES * count)
+        rows = [text.split(delimiter, -1 if most is None else most) for text in _polled(x)]
         longest = max(map(len, rows), default=0)
         parts = context.output(0, (*x.shape, longest), _STRING)
-        for target, row in zip(parts.reshape(len(rows), longest), rows, strict=True):
+        for number, row in enumerate(rows):
+            if not number % _TEXTS_AT_ONCE:
+                poll_run()
+            target = parts.reshape(len(rows), longest)[number]
             target[:] = row + [""] * (longest - len(row))
         counts = context.output(1, x.shape, np.dtype(np.int64))
         counts[...] = np.array([len(row) for row in rows], dtype=np.int64).reshape(x.shape)

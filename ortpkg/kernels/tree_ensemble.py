@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.kernels.op_kernel import OpKernelContext, Tensor
+from ortpkg.kernels.polling import poll_run
 
 LEAF = -1
 MEMBER = 6
@@ -24,7 +25,10 @@ _COMPARISONS: tuple[Callable[[Tensor, Tensor], Tensor], ...] = (
     np.equal,
     np.not_equal,
 )
-_MOST_WALKED = 1 << 20
+#: What is made of scores before they are an output: with base values, and transformed in steps.
+_SCORE_COPIES = 4
+#: Between so many steps from node to node the run may end.
+_MOST_WALKED = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,10 +131,11 @@ def _decisions(ensemble: Ensemble, nodes: Tensor, values: Tensor) -> Tensor:
         chosen = modes == mode
         if chosen.any():
             decisions[chosen] |= compare(values[chosen], thresholds[chosen])
-    for position in np.nonzero(modes == MEMBER)[0].tolist():
-        decisions[position] |= bool(
-            (ensemble.members[int(nodes[position])] == values[position]).any()
-        )
+    asks_members = modes == MEMBER
+    for node in np.unique(nodes[asks_members]).tolist():
+        poll_run()
+        chosen = nodes == node
+        decisions[chosen] |= np.isin(values[chosen], ensemble.members[node])
     return np.asarray(decisions)
 
 
@@ -142,7 +147,7 @@ def aggregated(
     Args:
         aggregate: SUM, AVERAGE, MIN or MAX.
     """
-    context.check_allocation(len(x) * target_count * np.dtype(np.float64).itemsize)
+    context.check_allocation(_SCORE_COPIES * len(x) * target_count * np.dtype(np.float64).itemsize)
     result = np.zeros((len(x), target_count))
     step = max(_MOST_WALKED // len(ensemble.roots), 1)
     for first in range(0, len(x), step):

@@ -11,6 +11,7 @@ import numpy as np
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.tree_ensemble import LEAF, MEMBER, Ensemble, aggregated, votes_by_node
 
 _DOMAIN = "ai.onnx.ml"
@@ -23,6 +24,7 @@ _MODES = {
     "BRANCH_NEQ": 5,
     "LEAF": LEAF,
 }
+_ELEMENTS_AT_ONCE = 1 << 12
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -47,11 +49,15 @@ def _softmax_zero(x: Tensor) -> Tensor:
 
 def _probit(x: Tensor) -> Tensor:
     normal = NormalDist()
-    inverse = [
-        normal.inv_cdf(p) if 0 < p < 1 else {0.0: -np.inf, 1.0: np.inf}.get(p, np.nan)
-        for p in x.ravel().tolist()
-    ]
-    return np.array(inverse).reshape(x.shape)
+    flat, inverse = x.ravel(), np.empty(x.size)
+    for start in range(0, x.size, _ELEMENTS_AT_ONCE):
+        poll_run()
+        block = slice(start, start + _ELEMENTS_AT_ONCE)
+        inverse[block] = [
+            normal.inv_cdf(p) if 0 < p < 1 else {0.0: -np.inf, 1.0: np.inf}.get(p, np.nan)
+            for p in flat[block].tolist()
+        ]
+    return inverse.reshape(x.shape)
 
 
 _POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -54,9 +54,14 @@ class NodeInfo:
 
 @dataclass
 class RunContext:
-    """An OpKernelContext with limited memory, buffers of garbage, and in place on request."""
+    """An OpKernelContext with limited memory, buffers of garbage, and in place on request.
+
+    Attributes:
+        held_nbytes: what outputs take, as in a run that has a limit.
+    """
 
     limit_nbytes: int = 1 << 30
+    held_nbytes: int = 0
     in_place_inputs: dict[int, list[Tensor]] = field(default_factory=dict)
     asked: list[tuple[int, ...]] = field(default_factory=list)
 
@@ -78,13 +83,14 @@ class RunContext:
             ):
                 candidate.flags.writeable = True
                 return candidate
+        self.held_nbytes += nbytes
         if dtype == np.dtype(object):
             return np.empty(shape, dtype)
         return np.full(max(nbytes, 1), _GARBAGE, np.uint8)[:nbytes].view(dtype).reshape(shape)
 
     def check_allocation(self, nbytes: int) -> None:
-        if nbytes > self.limit_nbytes:
-            raise LimitExceededError(f"{nbytes} bytes would pass the limit", limit="memory")
+        if self.held_nbytes + nbytes > self.limit_nbytes:
+            raise LimitExceededError(f"{nbytes} bytes more would pass the limit", limit="memory")
 
     @property
     def is_watched(self) -> bool:

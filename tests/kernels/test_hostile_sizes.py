@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 
 from ortpkg.errors import LimitExceededError
@@ -17,10 +16,6 @@ LIMIT_NBYTES = 8 << 20
 #: Operator → inputs of which it takes many times the limit, and attributes.
 LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "ArgMax": ((np.ones(9_000_000, np.uint8),), {"axis": 0, "select_last_index": 1}),
-    "Cast": (
-        (np.ones(1_000_000, np.float32),),
-        {"to": onnx.TensorProto.FLOAT8E4M3FN},
-    ),
     "Compress": ((np.ones(2_000_000, np.uint8), np.ones(2_000_000, np.bool_)), {}),
     "DequantizeLinear": (
         (np.ones(1_500_000, np.uint8), np.ones(1_500_000, np.float32)),
@@ -39,7 +34,7 @@ LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         {"mode": "linear"},
     ),
     "SplitToSequence": ((np.ones(100_000, np.float32),), {}),
-    "Unique": ((np.array(["a"] * 1000 + ["a" * 10_000], dtype=object),), {}),
+    "Unique": ((np.array(["a"] * 1000 + ["a" * 10_000], dtype=object),), {"axis": 0}),
 }
 TRILLION = 1 << 40
 
@@ -194,5 +189,5 @@ def test_maps_of_many_rows_are_asked_for() -> None:
 
 
 def test_more_axes_than_a_tensor_has_are_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="100001 dimensions are more than a tensor has, 64"):
+    with pytest.raises(ValueError, match="a list of 100000 integers is too long here"):
         run_op("Unsqueeze", np.ones(1, np.float32), np.arange(100_000))
