@@ -92,7 +92,7 @@ def _add_windows(
 ) -> None:
     """Adds ``columns`` (channels, *kernel, *input) to ``full`` (channels, *full), by windows."""
     spatial = columns.shape[1 + len(kernel_shape) :]
-    for tap in itertools.product(*(range(size) for size in kernel_shape)):
+    for tap in np.ndindex(*kernel_shape):
         poll_run()
         place_of_tap: list[Any] = [
             slice(at * dilation, at * dilation + (size - 1) * stride + 1, stride)

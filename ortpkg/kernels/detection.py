@@ -13,6 +13,8 @@ from ortpkg.kernels.polling import poll_run
 _INT64 = np.dtype(np.int64)
 #: Arrays of a number for each box, or of four, that suppressing others by the best one makes.
 _BOX_ARRAYS = 4
+#: What an array takes beside its elements.
+_PART_NBYTES = 128
 #: What a cell of a grid over a region takes on one of its axes.
 _CELL_NBYTES = 400
 
@@ -57,7 +59,7 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
         )
         iou, lowest = _number(iou_threshold, 0.0), _number(score_threshold, -math.inf)
         corners = _corners(boxes, is_centred)
-        rows = []
+        rows, rows_nbytes = [], 0
         for batch, class_ in np.ndindex(scores.shape[:2]):
             context.check_cancelled()
             chosen = _suppressed(context, corners[batch], scores[batch, class_], limit, iou, lowest)
@@ -66,6 +68,8 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
                     [np.full_like(chosen, batch), np.full_like(chosen, class_), chosen], axis=1
                 )
             )
+            rows_nbytes += rows[-1].nbytes + _PART_NBYTES
+            context.check_allocation(rows_nbytes)
         return np.concatenate(rows)
 
     return compute

@@ -44,11 +44,19 @@ class IntegerMatrix:
 
 def centred(x: Tensor, zero_point: Tensor | None) -> Tensor:
     """``x`` minus its zero point (broadcasting) as float32; exact for 8- and 16-bit integers."""
+    _check_zero_points(x, zero_point)
     values = x.astype(np.float32)
     if zero_point is not None and np.any(zero_point):
         into = values if values.ndim and zero_point.size == 1 else None
         values = np.asarray(np.subtract(values, zero_point.astype(np.float32), out=into))
     return values
+
+
+def _check_zero_points(x: Tensor, zero_point: Tensor | None) -> None:
+    if zero_point is not None and zero_point.size > max(x.size, 1):
+        raise ValueError(
+            f"zero points of shape {zero_point.shape} do not fit a tensor of shape {x.shape}"
+        )
 
 
 def integer_product_nbytes(a: Tensor, b: Tensor | None, shape: tuple[int, ...]) -> int:
@@ -154,6 +162,7 @@ def scaled_matmul(
 
 def centred_scratch(x: Tensor, zero_point: Tensor | None) -> Tensor:
     """What :func:`centred` gives, in this thread's scratch."""
+    _check_zero_points(x, zero_point)
     (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
     np.copyto(values, x)
     if zero_point is not None and np.any(zero_point):

@@ -105,6 +105,7 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         context.check_allocation(
             widened_nbytes(x, scale, bias)
             + (copies * shape[1] + n_statistics) * shape[0] * dtype.itemsize
+            + shape[1] * dtype.itemsize  # of a row, ones that sum it
         )
         wide_scale = _row_parameter(scale, x.shape, first, "scale")
         wide_bias = _row_parameter(bias, x.shape, first, "bias")
@@ -195,7 +196,7 @@ def instance_normalization(info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
-        context.check_allocation(widened_nbytes(x) + _wide_nbytes(x))
+        context.check_allocation(widened_nbytes(x) + _wide_nbytes(x) + _wide_nbytes(x[:1, :1]))
         result = _normalized_planes(x, x.shape[0] * x.shape[1], epsilon)
         result *= wide_scale
         np.add(result, wide_bias, out=out, casting="unsafe")
@@ -220,7 +221,7 @@ def group_normalization(info: OpKernelInfo) -> Compute:
             scale, bias = np.repeat(scale, each), np.repeat(bias, each)
         wide_scale, wide_bias = _by_channel(scale, x), _by_channel(bias, x)
         out = context.output(0, x.shape, x.dtype)
-        context.check_allocation(widened_nbytes(x) + _wide_nbytes(x))
+        context.check_allocation(widened_nbytes(x) + _wide_nbytes(x) + _wide_nbytes(x[:1]))
         result = _normalized_planes(x, x.shape[0] * groups, epsilon)
         result *= wide_scale
         np.add(result, wide_bias, out=out, casting="unsafe")

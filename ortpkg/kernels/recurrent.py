@@ -226,6 +226,7 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         _check_lengths(lengths, steps, batch)
         shape = (len(reversals), batch, hidden)
         rows_of_all = (cell.gates + len(reversals)) * steps + 2 * len(reversals) * cell.n_states
+        rows_of_all += 2 * cell.gates  # of one step
         context.check_allocation(own_nbytes + rows_of_all * batch * hidden * wide.itemsize)
         starts = [_initial_state(state, shape, order, wide.dtype) for state in initial]
         is_final = wanted_output and not batch_first and x.dtype == wide.dtype

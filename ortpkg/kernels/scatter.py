@@ -40,13 +40,15 @@ def _scatter(
 ) -> Tensor:
     """``data`` with ``updates`` at ``index``: put there, or combined one after the other."""
     out = context.output(0, data.shape, data.dtype)
+    index_nbytes = sum(places.nbytes for places in index)
+    context.check_allocation(index_nbytes)
     if ufunc is None or not updates.size:
         np.copyto(out, data)
         if updates.size:
             out[index] = updates
         return out
     combined_nbytes = data.size * compute_dtype(data.dtype).itemsize
-    context.check_allocation(combined_nbytes + widened_nbytes(updates))
+    context.check_allocation(index_nbytes + combined_nbytes + widened_nbytes(updates))
     combined = data.astype(compute_dtype(data.dtype))
     ufunc.at(combined, index, widened(updates))  # type: ignore[attr-defined]
     np.copyto(out, combined, casting="unsafe")
@@ -122,6 +124,7 @@ def tensor_scatter(info: OpKernelInfo) -> Compute:
         )
         np.copyto(out, past)
         for cache, fresh, rows in zip(out, update, positions, strict=True):
+            context.check_cancelled()
             cache[(slice(None),) * (along - 1) + (rows,)] = fresh
         return out
 

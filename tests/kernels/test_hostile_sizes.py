@@ -13,27 +13,124 @@ from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
 LIMIT_NBYTES = 8 << 20
+ONE, TWO = np.array(1, np.float32), np.array(2, np.float32)
 #: Operator → inputs of which it takes many times the limit, and attributes.
 LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "AffineGrid": ((np.ones((1, 2, 3), np.float32), np.array([1, 1, 400, 400])), {}),
     "ArgMax": ((np.ones(9_000_000, np.uint8),), {"axis": 0, "select_last_index": 1}),
+    "Attention": ((np.ones((1, 1, 2, 300_000), np.float16),) * 3, {}),
+    "AveragePool": ((np.ones((1, 1, 1_000_000), np.float16),), {"kernel_shape": [1]}),
+    "BatchNormalization": (
+        (np.ones((1, 1, 1_000_000), np.float16), *(np.ones(1, np.float16),) * 4),
+        {},
+    ),
+    "Bernoulli": ((np.ones(500_000, np.float32),), {}),
     "Compress": ((np.ones(2_000_000, np.uint8), np.ones(2_000_000, np.bool_)), {}),
+    "ConvInteger": ((np.ones((1, 1, 3), np.uint8), np.ones((1_000_000, 1, 1), np.int8)), {}),
+    "CumSum": ((np.ones(1_000_000, np.float16), np.array(0)), {}),
     "DequantizeLinear": (
         (np.ones(1_500_000, np.uint8), np.ones(1_500_000, np.float32)),
         {"axis": 0, "block_size": 1},
     ),
     "DFT": ((np.ones((1, 99_991, 1), np.float32),), {}),
-    "Pad": ((np.ones(3, np.float32), np.array([400_000, 400_000])), {"mode": "reflect"}),
+    "Div": ((np.ones(1_500_000, np.int32), np.ones(1, np.int32)), {}),
+    "Dropout": (
+        (np.ones(600_000, np.float32), np.array(0.5, np.float32), np.array(True)),
+        {},
+    ),
+    "FlexAttention": (
+        (np.ones((1, 1, 400_000, 1), np.float32), *(np.ones((1, 1, 1, 1), np.float32),) * 2),
+        {"domain": "ai.onnx.preview"},
+    ),
+    "Gather": ((np.ones(10, np.float32), np.zeros(1_000_000, np.int32)), {}),
     "GatherElements": ((np.ones(1, np.uint8), np.zeros(1_000_000, np.int32)), {}),
+    "GatherND": ((np.ones(10, np.float32), np.zeros((1_000_000, 1), np.int32)), {}),
+    "Gemm": ((np.ones((1000, 500), np.float16), np.ones((500, 1000), np.float16)), {}),
+    "GlobalAveragePool": ((np.ones((1, 1, 3_000_000), np.float16),), {}),
+    "HannWindow": ((np.array(300_000),), {}),
     "InstanceNormalization": (
         (np.ones((1, 1, 4_100_000), np.float16), *(np.ones(1, np.float16),) * 2),
         {},
     ),
+    "IsInf": ((np.ones(4_300_000, np.float16),), {"detect_negative": 0}),
+    "LayerNormalization": (
+        (np.ones((1000, 1000), np.float16), np.ones(1000, np.float16)),
+        {},
+    ),
+    "LRN": ((np.ones((1, 2, 600_000), np.float32),), {"size": 3}),
+    "LpNormalization": ((np.ones(1_000_000, np.float32),), {}),
+    "LpPool": ((np.ones((1, 1, 1_000_000), np.float32),), {"kernel_shape": [1]}),
+    "MatMul": ((np.ones((1000, 500), np.float16), np.ones((500, 1000), np.float16)), {}),
+    "MatMulInteger": ((np.ones((1, 500_000), np.uint8), np.ones((500_000, 1), np.int8)), {}),
+    "MatMulNBits": (
+        (
+            np.ones((1, 1024), np.float32),
+            np.ones((512, 64, 8), np.uint8),
+            np.ones((512, 64), np.float32),
+        ),
+        {"domain": "com.microsoft", "K": 1024, "N": 512, "block_size": 16},
+    ),
+    "MaxRoiPool": (
+        (np.ones((1, 1, 1, 1), np.float32), np.zeros((1, 5), np.float32)),
+        {"pooled_shape": [30_000, 1]},
+    ),
+    "MeanVarianceNormalization": ((np.ones((1, 1, 1, 1_000_000), np.float16),), {}),
+    "Multinomial": ((np.ones((1, 400_000), np.float32),), {}),
+    "NonMaxSuppression": (
+        (
+            np.ones((1, 100_000, 4), np.float32),
+            np.ones((1, 1, 100_000), np.float32),
+            np.array([1]),
+        ),
+        {},
+    ),
     "NonZero": ((np.ones(700_000, np.bool_),), {}),
+    "OneHot": ((np.zeros(300_000, np.int64), np.array(1), np.array([0, 1], np.uint8)), {}),
+    "Optional": ((np.ones(1_100_000),), {}),
+    "Pad": ((np.ones(3, np.float32), np.array([400_000, 400_000])), {"mode": "reflect"}),
+    "Pow": ((np.ones(500_000, np.int32), np.full(500_000, 0.5, np.float32)), {}),
+    "PRelu": ((np.ones(1_000_000, np.float32), np.ones(1, np.float32)), {}),
+    "QLinearConcat": (
+        (ONE, np.array(0, np.uint8), np.ones(700_000, np.uint8), TWO, np.array(0, np.uint8)),
+        {"domain": "com.microsoft", "axis": 0},
+    ),
+    "QLinearSoftmax": (
+        (np.ones(800_000, np.uint8), ONE, np.array(0, np.uint8), ONE, np.array(0, np.uint8)),
+        {"domain": "com.microsoft"},
+    ),
+    "QuantizeLinear": (
+        (np.ones((2, 1_000_000), np.float32), np.ones(2, np.float32), np.zeros(2, np.uint8)),
+        {"axis": 0},
+    ),
+    "RandomNormal": ((), {"shape": [1_100_000]}),
+    "Range": (
+        tuple(np.array(value, np.float32) for value in (0, 900_000, 1)),
+        {},
+    ),
+    "ReduceL2": ((np.ones(2_000_000, np.float16),), {}),
+    "ReduceLogSumExp": ((np.ones(1_000_000, np.int8),), {}),
     "Resize": (
         (np.ones((1000, 1000), np.float32), None, np.array([1.5, 1], np.float32)),
         {"mode": "linear"},
     ),
+    "ReverseSequence": ((np.ones((300_000, 2), np.float16), np.array([1, 2])), {}),
+    "RotaryEmbedding": (
+        (np.ones((1, 2, 500, 1000), np.float16), *(np.ones((1, 500, 500), np.float16),) * 2),
+        {},
+    ),
+    "ScatterElements": (
+        (np.ones(1_500_000, np.float32), np.array([0]), np.ones(1, np.float32)),
+        {"reduction": "add"},
+    ),
+    "SkipLayerNormalization": (
+        (*(np.ones((1000, 1000), np.float16),) * 2, np.ones(1000, np.float16)),
+        {"domain": "com.microsoft"},
+    ),
+    "Softmax": ((np.ones((1, 500_000), np.float32),), {}),
     "SplitToSequence": ((np.ones(100_000, np.float32),), {}),
+    "STFT": ((np.ones((1, 300_000), np.float32), np.array(1), None, np.array(2)), {}),
+    "TopK": ((np.ones(1_100_000, np.float32), np.array([1])), {}),
+    "Trilu": ((np.ones((3000, 1500), np.uint8),), {}),
     "Unique": ((np.array(["a"] * 1000 + ["a" * 10_000], dtype=object),), {"axis": 0}),
 }
 TRILLION = 1 << 40
