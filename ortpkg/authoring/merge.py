@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.merge_sidecars import MergedSidecars, merge_sidecars
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.new_variant import Notify, check_names, check_new_name
+from ortpkg.authoring.new_variant import Notify, check_free_name, check_names, folded_names
 from ortpkg.authoring.overall_values import (
     OverallValues,
     overall_values_after,
@@ -133,6 +133,7 @@ class _Merger:
         self._told_versions: list[str] = []
         self._entries: dict[str, dict[str, VariantEntry]] = {}
         self._files: dict[str, Path] = {}
+        self._component_names = folded_names(self._names())
 
     def plan(self) -> PackagePlan:
         """What the merged package consists of; AuthoringError lists all contradictions at once."""
@@ -231,23 +232,40 @@ class _Merger:
             if self._base.format is not PackageFormat.METADATA:
                 check_names([component])
             if existing is None:
-                check_new_name("component", component.name, self._names())
+                check_free_name("component", component.name, self._component_names)
             else:
-                joining = tuple(each for each in component.variants if self._is_new(existing, each))
+                present = {each.name: each for each in existing.variants}
+                names = folded_names(present)
+                joining = tuple(
+                    each
+                    for each in component.variants
+                    if self._is_new(existing, each, present.get(each.name), names)
+                )
         except AuthoringError as error:
             self._conflicts.append(str(error))
             return
         folders: dict[str, str] = {}
+        taken = self._taken(existing, component.name)
         for variant in joining:
             place = self._description.places[component.name, variant.name]
             if place.folder not in folders:
-                folders[place.folder] = self._free_folder(existing, component.name, place)
+                name = _free_name(place, taken)
+                taken.add(name.casefold())
+                folders[place.folder] = variant_folder(self._base, component.name, name)
             self._join_variant(component.name, variant, place, folders[place.folder])
 
-    def _is_new(self, existing: ComponentInfo, variant: VariantInfo) -> bool:
-        """Whether ``variant`` is to join; conflicts are noted."""
+    def _is_new(
+        self,
+        existing: ComponentInfo,
+        variant: VariantInfo,
+        same: VariantInfo | None,
+        names: Mapping[str, str],
+    ) -> bool:
+        """Whether ``variant`` is to join; conflicts are noted.
+
+        ``same`` is its namesake, ``names`` the folded names of those that are there.
+        """
         label = f"variant {quoted(variant.name)} of component model {quoted(existing.name)}"
-        same = existing.variant(variant.name)
         if same is not None:
             ours, theirs = version_of(same, self._base), version_of(variant, self._other)
             if what := self._difference(same, variant):
@@ -261,7 +279,7 @@ class _Merger:
                     f"{label} is the same in both; its version stays {ours}, not {theirs}"
                 )
             return False
-        check_new_name("variant", variant.name, [each.name for each in existing.variants])
+        check_free_name("variant", variant.name, names)
         if reasons := _disagreement(existing, variant):
             self._conflicts.append(f"{label} cannot stand for the others: {reasons}")
         return True
@@ -283,26 +301,12 @@ class _Merger:
             return "the models"
         return None if have_same_files(mine, other) else "the files"
 
-    def _free_folder(
-        self, existing: ComponentInfo | None, component: str, place: VariantPlace
-    ) -> str:
-        """The folder for a joining variant, relative to the root: one that is not there yet."""
-        # Models in the component's own folder, with weights that they share, stay together in one.
-        wanted = _TOGETHER if place.folder_name == OWN_FOLDER else place.folder_name
-        name = wanted
-        attempt = 1
-        taken = {path.casefold() for path in self._taken(existing, component)}
-        while name.casefold() in taken:
-            attempt += 1
-            name = f"{wanted}-{attempt}"
-        return variant_folder(self._base, component, name)
-
-    def _taken(self, existing: ComponentInfo | None, component: str) -> list[str]:
+    def _taken(self, existing: ComponentInfo | None, component: str) -> set[str]:
+        """Names of folders beside which variants of ``component`` join, without regard to case."""
         folder = (self._base.root / variant_folder(self._base, component, "x")).parent
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        return names + (
-            [each.directory.name for each in existing.variants] if existing is not None else []
-        )
+        names += [each.directory.name for each in existing.variants] if existing is not None else []
+        return {name.casefold() for name in names}
 
     def _join_variant(
         self, component: str, variant: VariantInfo, place: VariantPlace, folder: str
@@ -330,11 +334,11 @@ class _Merger:
             source for place in places if place.takes_files for source in place.brings.values()
         )
         known |= {_relative(self._other, source) for source in brought}
-        folders = [
+        folders = {
             place.folder if place.moves is None else _relative(self._other, place.moves)
             for place in places
             if not place.takes_files
-        ]
+        }
         for path in list_files(self._other.root):
             if path in known or is_within(path, folders):
                 continue
@@ -346,6 +350,18 @@ class _Merger:
                     self._conflicts.append(f"the shared asset's file {quoted(path)} differs")
                 else:
                     self._notify(f"{quoted(path)} stays as it is; the other package's is left out")
+
+
+def _free_name(place: VariantPlace, taken: Collection[str]) -> str:
+    """The name of a joining variant's folder: one that is not there yet."""
+    # Models in the component's own folder, with weights that they share, stay together in one.
+    wanted = _TOGETHER if place.folder_name == OWN_FOLDER else place.folder_name
+    name = wanted
+    attempt = 1
+    while name.casefold() in taken:
+        attempt += 1
+        name = f"{wanted}-{attempt}"
+    return name
 
 
 def _disagreement(existing: ComponentInfo, variant: VariantInfo) -> str:

@@ -120,21 +120,29 @@ def check_names(components: Iterable[ComponentInfo]) -> None:
 
 def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:
     """Refuses a name that is not portable, or that a case-blind file system finds in ``taken``."""
+    check_free_name(what, name, folded_names(taken))
+
+
+def folded_names(names: Iterable[str]) -> dict[str, str]:
+    """What a case-blind file system takes each name for → the first such name."""
+    found: dict[str, str] = {}
+    for name in names:
+        found.setdefault(_folded(name), name)
+    return found
+
+
+def check_free_name(what: str, name: str, taken: Mapping[str, str]) -> None:
+    """As :func:`check_new_name`; who checks many names folds those that are taken once."""
     if reason := why_not_a_name(name) or (
         "is a document's name" if _folded(name) == METADATA else None
     ):
         raise AuthoringError(f"the {what} name {quoted(name)} {reason}: choose another one")
-    for other in taken:
-        if _folded(other) == _folded(name):
-            same = (
-                ""
-                if other == name
-                else f" (where case does not count, {quoted(other)} is the same)"
-            )
-            raise AuthoringError(
-                f"there is a {what} {quoted(name)} already{same}: choose another name, or remove"
-                " that one first"
-            )
+    if (other := taken.get(_folded(name))) is not None:
+        same = "" if other == name else f" (where case does not count, {quoted(other)} is the same)"
+        raise AuthoringError(
+            f"there is a {what} {quoted(name)} already{same}: choose another name, or remove"
+            " that one first"
+        )
 
 
 def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:

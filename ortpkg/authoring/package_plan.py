@@ -112,10 +112,11 @@ def edited_plan(
     changed = {change.path: change.after for change in changes}
     documents = {} if MANIFEST in changed else {MANIFEST: (package.root / MANIFEST).read_bytes()}
     documents |= changed
+    gone = frozenset(removes)
     stays = {
         path: package.root / path
         for path in list_files(package.root)
-        if path not in documents and not is_within(path, removes)
+        if path not in documents and not is_within(path, gone)
     }
     return PackagePlan(documents=documents, files=stays | dict(adds), commit=commit)
 

@@ -25,9 +25,9 @@ def unused_assets(
     if not package.shared_assets:
         return {}
     edited = {change.path: _without_declarations(change) for change in changes}
-    mentioned = set()
+    mentioned, gone = set(), frozenset(removes)
     for path in list_files(package.root):
-        if path.endswith(".json") and not is_within(path, removes):
+        if path.endswith(".json") and not is_within(path, gone):
             content = edited.get(path)
             if content is None:
                 content = (package.root / path).read_bytes()

@@ -22,6 +22,7 @@ from ortpkg.authoring import (
     variant_layout,
 )
 from ortpkg.authoring.dedup import dedup
+from ortpkg.authoring.merge import plan_merge
 from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.authoring.sharing_group import SharingOptions
@@ -31,6 +32,7 @@ from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import make_model, weight
+from tests.lines_run import instructions_run
 
 
 def steps_in(module: ModuleType, action: Callable[[], object]) -> int:
@@ -90,6 +92,40 @@ def test_twice_the_variants_take_about_twice_the_work(
         (root / "models/m/metadata.json").write_text(json.dumps(metadata))
         steps.append(steps_in(module, partial(action, root)))
     assert steps[1] < 2.5 * steps[0], steps
+
+
+def write_inline(root: Path, components: list[str], variants: list[str]) -> Path:
+    """A package whose manifest declares all of it; every variant has the same model."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1] x) => (float[1] y) { y = Relu(x) }'
+    (root / "c").mkdir(parents=True)
+    (root / "c/m.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    variant = {
+        "variant_directory": "c",
+        "ep": "CPUExecutionProvider",
+        "executor_info": {"ort": {"model_file": "m.onnx"}},
+    }
+    body = {"variants": dict.fromkeys(variants, variant)}
+    manifest = {"schema_version": "1.0", "components": dict.fromkeys(components, body)}
+    (root / "manifest.json").write_text(json.dumps(manifest))
+    return root
+
+
+@pytest.mark.parametrize("what", ["components", "variants"])
+def test_merging_takes_as_much_for_each_more(tmp_path: Path, what: str) -> None:
+    steps = []
+    for count in (10, 20, 30):
+        first, second = (
+            write_inline(
+                tmp_path / f"{count}-{start}.ortpackage",
+                [f"{start}{i}" for i in range(count)] if what == "components" else ["c"],
+                [f"{start}{i}" for i in range(count)] if what == "variants" else ["v"],
+            )
+            for start in "ab"
+        )
+        packages = open_package(first), open_package(second)
+        steps.append(instructions_run(lambda: plan_merge(*packages, notify=str)))  # noqa: B023  # called at once
+    few, more, most = steps
+    assert most - more < 1.02 * (more - few), steps
 
 
 def test_twice_the_variants_that_join_one_folder_take_about_twice_the_work(tmp_path: Path) -> None:

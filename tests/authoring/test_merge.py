@@ -407,6 +407,22 @@ def test_a_folder_that_is_taken_gets_another_name(tmp_path: Path, make_model: Mo
     assert errors_of(a) == []
 
 
+def test_no_two_joining_variants_get_one_folder(tmp_path: Path, make_model: ModelMaker) -> None:
+    create(tmp_path / "a", [NewVariant(model=make_model("first"), name="x", ep="qnn")])
+    (tmp_path / "a/models/model/y").mkdir()  # what a merged variant calls its folder, too
+    names = {"y": make_model("second", who="y"), "y-2": make_model("third", who="y-2")}
+    wanted = [NewVariant(model=model, name=name, ep="cpu") for name, model in names.items()]
+    create(tmp_path / "b", wanted)
+
+    merged = merge(tmp_path / "a", tmp_path / "b", output=tmp_path / "c", notify=lambda _: None)
+
+    _, *joined = merged.components[0].variants
+    folders = [variant.directory for variant in joined]
+    assert [folder.name for folder in folders] == ["y-2", "y-2-2"]
+    for model, folder in zip(names.values(), folders, strict=True):
+        assert [path.read_bytes() for path in folder.iterdir()] == [model.read_bytes()]
+
+
 def test_damage_is_named_and_nothing_is_copied(tmp_path: Path, make_model: ModelMaker) -> None:
     a = create(tmp_path / "a", [NewVariant.for_cpu(make_model("x"))], name="m").root
     b = create(tmp_path / "b", [NewVariant(model=make_model("y"), ep="cuda")], name="m").root

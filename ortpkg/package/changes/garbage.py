@@ -206,8 +206,9 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 def _documents_that_stay(package: PackageInfo, garbage: Collection[str]) -> Iterator[Path]:
     """Every JSON file of the package that is no garbage, up to the size that a reader takes."""
+    places = frozenset(garbage)
     for name in list_files(package.root):
-        if name.endswith(".json") and not is_within(name, garbage):
+        if name.endswith(".json") and not is_within(name, places):
             path = package.root / name
             if path.is_file() and path.stat().st_size <= _MOST_JSON_NBYTES:
                 yield path
