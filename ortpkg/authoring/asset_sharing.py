@@ -10,7 +10,8 @@ path alone, which is why this is done on request only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +20,7 @@ from ortpkg.authoring.contents import ContentKey, read_contents
 from ortpkg.authoring.model_weights import ModelWeights, read_model_weights, relative_to_folder
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.variant_files import option_places
-from ortpkg.authoring.variant_places import ComponentDocument, ModelFilePlace
+from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits, ModelFilePlace
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.tensor_messages import with_data_at, with_empty_data
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
@@ -140,9 +141,10 @@ def check_can_have_assets(package: PackageInfo) -> None:
 def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
     """Variants with data files; those whose folder is theirs alone can share."""
     assets = {asset.path: asset.uri for asset in package.shared_assets}
-    variants = [variant for component in package.components for variant in component.variants]
+    folders = _VariantFolders(package)
+    documents = DocumentEdits(package)  # none
     for component in package.components:
-        document = ComponentDocument(package, component)
+        document = documents.document(component)
         for variant in component.variants:
             if variant.model_path is None:
                 continue
@@ -159,8 +161,26 @@ def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
                 model=model,
                 data_folder=folder if asset else model.folder,
                 asset=asset,
-                obstacle=_why_not(component, variant, model, document, places, variants),
+                obstacle=_why_not(component, variant, model, document, places, folders),
             )
+
+
+class _VariantFolders:
+    """The folders of all variants of a package, and all that these lie in."""
+
+    def __init__(self, package: PackageInfo) -> None:
+        variants = [variant for component in package.components for variant in component.variants]
+        self._own = Counter(variant.directory for variant in variants)
+        self._above = {folder for variant in variants for folder in variant.directory.parents}
+
+    def has_another(self, variant: VariantInfo) -> bool:
+        """Whether the folder is that of another variant too, lies in such a one or holds one."""
+        folder = variant.directory
+        return (
+            self._own[folder] > 1
+            or folder in self._above
+            or any(parent in self._own for parent in folder.parents)
+        )
 
 
 def _why_not(
@@ -169,18 +189,11 @@ def _why_not(
     model: ModelWeights,
     document: ComponentDocument,
     places: list[Path],
-    variants: Iterable[VariantInfo],
+    folders: _VariantFolders,
 ) -> str:
     if places:
         return "its session options name a folder of their own"
-    if any(
-        other is not variant
-        and (
-            other.directory.is_relative_to(variant.directory)
-            or variant.directory.is_relative_to(other.directory)
-        )
-        for other in variants
-    ):
+    if folders.has_another(variant):
         return "its folder is that of another variant too"
     if (
         variant.directory == component.directory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -56,10 +56,40 @@ class VariantFolder:
         return dict.fromkeys(path for model in self.models for path in model.files)
 
 
+class UsedPlaces:
+    """What the variants of a package use: their folders and models, and folders of their options.
+
+    Each place is kept with the component that alone uses it; "" stands for several, or an option.
+    """
+
+    def __init__(self, package: PackageInfo) -> None:
+        self._users: dict[Path, str] = {}
+        self._users_below: dict[Path, str] = {}
+        for component in package.components:
+            for variant in component.variants:
+                self._add(variant.directory, component.name)
+                if variant.model_path is not None:
+                    self._add(variant.model_path, component.name)
+                for place in option_places(variant):
+                    self._add(place, "")
+
+    def _add(self, place: Path, user: str) -> None:
+        for users, paths in ((self._users, (place,)), (self._users_below, place.parents)):
+            for path in paths:
+                if users.setdefault(path, user) != user:
+                    users[path] = ""
+
+    def by_others(self, folder: Path, component: str) -> bool:
+        """Whether not ``component`` alone uses ``folder``, what is in it or what it lies in."""
+        return self._users_below.get(folder, component) != component or any(
+            self._users.get(path, component) != component for path in (folder, *folder.parents)
+        )
+
+
 def read_component_folders(
-    package: PackageInfo, component: ComponentInfo, document: ComponentDocument
+    package: PackageInfo, component: ComponentInfo, document: ComponentDocument, used: UsedPlaces
 ) -> list[VariantFolder]:
-    """The folders of a component in the order of their first variants.
+    """The folders of a component in the order of their first variants; ``used`` in the package.
 
     ModelError where a model is damaged.
     """
@@ -67,23 +97,13 @@ def read_component_folders(
     for variant in component.variants:
         grouped.setdefault(variant.directory, []).append(variant)
     folders = [_read_folder(path, variants, document) for path, variants in grouped.items()]
-    used = {
-        path
-        for each in package.components
-        for variant in each.variants
-        for path in (
-            *option_places(variant),
-            *((variant.directory, variant.model_path) if each is not component else ()),
-        )
-        if path is not None
-    }
     holders = _holders_of(folders)
-    used_below = used.union(*(path.parents for path in used))
     # The older generation names a variant's folder, the newer one its path below the component's.
     must_be_child = package.format is not PackageFormat.COMPONENT
     return [
         _unchangeable(folder)
-        if _is_used_elsewhere(folder, holders, used, used_below)
+        if used.by_others(folder.path, component.name)
+        or holders[folder.path] != {folder.path}
         or component.directory
         not in ([folder.path.parent] if must_be_child else folder.path.parents)
         else folder
@@ -183,14 +203,6 @@ def _holders_of(folders: Iterable[VariantFolder]) -> dict[Path, set[Path]]:
                 if len(found) < 2:
                     found.add(folder.path)
     return holders
-
-
-def _is_used_elsewhere(
-    folder: VariantFolder, holders: Mapping[Path, set[Path]], used: Set[Path], used_below: Set[Path]
-) -> bool:
-    """Whether another folder, one of ``used``, or what holds ``folder`` uses what is in it."""
-    is_used = folder.path in used_below or not used.isdisjoint((folder.path, *folder.path.parents))
-    return is_used or holders[folder.path] != {folder.path}
 
 
 def _unchangeable(folder: VariantFolder) -> VariantFolder:

@@ -10,17 +10,17 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
+from ortpkg.authoring.component_folders import UsedPlaces
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
-from ortpkg.authoring.variant_places import ComponentDocument, DocumentEdits
+from ortpkg.authoring.variant_places import DocumentEdits, ModelFilePlace
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
 from ortpkg.package.integrity.digest_check import list_files
@@ -179,14 +179,12 @@ def carry_out_assets(
     plan = plan_assets(package, only=only, progress=progress)
     verify_recorded(package, plan.read, progress)
     edits = DocumentEdits(package)
+    places: dict[str, dict[str, ModelFilePlace]] = {}
+    for (name, variant), place in plan.places.items():
+        places.setdefault(name, {})[variant] = place
     for component in package.components:
-        places = {
-            variant: place
-            for (name, variant), place in plan.places.items()
-            if name == component.name
-        }
-        if places:
-            edits.edit(component, partial(ComponentDocument.change, places=places))
+        if component.name in places:
+            edits.document(component).place(places[component.name])
     if changes := edits.changes():
         change = PackageChange(
             documents=tuple(changes.values()),
@@ -250,6 +248,8 @@ class _Deduplication:
         self._removed: dict[str, int] = {}
         self._added: dict[str, int] = {}
         self._left_out: list[LeftOutVariant] = []
+        self._documents = DocumentEdits(package)  # none
+        self._used = UsedPlaces(package)
         self._named = DocumentEdits(package)
         self._moving = DocumentEdits(package)
         self._removes: list[str] = []
@@ -258,9 +258,7 @@ class _Deduplication:
     def plan_all(self) -> DedupReport:
         """What :meth:`carry_out` would do, without a change to any file."""
         for component in self._package.components:
-            self._record(
-                plan_component(self._package, component, self._options, progress=self._progress)
-            )
+            self._record(self._plan_of(component))
         return self._report(is_dry_run=True)
 
     def carry_out(self, operations: FileOperations | None, notify: Notify | None) -> DedupReport:
@@ -281,17 +279,24 @@ class _Deduplication:
             )
         return self._report(is_dry_run=False)
 
+    def _plan_of(self, component: ComponentInfo) -> ComponentPlan:
+        document = self._documents.document(component)
+        return plan_component(
+            self._package, component, document, self._used, self._options, progress=self._progress
+        )
+
     def _plan(self, component: ComponentInfo) -> None:
-        plan = plan_component(self._package, component, self._options, progress=self._progress)
+        plan = self._plan_of(component)
         self._record(plan)
         if not plan.groups:
             return
         verify_recorded(self._package, _files_read(plan.groups), self._progress)
         hosts = [variant for group in plan.groups for variant in group.host.variants]
-        self._named.edit(component, lambda document: document.naming_model_files(hosts))
+        named, moving = self._named.document(component), self._moving.document(component)
+        named.place(named.unnamed(hosts))
         places = {name: place for group in plan.groups for name, place in group.places.items()}
-        self._moving.edit(component, lambda document: document.naming_model_files(hosts))
-        self._moving.edit(component, lambda document: document.change(places))
+        moving.place(moving.unnamed(hosts))
+        moving.place(places)
         root = self._package.root
         for group in plan.groups:
             removed = (*group.removed_folders, *group.removed_files)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.authoring.component_folders import (
+    UsedPlaces,
     VariantFolder,
     own_folder,
     ranges_of,
@@ -151,7 +152,7 @@ def _hosts(
     """
     hosts = [
         folder
-        for folder in read_component_folders(package, component, document)
+        for folder in read_component_folders(package, component, document, UsedPlaces(package))
         if not folder.why_not_host
     ]
     own = own_folder(package, component, document)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.authoring.component_folders import (
+    UsedPlaces,
     VariantFolder,
     embedded_tensors,
     own_folder,
@@ -38,16 +39,17 @@ from ortpkg.storage.hashing import Progress
 def plan_component(
     package: PackageInfo,
     component: ComponentInfo,
+    document: ComponentDocument,
+    used: UsedPlaces,
     options: SharingOptions,
     *,
     progress: Progress | None = None,
 ) -> ComponentPlan:
-    """Plans one component.
+    """Plans one component, which ``document`` declares; ``used`` in the whole package.
 
     ModelError where a model of it is damaged: then nothing can be said about its weights.
     """
-    document = ComponentDocument(package, component)
-    folders = read_component_folders(package, component, document)
+    folders = read_component_folders(package, component, document, used)
     own = (
         own_folder(package, component, document)
         if options.layout is SharedLayout.SHARED_WEIGHTS

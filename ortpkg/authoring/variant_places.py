@@ -8,10 +8,10 @@ In every generation of the format, since only keys that are there already change
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.documents.json_documents import parse_document
@@ -41,26 +41,44 @@ class ModelFilePlace:
     asset: str | None = None
 
 
+class DocumentContent(NamedTuple):
+    """A document as its file has it, and the value in it, edited or not."""
+
+    before: bytes
+    value: dict[str, Any]
+
+    @classmethod
+    def read(cls, package: PackageInfo, path: str) -> DocumentContent:
+        """The document at ``path``; PackageFormatError where it is none."""
+        before = (package.root / path).read_bytes()
+        return cls(before, parse_document(before, document=path))
+
+
 class ComponentDocument:
     """The one document that declares (most of) a component's variants, and edits of it.
+
+    Args:
+        package, component: the one that the document declares.
+        content: what the document says, where it has been read already.
 
     Attributes:
         path: relative to the package root.
     """
 
     def __init__(
-        self, package: PackageInfo, component: ComponentInfo, content: bytes | None = None
+        self,
+        package: PackageInfo,
+        component: ComponentInfo,
+        content: DocumentContent | None = None,
     ) -> None:
-        """Reads it, or takes ``content`` for what it says."""
         self._package = package
         self._component = component
         self.path = component.source.document
-        self._before = (package.root / self.path).read_bytes() if content is None else content
-        self._value = parse_document(self._before, document=self.path)
+        self._content = content or DocumentContent.read(package, self.path)
 
     def why_not_movable(self, variant: VariantInfo) -> str | None:
         """Why the variant's place cannot be changed here; None if it can."""
-        bodies = list(self._bodies(self._value, variant.name))
+        bodies = list(self._bodies(self._content.value, variant.name))
         expected = 2 if self._package.format is PackageFormat.UNIVERSAL else 1
         if variant.source.document != self.path or len(bodies) != expected:
             return f"it is not declared in {self.path} alone"
@@ -76,36 +94,34 @@ class ComponentDocument:
 
         A folder whose only ONNX file need not be named cannot take in another one before that.
         """
-        return self.change(
-            {
-                variant.name: ModelFilePlace(
-                    folder=variant.directory,
-                    model_file=variant.model_path.relative_to(variant.directory).as_posix(),
-                )
-                for variant in variants
-                if variant.model_path is not None and not self._names_model_file(variant)
-            }
-        )
+        if not (places := self.unnamed(variants)):
+            return None
+        edited = DocumentContent(self._content.before, copy.deepcopy(self._content.value))
+        ComponentDocument(self._package, self._component, edited).place(places)
+        return _change(self._package, self.path, edited)
 
-    def change(self, places: Mapping[str, ModelFilePlace]) -> DocumentChange | None:
-        """The document with these variants elsewhere; None where that changes nothing."""
-        edited = copy.deepcopy(self._value)
+    def unnamed(self, variants: Iterable[VariantInfo]) -> dict[str, ModelFilePlace]:
+        """Where the models are of those variants whose model file the document does not name."""
+        return {
+            variant.name: ModelFilePlace(
+                folder=variant.directory,
+                model_file=variant.model_path.relative_to(variant.directory).as_posix(),
+            )
+            for variant in variants
+            if variant.model_path is not None and not self._names_model_file(variant)
+        }
+
+    def place(self, places: Mapping[str, ModelFilePlace]) -> None:
+        """Changes the value that was given, so that it has these variants elsewhere."""
         for name, place in places.items():
-            for kind, body in self._bodies(edited, name):
+            for kind, body in self._bodies(self._content.value, name):
                 if kind == _OLDER:
                     self._place_older(name, body, place)
                 else:
                     self._place_newer(body, place)
-        if edited == self._value:
-            return None
-        return DocumentChange(
-            path=self.path,
-            before=self._before,
-            after=checked_document(edited, self.path, self._package.format),
-        )
 
     def _names_model_file(self, variant: VariantInfo) -> bool:
-        for kind, body in self._bodies(self._value, variant.name):
+        for kind, body in self._bodies(self._content.value, variant.name):
             name = body.get("model_file") or body.get("file")
             if kind == _OLDER and not (
                 isinstance(name, str) and (variant.directory / name).is_file()
@@ -170,27 +186,36 @@ class ComponentDocument:
 
 
 class DocumentEdits:
-    """Edits of several components, some of whose documents may be one and the same (a manifest)."""
+    """Edits of several components, some of whose documents may be one and the same (a manifest).
+
+    Each document is read, copied and checked once, however many components it declares.
+    """
 
     def __init__(self, package: PackageInfo) -> None:
         self._package = package
-        self._changes: dict[str, DocumentChange] = {}
+        self._contents: dict[str, DocumentContent] = {}
 
-    def edit(
-        self, component: ComponentInfo, edit: Callable[[ComponentDocument], DocumentChange | None]
-    ) -> None:
-        """Lets ``edit`` change the component's document, on top of what was edited before."""
-        earlier = self._changes.get(component.source.document)
-        document = ComponentDocument(
-            self._package, component, None if earlier is None else earlier.after
-        )
-        if (change := edit(document)) is not None:
-            before = change.before if earlier is None else earlier.before
-            self._changes[change.path] = replace(change, before=before)
+    def document(self, component: ComponentInfo) -> ComponentDocument:
+        """The component's document with what was edited so far; ``place`` edits it further."""
+        path = component.source.document
+        if path not in self._contents:
+            self._contents[path] = DocumentContent.read(self._package, path)
+        return ComponentDocument(self._package, component, self._contents[path])
 
     def changes(self) -> dict[str, DocumentChange]:
         """Document → all edits of it as one change."""
-        return dict(self._changes)
+        found = {
+            path: _change(self._package, path, content) for path, content in self._contents.items()
+        }
+        return {path: change for path, change in found.items() if change is not None}
+
+
+def _change(package: PackageInfo, path: str, content: DocumentContent) -> DocumentChange | None:
+    """The edited document; None where it says what it said before."""
+    if content.value == parse_document(content.before, document=path):
+        return None
+    after = checked_document(content.value, path, package.format)
+    return DocumentChange(path=path, before=content.before, after=after)
 
 
 def _names_model_inline(body: Mapping[str, Any]) -> bool:

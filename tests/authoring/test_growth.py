@@ -20,15 +20,20 @@ from ortpkg.authoring import (
     removal,
     sharing_plan,
     variant_layout,
+    variant_places,
 )
+from ortpkg.authoring.asset_sharing import plan_assets
+from ortpkg.authoring.component_folders import UsedPlaces
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.merge import plan_merge
 from ortpkg.authoring.migration import migrate_check
 from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
-from ortpkg.authoring.sharing_group import SharingOptions
+from ortpkg.authoring.sharing_group import SharedLayout, SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_layout import place_variants
+from ortpkg.authoring.variant_places import ComponentDocument
 from ortpkg.authoring.variant_sizes import variant_sizes
+from ortpkg.documents.json_documents import parse_document
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.weight_models import make_model, weight
@@ -58,7 +63,9 @@ def steps_in(module: ModuleType, action: Callable[[], object]) -> int:
 
 def plan_sharing(root: Path) -> None:
     package = open_package(root)
-    plan_component(package, package.components[0], SharingOptions())
+    component = package.components[0]
+    document = ComponentDocument(package, component)
+    plan_component(package, component, document, UsedPlaces(package), SharingOptions())
 
 
 @pytest.mark.parametrize(
@@ -128,6 +135,22 @@ def test_merging_takes_as_much_for_each_more(tmp_path: Path, what: str) -> None:
     assert most - more < 1.02 * (more - few), steps
 
 
+def test_each_more_variant_takes_as_much_to_plan_assets(tmp_path: Path) -> None:
+    steps = []
+    for count in (10, 20, 30):
+        root = tmp_path / f"{count}.ortpackage"
+        body = {"ep": "CPUExecutionProvider", "executor_info": {"ort": {"model_file": "m.onnx"}}}
+        for number in range(count):
+            make_model(root / f"c/v{number}", {"w": weight(number)}, name="m.onnx")
+        variants = {f"v{number}": body for number in range(count)}
+        (root / "c/component.json").write_text(json.dumps({"variants": variants}))
+        (root / "manifest.json").write_text('{"schema_version": "1.0", "components": {"c": "c"}}')
+        package = open_package(root)
+        steps.append(instructions_run(lambda: plan_assets(package)))  # noqa: B023  # called at once
+    few, more, most = steps
+    assert most - more < 1.05 * (more - few), steps
+
+
 def test_twice_the_variants_that_join_one_folder_take_about_twice_the_work(tmp_path: Path) -> None:
     steps = []
     for count in (20, 40):
@@ -178,3 +201,38 @@ def test_a_model_that_many_variants_have_is_read_once_for_their_sizes(
     assert len(read) == 1
     assert {size.shared_nbytes for size in sizes.values()} == {model.stat().st_size}
     assert len(sizes) == 9
+
+
+def test_dedup_takes_as_much_for_each_more_component(tmp_path: Path) -> None:
+    steps = []
+    for count in (10, 20, 30):
+        root = tmp_path / f"{count}.ortpackage"
+        for number in range(count):
+            make_model(root / f"models/c{number}/v", {"w": weight(number)})
+            document = root / f"models/c{number}/metadata.json"
+            document.write_text(
+                json.dumps({"component_model_name": f"c{number}", "model_variants": {"v": {}}})
+            )
+        names = [f"c{number}" for number in range(count)]
+        manifest = {"model_name": "p", "component_models": names}
+        (root / "manifest.json").write_text(json.dumps(manifest))
+        steps.append(instructions_run(lambda: dedup(root, dry_run=True)))  # noqa: B023  # called at once
+    few, more, most = steps
+    assert most - more < 1.05 * (more - few), steps
+
+
+@pytest.mark.parametrize("layout", SharedLayout)
+def test_dedup_reads_a_document_once_however_many_components_it_declares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: SharedLayout
+) -> None:
+    root = write_inline(tmp_path / "p", ["a", "b", "c"], ["v"])
+    read: list[str] = []
+
+    def counted(data: bytes, *, document: str) -> Any:
+        read.append(document)
+        return parse_document(data, document=document)
+
+    monkeypatch.setattr(variant_places, "parse_document", counted)
+    dedup(root, layout=layout, dry_run=True)
+
+    assert read == ["manifest.json"]
