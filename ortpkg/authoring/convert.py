@@ -23,6 +23,7 @@ from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
 )
+from ortpkg.authoring.package_totals import PackageTotals
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.transaction import commit_change
@@ -121,7 +122,15 @@ def plan_conversion(
         contents = {
             MANIFEST: contents.pop(MANIFEST)
         } | contents  # metadata.json says both, until the manifest does not
-    documents = {path: checked_document(value, path, form) for path, value in contents.items()}
+    totals = PackageTotals(form)
+    documents = {}
+    for path, value in contents.items():
+        documents[path] = checked_document(value, path, form)
+        totals.add(path, documents[path])
+    totals.check(
+        components=len(package.components),
+        variants=sum(len(each.variants) for each in package.components),
+    )
     return PackagePlan(documents=documents, files=_files(package, description, documents))
 
 

@@ -32,6 +32,7 @@ from ortpkg.authoring.package_plan import (
     check_intact,
     edited_plan,
 )
+from ortpkg.authoring.package_totals import check_merged
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_files, data_folder_of
@@ -119,8 +120,9 @@ def merge(
 
 def plan_merge(base: PackageInfo, other: PackageInfo, *, notify: Notify) -> PackagePlan:
     """``base`` with what ``other`` has more. AuthoringError that names every conflict."""
-    found = _Merger(base, other, notify)
-    return found.plan()
+    plan = _Merger(base, other, notify).plan()
+    check_merged(plan, base, other)
+    return plan
 
 
 class _Merger:

@@ -5,7 +5,7 @@ a finding of a rule (``rules``). The folders, from the ground up: ``paths`` (wha
 stranger may name), ``integrity`` (digests), ``formats`` (each generation of documents), ``changes``
 (how a package is changed and repaired), ``archive`` (one packed file).
 
-Only this folder may import: ``counted_documents``, ``reading_rules``, ``schema_version``,
-``formats.sparse_variants``, ``formats.universal_format``, ``integrity.absent_files``; other folders
-may import the rest, but for what an inner folder keeps to itself.
+Only this folder may import: ``reading_rules``, ``schema_version``, ``formats.sparse_variants``,
+``formats.universal_format``, ``integrity.absent_files``; other folders may import the rest, but for
+what an inner folder keeps to itself.
 """
