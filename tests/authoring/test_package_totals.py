@@ -52,7 +52,7 @@ def test_a_document_is_not_copied_for_more_components_than_a_package_has_room_fo
 
     for output in (None, tmp_path / "new"):
         with pytest.raises(AuthoringError) as raised:
-            convert(root, "metadata", output=output, notify=str)
+            convert(root, "metadata", output=output, notify=print)
         assert str(raised.value) == (
             "the package would hold more than 10,000 bytes of documents, and could not be opened"
             " any more; nothing was written"
@@ -67,9 +67,9 @@ def test_values_of_a_universal_package_are_counted_as_often_as_they_are_read(
     root = written(tmp_path / "p", ["a"], ["v"], list(range(1000)))
     limit(monkeypatch, values=1500)
 
-    convert(root, "metadata", output=tmp_path / "read-once", notify=str)
+    convert(root, "metadata", output=tmp_path / "read-once", notify=print)
     with pytest.raises(AuthoringError, match="more than 1,500 values in documents, each counted"):
-        convert(root, "universal", output=tmp_path / "read-twice", notify=str)
+        convert(root, "universal", output=tmp_path / "read-twice", notify=print)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_packages_that_are_too_large_together_are_not_merged(
 
     for output in (None, tmp_path / "new"):
         with pytest.raises(AuthoringError, match=f"the package would hold more than {said}"):
-            merge(first, second, output=output, notify=str)
+            merge(first, second, output=output, notify=print)
     assert content_of(first) == before
     assert not (tmp_path / "new").exists()
 
     monkeypatch.undo()
-    merge(first, second, notify=str)
+    merge(first, second, notify=print)
     assert [each.name for each in open_package(first).components] == ["a", "b", "d", "e"]
