@@ -64,7 +64,7 @@ def row_feeds(rows: Rows, layout: ModelLayout, columns: ColumnMap, batch_size: i
         found = whole_column(each, rows.columns[names[0]]) if _is_only(names, rows) else None
         values[each.name] = _single_values(each, names, rows, refused) if found is None else found
     size = batch_size if layout.fixed_rows is None else layout.fixed_rows
-    good = np.setdiff1d(np.arange(count, dtype=np.int64), np.fromiter(refused, np.int64))
+    good = np.delete(np.arange(count, dtype=np.int64), list(refused))
     return RowFeeds(
         layout=layout,
         values=values,

@@ -37,12 +37,14 @@ def _numbers(column: Column) -> Array | None:
     if isinstance(column, np.ndarray) and column.dtype.kind in "fiub":
         return column
     first = column[0] if len(column) else None
-    if not isinstance(first, np.ndarray) or first.dtype.kind not in "fiub":
+    if not isinstance(first, np.ndarray) or first.dtype.kind not in "fiub" or not first.ndim:
         return None
-    kind = first.shape, first.dtype
-    if any(type(each) is not np.ndarray or (each.shape, each.dtype) != kind for each in column):
+    rows = list(column)
+    if {type(each) for each in rows} != {np.ndarray}:
         return None
-    return np.stack(list(column))
+    if len({each.shape for each in rows}) > 1 or len({each.dtype for each in rows}) > 1:
+        return None
+    return np.concatenate(rows).reshape(len(rows), *first.shape)
 
 
 def row_value(layout: InputLayout, names: Sequence[str], values: Sequence[Any]) -> Array:
