@@ -34,6 +34,8 @@ from ortpkg.kernels.polling import run_interruptibly
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
 
+#: What becomes of each position on the way.
+_POSITION_ARRAYS = 3
 SizeRule = Callable[[OpKernelInfo, Sequence[Any]], int]
 
 #: (domain, operator) → how many elements its output will have, where that is more than a constant
@@ -48,6 +50,9 @@ _OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
     ("", "TfIdfVectorizer"): lambda info, inputs: (
         inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
     ),
+    ("ai.onnx.ml", "ArrayFeatureExtractor"): lambda _info, inputs: (
+        inputs[1].size * (_POSITION_ARRAYS + inputs[0].size // max(inputs[0].shape[-1:] or (1,)))
+    ),
     ("ai.onnx.ml", "FeatureVectorizer"): lambda info, inputs: (
         max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
         * sum(max(0, width) for width in info.attribute("inputdimensions", ()))
@@ -56,6 +61,10 @@ _OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
         inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
     ),
 }
+#: (domain, operator) → how many times what its largest input takes the reference holds on its way,
+#: where that is more than twice.
+_COPIES = {("", "SoftmaxCrossEntropyLoss"): 5, ("ai.onnx.preview.training", "Adagrad"): 8}
+_USUAL_COPIES = 2
 #: (domain, operator) → floating-point operations of one call into numpy, which nothing ends before
 #: it is done.
 _WORK: dict[tuple[str, str], Callable[[Sequence[Any]], float]] = {
@@ -181,11 +190,12 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
     static_nbytes = sum(_static_nbytes(value_type) for value_type in output_types)
     size_rule = _OUTPUT_ELEMENTS.get((node.domain, node.op_type))
     work_rule = _WORK.get((node.domain, node.op_type))
+    copies = _COPIES.get((node.domain, node.op_type), _USUAL_COPIES)
     wanted = [name for name in proto.output if name]
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
-        if static_nbytes:
-            context.check_allocation(static_nbytes)
+        largest_nbytes = max([getattr(value, "nbytes", 0) for value in inputs], default=0)
+        context.check_allocation(static_nbytes + copies * largest_nbytes)
         if size_rule is not None:
             context.check_allocation(size_rule(info, inputs) * _WIDEST_ITEM)
         context.check_cancelled()

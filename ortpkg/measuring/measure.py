@@ -21,13 +21,26 @@ import numpy.typing as npt
 from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
-from ortpkg.measuring.array_file import read_arrays, write_arrays
+from ortpkg.measuring.array_file import arrays_nbytes, read_arrays, write_arrays
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.run_statistics import RunTimes, run_times
 from ortpkg.package.formats.samples import Tolerance
+from ortpkg.quantities import amount_text, limit_text, time_limit_text
 from ortpkg.selection.measurements import QuarantineCause
 
 _FUNCTION = "ortpkg.measuring.child_worker:measure"
+
+#: After children have taken so many times the timeout without an answer, no other is started.
+_MOST_TIMEOUTS = 10
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+    zipfile.BadZipFile,
+)
 
 Feed = Mapping[str, npt.NDArray[Any]]
 
@@ -108,6 +121,8 @@ CAUSES: Mapping[Outcome, QuarantineCause] = {
     Outcome.HUNG: QuarantineCause.HANG,
     Outcome.FAILED: QuarantineCause.ERROR,
 }
+#: Of children that were ended, or are not known to have come to an end of their own.
+_WITHOUT_ANSWER = frozenset({Outcome.HUNG, Outcome.OVER_LIMIT})
 _OUTCOMES: Mapping[ChildOutcome, Outcome] = {
     ChildOutcome.CRASHED: Outcome.CRASHED,
     ChildOutcome.NO_RESULT: Outcome.CRASHED,
@@ -242,12 +257,16 @@ def _run_rounds(
         files[component] = folder / f"feeds{number}.npz"
         write_arrays(files[component], workload.feeds)
     total = plan.rounds * sum(state.ended is None for state in states)
-    done = 0
+    done, lost_s = 0, 0.0
     for round_number in range(plan.rounds):
         first = round_number * len(states) // plan.rounds
         for state in (*states[first:], *states[:first]):
             if state.is_done():
                 continue
+            if lost_s > _MOST_TIMEOUTS * plan.timeout_s:
+                state.ended = _not_started(state.candidate, lost_s)
+                continue
+            began_s = time.monotonic()
             component = state.candidate.component_name
             on_step(
                 Step(
@@ -256,9 +275,19 @@ def _run_rounds(
             )
             _measure(state, workloads[component], plan, files[component], folder / "outputs.npz")
             done += 1
+            if state.ended is not None and state.ended.outcome in _WITHOUT_ANSWER:
+                lost_s += time.monotonic() - began_s
             if state.is_done():
                 total -= plan.rounds - round_number - 1
     on_step(Step(done=done, total=total, candidate=None))
+
+
+def _not_started(candidate: BenchCandidate, lost_s: float) -> CandidateResult:
+    reason = (
+        "not measured: over the limit: other variants have given no answer for"
+        f" {time_limit_text(round(lost_s, 1))} in all; measure this one alone (--variant)"
+    )
+    return CandidateResult(candidate=candidate, outcome=Outcome.OVER_LIMIT, reason=reason)
 
 
 def _measure(
@@ -293,8 +322,11 @@ def _measure(
     if not is_checked:
         return []
     try:
+        state.ended = _too_large(state.candidate, plan, arrays_nbytes(outputs))
+        if state.ended is not None:
+            return []
         actual = read_arrays(outputs)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except _UNREADABLE as error:
         state.ended = _held_against(
             state.candidate, Outcome.CRASHED, f"its outputs cannot be read: {quoted(error)}"
         )
@@ -302,6 +334,20 @@ def _measure(
     if workload.expected:
         _compare(state, workload, actual)
     return actual
+
+
+def _too_large(
+    candidate: BenchCandidate, plan: Plan, outputs_nbytes: int
+) -> CandidateResult | None:
+    """That outputs are larger than a child may be: this process reads no more than that."""
+    limit_nbytes = plan.memory_limit_nbytes
+    if limit_nbytes is None or outputs_nbytes <= limit_nbytes:
+        return None
+    reason = (
+        f"not measured: over the limit: its outputs take {amount_text(outputs_nbytes)}, more than"
+        f" the memory limit of {limit_text(limit_nbytes)}; it is not quarantined"
+    )
+    return CandidateResult(candidate=candidate, outcome=Outcome.OVER_LIMIT, reason=reason)
 
 
 def _over_limit(

@@ -157,6 +157,16 @@ def test_older_version_means_what_it_meant() -> None:
             ),
             (np.eye(2, dtype=np.float32),),
         ),
+        (
+            lambda: made(
+                "ArrayFeatureExtractor", ["x", "y"], ["z"], version=1, domain="ai.onnx.ml"
+            ),
+            (np.zeros((10, 1), np.float32), np.zeros(20_000, np.int64)),
+        ),
+        (
+            lambda: made("SoftmaxCrossEntropyLoss", ["x", "y"], ["z"], version=13),
+            (np.zeros((30_000, 2), np.float32), np.zeros(30_000, np.int64)),
+        ),
     ],
 )
 def test_output_that_passes_the_memory_limit_is_refused_before_it_is_made(

@@ -595,6 +595,45 @@ def test_a_limit_that_somebody_chose_is_no_fault_of_the_variant(
     assert (result.outcome, result.is_held_against) == (outcome, is_held_against)
 
 
+def test_outputs_larger_than_the_memory_limit_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_function: str, arguments: dict[str, Any], **_: object) -> ChildResult:
+        np.savez_compressed(arguments["outputs"], bomb=np.zeros(1 << 20, np.uint8))
+        return ChildResult(outcome=ChildOutcome.DONE, value={"session_creation_s": 0.1})
+
+    monkeypatch.setattr(measure, "call_in_child", answer)
+    candidate = _candidate(tmp_path / "m.onnx")
+    plan = Plan(memory_limit_nbytes=1 << 20, generous_nbytes=1 << 20)
+
+    result, outputs = run_once(candidate, Workload(feeds=_FEEDS), plan)
+
+    assert not outputs
+    assert result.outcome is Outcome.OVER_LIMIT
+    assert "its outputs take 1.1 MB, more than the memory limit of 1 MiB" in result.reason
+
+
+def test_no_child_is_started_once_others_gave_no_answer_for_ten_times_the_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    def hang(*_arguments: object, timeout_s: float, **_: object) -> ChildResult:
+        started.append(timeout_s)
+        time.sleep(timeout_s)
+        return ChildResult(outcome=ChildOutcome.TIMED_OUT, reason="no answer")
+
+    monkeypatch.setattr(measure, "call_in_child", hang)
+    candidates = [_candidate(tmp_path / f"{number}.onnx") for number in range(13)]
+    workloads = {candidates[0].component_name: Workload(feeds=_FEEDS)}
+
+    results, _ = measure_candidates(candidates, workloads, Plan(timeout_s=0.01, rounds=2))
+
+    assert len(started) in range(2, 11)
+    assert {each.outcome for each in results} == {Outcome.OVER_LIMIT}
+    assert "measure this one alone (--variant)" in results[-1].reason
+
+
 def test_a_narrow_timeout_of_the_command_line_puts_nothing_into_quarantine(
     run: CommandLine, tmp_path: Path
 ) -> None:
