@@ -28,7 +28,7 @@ from benchmarks.serving.models import MODELS, Arrays, Subject, subject
 from benchmarks.serving.requests import first_output, grpc_request, http_request
 from benchmarks.serving.servers import Server, ortpkg_server, server_by_hand
 
-_PROTOCOLS = ("http", "json", "grpc")
+PROTOCOLS = ("http", "json", "grpc")
 _GOAL_S = 150e-6
 _TOLERANCE = 1e-4
 EMPTY, BY_HAND, OURS, LOOP = "empty model", "by hand", "ortpkg serve", "loop, no server"
@@ -190,7 +190,7 @@ def main() -> None:
     )
     parser.add_argument("models", nargs="*", help=f"of {', '.join(MODELS)}; all where left out")
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 16])
-    parser.add_argument("--protocols", nargs="+", choices=_PROTOCOLS, default=_PROTOCOLS)
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=PROTOCOLS)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--burst", type=float, default=1.0, help="seconds of each turn")
     parser.add_argument("--folder", type=Path, help="where models are kept that have been made")

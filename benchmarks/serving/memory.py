@@ -1,6 +1,7 @@
 """The memory of ``ortpkg serve`` over many requests for digits, over HTTP and gRPC in turns.
 
-    python -m benchmarks.serving.memory [--requests 100000] [--clients 16] [-- OPTION ...]
+    python -m benchmarks.serving.memory [--requests 100000] [--clients 16] [--protocols http grpc]
+    [-- OPTION ...]
 
 It needs the extra ``serve``. Goal: flat: what it has at the end is at most 2 % and 4 MiB more than
 after the first tenth of the requests.
@@ -14,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.serving.compare import ask, load_of
+from benchmarks.serving.compare import PROTOCOLS, ask, load_of
 from benchmarks.serving.models import subject
 from benchmarks.serving.servers import ortpkg_server
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("options", nargs="*", help="of ortpkg serve")
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--protocols", nargs="+", choices=PROTOCOLS, default=("http", "grpc"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         digits = subject("digits", Path(scratch))
@@ -43,7 +45,7 @@ def main() -> None:
                 server,
                 digits.name,
                 inputs,
-                "grpc" if part % 2 else "http",
+                arguments.protocols[part % len(arguments.protocols)],
                 clients=arguments.clients,
                 duration_s=_LONGEST_S,
                 most=arguments.requests // _PARTS,

@@ -20,7 +20,8 @@ from ortpkg.serving.served_model import ServedModel
 #: Rows of the runs that are timed where nothing is recorded.
 _ROWS = tuple(1 << power for power in range(11))
 _MOST_MEASURING_S = 10.0
-#: Where more rows give fewer rows a second than this share of the best, still more are not tried.
+#: Where more rows give fewer rows a second than this share of the best, twice in a row, still more
+#: are not tried.
 _WORTHWHILE = 0.8
 
 
@@ -79,9 +80,12 @@ def choose_batches(
 
 
 def _is_worthwhile(times_s: Mapping[int, float], bound_s: float) -> bool:
-    """Whether runs of more rows than were timed may still fit, and gain anything."""
+    """Whether runs of more rows than were timed may still fit, and gain anything.
+
+    One size that gains nothing may have been disturbed.
+    """
     rates = [rows / max(time_s, 1e-9) for rows, time_s in times_s.items()]
-    return 2 * max(times_s.values()) <= bound_s and rates[-1] >= _WORTHWHILE * max(rates)
+    return 2 * max(times_s.values()) <= bound_s and max(rates[-2:]) >= _WORTHWHILE * max(rates)
 
 
 def _recorded(package: PackageInfo, verdict: Verdict) -> dict[int, float]:

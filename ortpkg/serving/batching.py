@@ -7,6 +7,7 @@ request waits for company no longer than the plan says.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -23,6 +24,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 #: Inputs of the same kind can be joined: names, element types, shapes but for the first dimension.
 _Kind = tuple[object, ...]
 _Result = TypeVar("_Result")
+#: Of the latency bound: how long a lone request may wait for company however short runs are.
+_LEAST_GAP = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +36,21 @@ class BatchPlan:
         most_rows: of a run; a request that has more runs alone.
         longest_wait_s: for company, where something is free to run; 0: no request waits for others
             that have not come yet.
+        longest_gap_s: after so long without a further request nobody waits any more.
     """
 
     most_rows: int
     longest_wait_s: float = 0.0
+    longest_gap_s: float = math.inf
 
 
 def plan_batches(times_s: Mapping[int, float], bound_s: float) -> BatchPlan | None:
     """The plan with the most rows a second whose requests are answered within ``bound_s``.
 
     A request may come just when a run has begun: it waits until that ends, and then for its own. So
-    two runs have to fit. What is left of the bound may be waited, but not longer than a run takes.
+    two runs have to fit. What is left of the bound may be waited while requests keep coming; a lone
+    one waits no longer than a run takes, or than a tenth of the bound: reading a request may take
+    a server longer than a run.
 
     Args:
         times_s: rows → seconds of a run of so many, as measured.
@@ -55,8 +62,13 @@ def plan_batches(times_s: Mapping[int, float], bound_s: float) -> BatchPlan | No
     if not fitting:
         return None
     rows = max(fitting, key=lambda each: (each / max(fitting[each], 1e-9), each))
-    wait_s = min(bound_s - 2 * fitting[rows], fitting[rows])
-    return BatchPlan(most_rows=rows, longest_wait_s=wait_s if rows > 1 else 0.0)
+    if rows == 1:
+        return BatchPlan(most_rows=1)
+    return BatchPlan(
+        most_rows=rows,
+        longest_wait_s=bound_s - 2 * fitting[rows],
+        longest_gap_s=max(fitting[rows], _LEAST_GAP * bound_s),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -118,6 +130,7 @@ class Batcher:
         self._queues: dict[_Kind, _Queue] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_s = 0.0
 
     @property
     def waiting(self) -> int:
@@ -132,7 +145,7 @@ class Batcher:
         """
         loop = asyncio.get_running_loop()
         request = _Request(inputs, _rows_of(inputs), loop.create_future(), loop.time())
-        queue = self._queues.setdefault(_kind_of(inputs), _Queue())
+        queue = self._queues.setdefault(_kind_of(request), _Queue())
         queue.requests.append(request)
         queue.rows += request.rows
         self._start_what_is_due()
@@ -146,9 +159,6 @@ class Batcher:
 
     def _start_what_is_due(self) -> None:
         """Starts runs while something is free, the oldest request first; else sets the alarm."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
         loop = asyncio.get_running_loop()
         while self._free and self._queues:
             kind, due_s = min(
@@ -156,7 +166,7 @@ class Batcher:
                 key=lambda each: each[1],
             )
             if due_s > loop.time():
-                self._alarm = loop.call_at(due_s, self._start_what_is_due)
+                self._set_alarm(due_s)
                 return
             queue = self._queues[kind]
             requests = queue.take(self._plan.most_rows)
@@ -168,11 +178,30 @@ class Batcher:
                 self._running.add(task)
                 task.add_done_callback(self._ended)
 
+    def _set_alarm(self, due_s: float) -> None:
+        """Has what is due looked for then; an alarm that rings before does so, and is set anew."""
+        if self._alarm is not None:
+            if self._alarm_s <= due_s:
+                return
+            self._alarm.cancel()
+        self._alarm_s = due_s
+        self._alarm = asyncio.get_running_loop().call_at(due_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._start_what_is_due()
+
     def _due_s(self, queue: _Queue) -> float:
-        """When a queue may run: at once where it fills a run, else when its oldest has waited."""
-        oldest = queue.requests[0]
-        is_ready = queue.rows >= self._plan.most_rows or not oldest.rows
-        return oldest.came_s + (0.0 if is_ready else self._plan.longest_wait_s)
+        """When a queue may run: at once where it fills a run, else when its oldest has waited.
+
+        Or when nobody else has come for a while.
+        """
+        oldest, newest = queue.requests[0], queue.requests[-1]
+        if queue.rows >= self._plan.most_rows or not oldest.rows:
+            return oldest.came_s
+        return min(
+            oldest.came_s + self._plan.longest_wait_s, newest.came_s + self._plan.longest_gap_s
+        )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -247,7 +276,9 @@ def _rows_of(inputs: Arrays) -> int:
     return lengths.pop() if len(lengths) == 1 else 0
 
 
-def _kind_of(inputs: Arrays) -> _Kind:
-    if not _rows_of(inputs):
+def _kind_of(request: _Request) -> _Kind:
+    if not request.rows:
         return (object(),)
-    return tuple((name, array.dtype.str, array.shape[1:]) for name, array in sorted(inputs.items()))
+    return tuple(
+        (name, array.dtype.str, array.shape[1:]) for name, array in sorted(request.inputs.items())
+    )

@@ -59,14 +59,30 @@ class VersionedEndpoints(V2Endpoints):
 
 def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver) -> FastAPI:
     """The endpoints as an application, ``/metrics`` with what ``observer`` has heard."""
-    # The pages that describe an API load scripts from elsewhere.
-    app = FastAPI(title="ortpkg", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="ortpkg",
+        # The pages that describe an API load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        # What newer ones tell OpenTelemetry; others do not look at it.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
     endpoints = VersionedEndpoints(data_plane)
 
     async def metrics() -> Response:
         page, media_type = observer.page()
         return Response(page, media_type=media_type)
 
+    # Routes are looked at in their order, and each takes its time: first what is asked most.
+    for verb, answer in (
+        ("/infer", endpoints.answer),
+        ("/generate", endpoints.generate),
+        ("/generate_stream", endpoints.generate_stream),
+    ):
+        for version in ("", _VERSION):
+            path = f"{_PREFIX}/models/{{model_name}}{version}{verb}"
+            app.router.add_route(path, answer, methods=["POST"])
     app.add_api_route("/metrics", metrics, response_model=None)
     app.add_api_route("/", endpoints.live, response_model=ServerLiveResponse)
     for path, endpoint, model in (
@@ -80,14 +96,6 @@ def make_application(data_plane: PackageDataPlane, observer: PrometheusObserver)
         ("/models/{model_name}" + _VERSION + "/ready", endpoints.model_ready, ModelReadyResponse),
     ):
         app.add_api_route(_PREFIX + path, endpoint, response_model=model)
-    for verb, answer in (
-        ("/infer", endpoints.answer),
-        ("/generate", endpoints.generate),
-        ("/generate_stream", endpoints.generate_stream),
-    ):
-        for version in ("", _VERSION):
-            path = f"{_PREFIX}/models/{{model_name}}{version}{verb}"
-            app.router.add_route(path, answer, methods=["POST"])
     for kind, handler in EXCEPTION_HANDLERS.items():
         app.add_exception_handler(kind, handler)
     return app

@@ -21,6 +21,7 @@ from ortpkg.errors import LimitExceededError, NotServingError, ServerBusyError
 from ortpkg.measuring.measure import Plan
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.serving import batch_choice
 from ortpkg.serving.answering import Answering
 from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.loading import load
@@ -59,6 +60,30 @@ def test_without_records_runs_are_timed(tmp_path: Path) -> None:
     assert loaded.batches.reason == "measured"
     assert loaded.model.batch_plan is loaded.batches.plan
     assert loaded.model.batch_plan is not None  # of how many rows is for the clock to say
+
+
+@pytest.mark.parametrize(
+    ("times_s", "most_rows"),
+    [
+        ({1: 1.0, 2: 9.0, 4: 1.0, 8: 1.0, 16: 4.0, 32: 9.0, 64: 1.0}, 8),
+        ({1: 1.0, 2: 9.0, 4: 9.0, 8: 1.0}, 1),
+    ],
+    ids=["one was disturbed", "two gain nothing"],
+)
+def test_runs_are_timed_until_two_sizes_gain_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times_s: dict[int, float], most_rows: int
+) -> None:
+    def measured(_run: Any, _feed: Any, _rows: Any, *, is_enough: Any, **_: Any) -> Any:
+        found: dict[int, float] = {}
+        for rows, time_s in times_s.items():
+            found[rows] = time_s
+            if is_enough(found):
+                break
+        return found
+
+    monkeypatch.setattr(batch_choice, "measure_batches", measured)
+    loaded = _load(_package(tmp_path, "[N, 3]"), bound_s=1000.0)
+    assert loaded.batches.plan.most_rows == most_rows
 
 
 def test_what_a_benchmark_recorded_counts(tmp_path: Path) -> None:

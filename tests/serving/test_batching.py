@@ -123,6 +123,54 @@ def test_a_lone_request_waits_for_company_as_long_as_planned() -> None:
     _run(_Model(), BatchPlan(most_rows=2, longest_wait_s=0.001), lambda each: each.infer(_rows(1)))
 
 
+class _TurnedClock(asyncio.SelectorEventLoop):
+    """An event loop whose clock is turned on by hand."""
+
+    turned_s = 0.0
+
+    def time(self) -> float:
+        """Seconds."""
+        return self.turned_s
+
+    async def turn(self, duration_s: float) -> None:
+        """Has time pass, and what is due then begin."""
+        self.turned_s += duration_s
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("arrivals_s", "runs"),
+    [
+        ([0, 2, 2], [[0, 1, 2]]),
+        ([0, 2, 4], [[0, 1], [2]]),
+        ([0, 2, 2, 2, 2, 2], [[0, 1, 2, 3, 4], [5]]),
+    ],
+    ids=["they keep coming", "a gap", "the first has waited"],
+)
+def test_while_requests_keep_coming_they_wait_for_each_other(
+    arrivals_s: list[float], runs: list[list[float]]
+) -> None:
+    model = _Model()
+    plan = BatchPlan(most_rows=100, longest_wait_s=9, longest_gap_s=3)
+
+    async def main(loop: _TurnedClock) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            batcher = Batcher(model.run, plan, executor=pool, most_runs=100)
+            answers = []
+            for number, after_s in enumerate(arrivals_s):
+                await loop.turn(after_s)
+                answers.append(asyncio.ensure_future(batcher.infer(_rows(number))))
+                await loop.turn(0)
+            await loop.turn(100)
+            await asyncio.gather(*answers)
+
+    with asyncio.Runner(loop_factory=_TurnedClock) as runner:
+        loop: Any = runner.get_loop()
+        runner.run(main(loop))
+    assert model.runs == runs
+
+
 def test_a_bad_request_spoils_no_other() -> None:
     model = _Model()
 
@@ -198,12 +246,17 @@ def test_every_request_gets_its_own_rows(sizes: list[int], most_rows: int) -> No
         assert np.array_equal(answer["y"], request["x"] * 2)
 
 
+def _plan(most_rows: int, wait_s: float, gap_s: float) -> BatchPlan:
+    return BatchPlan(most_rows=most_rows, longest_wait_s=wait_s, longest_gap_s=gap_s)
+
+
 @pytest.mark.parametrize(
     ("times_s", "bound_s", "expected"),
     [
-        ({1: 0.001, 8: 0.002, 32: 0.006}, 0.020, BatchPlan(most_rows=32, longest_wait_s=0.006)),
-        ({1: 0.001, 8: 0.002, 32: 0.009}, 0.020, BatchPlan(most_rows=8, longest_wait_s=0.002)),
-        ({1: 0.001, 8: 0.002, 32: 0.006}, 0.005, BatchPlan(most_rows=8, longest_wait_s=0.001)),
+        ({1: 0.001, 8: 0.002, 32: 0.006}, 0.020, _plan(32, 0.008, 0.006)),
+        ({1: 0.001, 8: 0.002, 32: 0.009}, 0.020, _plan(8, 0.016, 0.002)),
+        ({1: 0.001, 8: 0.002, 32: 0.006}, 0.005, _plan(8, 0.001, 0.002)),
+        ({1: 0.0001, 8: 0.0002}, 0.020, _plan(8, 0.0196, 0.002)),
         ({1: 0.001, 8: 0.010}, 0.020, BatchPlan(most_rows=1)),
         ({1: 0.001}, 0.0015, None),
         ({}, 1.0, None),
@@ -217,3 +270,4 @@ def test_plans_by_what_was_measured(
     if plan is not None and expected is not None:
         assert plan.most_rows == expected.most_rows
         assert plan.longest_wait_s == pytest.approx(expected.longest_wait_s)
+        assert plan.longest_gap_s == pytest.approx(expected.longest_gap_s)
