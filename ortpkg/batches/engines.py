@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ortpkg.batches.batch_job import BatchJob
+from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.progress import PartDone
 from ortpkg.batches.rows import Rows
 
 

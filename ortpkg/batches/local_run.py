@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from ortpkg.batches.batch_job import BatchJob
+from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.engines import BatchEngine
 from ortpkg.batches.node_trial import NodeTrial, trial_of
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import readings
-from ortpkg.batches.progress import PartDone
 from ortpkg.batches.rows import Rows
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ortpkg.batches.batch_job import BatchJob
+from ortpkg.batches.batch_progress import PartDone, Tally
 from ortpkg.batches.node_trial import NodeTrial
-from ortpkg.batches.progress import PartDone, Tally
 from ortpkg.cli.rendering import (
     JSON_SCHEMA_VERSION,
     Output,

@@ -10,12 +10,12 @@ from typing import Any
 
 from ortpkg.authoring.opening import is_packed
 from ortpkg.batches.batch_job import BatchJob
+from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.engines import BatchEngine, Workers
 from ortpkg.batches.node_trial import NodeTrial, of_one_package, try_here, usable
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part, readings
-from ortpkg.batches.progress import PartDone
 from ortpkg.batches.rows import Rows
 from ortpkg.batches.same_results import verify_same_results
 from ortpkg.errors import ClusterError, OrtpkgError, PackageNotFoundError, printable

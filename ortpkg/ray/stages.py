@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ortpkg.batches.batch_folder import BatchFolder
+from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import Part
-from ortpkg.batches.progress import PartDone
 from ortpkg.errors import ClusterError, OrtpkgError
 from ortpkg.ray.shipping import NodeCopies, arrived
 

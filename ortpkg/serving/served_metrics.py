@@ -1,9 +1,12 @@
-"""What servers count: names, labels and buckets, for whatever tells them."""
+"""What servers count: names, labels and buckets, and which of it counts when, whoever tells it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
+from ortpkg.serving.observer import Observer
 from ortpkg.serving.served_model import RunningVariant, ServedModel
 
 #: From a small model's run to a large one's.
@@ -12,9 +15,9 @@ _ROWS = tuple(float(1 << power) for power in range(13))
 _MODEL = ("model", "version")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Metric:
-    """One metric.
+    """One metric, equal to no other.
 
     Attributes:
         name: as Prometheus has it; of a counter without ``_total``.
@@ -64,8 +67,58 @@ RESPONSES = Metric(
 OPEN_REQUESTS = Metric(name="ortpkg_open_requests", description="Requests that run or wait now.")
 
 
-def run_labels(model: ServedModel, variant: RunningVariant) -> tuple[str, ...]:
-    """The values of the labels of :data:`RUN_SECONDS`."""
+#: The metrics that have buckets.
+HISTOGRAMS = (REQUEST_SECONDS, WAIT_SECONDS, RUN_SECONDS, BATCH_ROWS, BATCH_REQUESTS)
+
+#: Adds a value to a metric with certain labels.
+Record = Callable[[float], object]
+
+
+class CountingObserver(Observer):
+    """Counts what it hears in the metrics of above.
+
+    Args:
+        recorder: what adds to a metric with these values of its labels. It is asked once for each
+            metric and labels, since libraries take longer to find that than to add.
+    """
+
+    def __init__(self, recorder: Callable[[Metric, tuple[str, ...]], Record]) -> None:
+        self._record = cache(recorder)
+
+    def loaded(self, model: ServedModel) -> Callable[[str, float], None]:
+        """See :meth:`Observer.loaded`."""
+        runs = {
+            each.component: self._record(RUN_SECONDS, _run_labels(model, each))
+            for each in model.variants
+        }
+
+        def ran(component: str, duration_s: float) -> None:
+            runs[component](duration_s)
+
+        return ran
+
+    def began(self, model: ServedModel, waited_s: float) -> None:
+        """See :meth:`Observer.began`."""
+        self._record(WAIT_SECONDS, (model.name, model.version))(waited_s)
+
+    def joined(self, model: ServedModel, rows: int, waited_s: list[float]) -> None:
+        """See :meth:`Observer.joined`."""
+        labels = (model.name, model.version)
+        self._record(BATCH_ROWS, labels)(rows)
+        self._record(BATCH_REQUESTS, labels)(len(waited_s))
+        for each in waited_s:
+            self._record(WAIT_SECONDS, labels)(each)
+
+    def answered(self, model: ServedModel, duration_s: float) -> None:
+        """See :meth:`Observer.answered`."""
+        self._record(REQUEST_SECONDS, (model.name, model.version))(duration_s)
+
+    def responded(self, protocol: str, status: str) -> None:
+        """See :meth:`Observer.responded`."""
+        self._record(RESPONSES, (protocol, status))(1)
+
+
+def _run_labels(model: ServedModel, variant: RunningVariant) -> tuple[str, ...]:
     return (
         model.name,
         model.version,

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from ortpkg.batches.batch_progress import PartDone, Tally
 from ortpkg.batches.package_runner import ChosenVariant
-from ortpkg.batches.progress import PartDone, Tally
 
 
 def done(part: int, node: str = "a", **facts: object) -> PartDone:

@@ -17,8 +17,8 @@ import pytest
 
 from ortpkg.authoring.create import add_variant, create
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.package_runner import ChosenVariant
-from ortpkg.batches.progress import PartDone
 from ortpkg.bench.benchmark import BenchReport
 from ortpkg.cli import bench as bench_command
 from ortpkg.cli.app import run

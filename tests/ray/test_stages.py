@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from ortpkg.batches.batch_folder import BatchFolder
+from ortpkg.batches.batch_progress import PartDone
 from ortpkg.batches.input_files import RowFormat, find_input
 from ortpkg.batches.model_layout import model_layout
 from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.batches.part_planning import PartLimits, plan_parts
 from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
-from ortpkg.batches.progress import PartDone
 from ortpkg.errors import ClusterError, NoSuitableVariantError, UsageError
 from ortpkg.ray.shipping import NodeCopies
 from ortpkg.ray.stages import DONE, FAILED, MOST_ATTEMPTS, PARTS, RunPackage, read_parts, write_part

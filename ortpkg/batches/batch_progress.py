@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ortpkg.batches.package_runner import ChosenVariant
@@ -118,7 +118,3 @@ class Tally:
             )
             for (node, variants), done in sorted(groups.items(), key=lambda item: item[0][0])
         ]
-
-
-#: Told of every part that is written.
-OnPart = Callable[[PartDone], None]
