@@ -176,7 +176,7 @@ class BatchFolder:
             self._put(self._own / "empty" / part.name, "")
 
     def attempt(self, part: Part) -> int:
-        """Notes that a worker begins with a part; returns for which time in this run of the job."""
+        """Notes that a worker begins a part; returns how often that was noted in this run."""
         path = self._run / "attempts" / part.name
         try:
             with path.open("ab") as file:

@@ -133,7 +133,7 @@ def prepared(
     trials: Sequence[NodeTrial],
     measure: Measure | None = None,
 ) -> Iterator[BatchJob]:
-    """Looks through the input, and begins or goes on with the output, which is ours as long.
+    """Plans the parts of the input, and opens the output folder, which nobody else may write to.
 
     The batch size is what the caller says, or the job that goes on; else what is best by what
     ``ortpkg bench`` recorded, or else measured on the first rows.

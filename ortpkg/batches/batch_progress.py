@@ -65,7 +65,7 @@ class Tally:
         self._start_s = time.monotonic()
 
     def add(self, done: PartDone) -> None:
-        """Counts a part."""
+        """Adds a part that was written to the counts."""
         self.rows += done.rows
         self.errors += done.errors
         for note in done.notes:

@@ -29,7 +29,7 @@ def parse_map(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def column_map(inputs: Sequence[str], columns: Sequence[str] | None, given: ColumnMap) -> ColumnMap:
-    """The columns of every input.
+    """Which columns of the rows feed each input of the model.
 
     Args:
         inputs: names of the model's inputs.

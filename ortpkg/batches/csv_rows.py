@@ -43,7 +43,7 @@ def csv_header(path: Path) -> list[str]:
 
 
 def csv_spans(path: Path, most_rows: int, most_nbytes: int) -> Iterator[Span]:
-    """The records of a file in spans; blank lines are none."""
+    """Where spans of whole records lie in a file; blank lines are no records."""
     with read_errors(path), path.open("rb") as file:
         _, start = _header(file, path)
         file.seek(start)

@@ -22,12 +22,12 @@ class RowFormat(Enum):
 
     @property
     def word(self) -> str:
-        """As options have it, e.g. "jsonl"."""
+        """The format's name in options of the command line: "jsonl"."""
         return str(self.value[0])
 
     @property
     def endings(self) -> tuple[str, ...]:
-        """E.g. (".jsonl", ".ndjson")."""
+        """The endings of files of the format: (".jsonl", ".ndjson")."""
         return tuple(self.value[1])
 
 

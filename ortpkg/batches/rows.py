@@ -32,7 +32,7 @@ class RowError:
 
     @property
     def where(self) -> str:
-        """E.g. "row 7 of rows.csv", counted from 0."""
+        """The row's place for messages: "row 7 of rows.csv", counted from 0."""
         return f"row {self.file_row} of {self.file}"
 
 

@@ -53,7 +53,7 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
 def grouped(
     ends: Iterable[tuple[int, bool]], start: int, most_rows: int, most_nbytes: int
 ) -> Iterator[Span]:
-    """Spans of records.
+    """Puts consecutive stretches of a file together to spans.
 
     Args:
         ends: where each stretch ends, and whether it is a record (or blank).

@@ -106,7 +106,7 @@ _current: ContextVar[LoadControl | None] = ContextVar("_current", default=None)
 
 @contextlib.contextmanager
 def load_limits(control: LoadControl) -> Iterator[None]:
-    """Meanwhile the making of a session, in this context, keeps to ``control``."""
+    """While it lasts, sessions that are made in this context keep to the limits of ``control``."""
     token = _current.set(control)
     try:
         yield

@@ -30,7 +30,7 @@ _LAST_RESORT: list[Callable[[OrtpkgError], None]] = []
 
 
 class Watched(Protocol):
-    """The part of OpKernelContext that is asked: the checks raise where the run is to end."""
+    """What long loops ask of an OpKernelContext: its checks raise where the run is to end."""
 
     @property
     def is_memory_limited(self) -> bool:

@@ -60,7 +60,7 @@ class Message:
 
 
 class Worker:
-    """A child that calls ``"module:function"`` for a handler, and this for every request.
+    """A child process that has ``"module:function"`` make a handler, and calls it for each request.
 
     It ends when it is closed, and when nobody has it any more. One request at a time; further
     callers wait. Any thread may :meth:`kill` it meanwhile.

@@ -23,7 +23,7 @@ class _Said:
         self._said: set[str] = set()
 
     def write(self, text: str) -> int:
-        """Takes a text of any length, of which Ray's have many lines."""
+        """Says the first sentence of ``text``, which may have many lines, unless it was said."""
         plain = _COLOURS.sub("", text).removeprefix("(raylet)").strip()
         sentence = _SENTENCE_END.split(plain, maxsplit=1)[0]
         if sentence and sentence not in self._said:
@@ -32,7 +32,7 @@ class _Said:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Does nothing: each text has been passed on when it was written."""
 
 
 class _SplitOutput:

@@ -115,7 +115,7 @@ def package_app(
 
 
 def build(args: dict[str, Any]) -> Any:
-    """The same for ``import_path: ortpkg.ray.serve_app:build`` of a Serve config file.
+    """The application of a Serve config file with ``import_path: ortpkg.ray.serve_app:build``.
 
     ``args``: ``packages``, a reference or several, and the keyword arguments of
     :func:`package_app`.

@@ -92,7 +92,7 @@ class RunPackage:
 
 
 def write_part(row: Mapping[str, Any], folder: BatchFolder) -> dict[str, Any]:
-    """Writes what a part gave, and says so."""
+    """Writes the outputs of a part into the folder; returns what was done, or the error."""
     if row[FAILED] is None:
         try:
             folder.write(row[PARTS], row[ROWS])

@@ -27,7 +27,7 @@ _WORTHWHILE = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchChoice:
-    """What was found for a model.
+    """How requests of a model are to be joined, and why so.
 
     Attributes:
         plan: how its requests are joined; None: they are not.

@@ -54,7 +54,7 @@ class GenerateEndpoints:
         return _json_response(generate_answer(model, identifier, values))
 
     async def generate_stream(self, request: Request) -> Response:
-        """The same with an event for each round; an error after the first is an event, too."""
+        """Answers with an event for each round of the model; a later error is an event, too."""
         model, identifier, feeds = await self._read(request)
         parts = self._answering.stream(model, feeds)
         first = _event(generate_answer(model, identifier, await anext(parts)))
@@ -77,7 +77,7 @@ class GenerateEndpoints:
 
 
 class ProtocolEndpoints(GenerateEndpoints):
-    """All of the protocol over models that are there already."""
+    """Answers every kind of request of the protocol with models that are loaded."""
 
     async def live(self, _request: Request) -> Response:
         """Whether the server lives: it answers."""

@@ -37,7 +37,7 @@ _RETRY_AFTER_S = 1.0
 
 @dataclass(slots=True, kw_only=True)
 class HeldBytes:
-    """The bodies that a server holds at a time.
+    """How many bytes of requests' bodies a server holds in memory, and how many it may.
 
     Attributes:
         request_nbytes: the largest body.
@@ -111,7 +111,7 @@ class Exchange:
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Says why; not where an answer has begun."""
+        """Answers with the reason of a refusal, unless an answer has begun."""
         if self.is_begun:
             return
         body = json.dumps({"error": refusal.reason}).encode()

@@ -84,7 +84,7 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(b"503 Service Unavailable\r\nretry-after: 1", "too many are connected")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """The connection is closed, by the client or by us."""
         self._end_head()
         self._open.leave(self)
         super().connection_lost(exc)
@@ -128,7 +128,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body."""
+        """Takes a part of a request's body, which does not count to what comes between requests."""
         self._idle_nbytes = 0
         super().on_body(body)
 

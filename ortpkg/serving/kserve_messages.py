@@ -43,7 +43,7 @@ class Intake:
     def reading(
         self, handler: grpc.RpcMethodHandler, *, is_inference: bool
     ) -> Callable[[Any, Any], Awaitable[Any]]:
-        """What answers calls of ``handler``, whose one message is read only as it may be.
+        """What reads a call's one message within the limits, and answers it by ``handler``.
 
         It raises ServerBusyError, LimitExceededError and RequestTooLargeError, and
         InvalidRequestError for what is no message.

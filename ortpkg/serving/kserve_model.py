@@ -26,11 +26,11 @@ class PackageModel(Model):
         self.ready = True
 
     def get_input_types(self) -> list[dict[str, Any]]:
-        """What must be fed, as metadata has it."""
+        """Name, type and shape of each input, as the protocol's metadata has them."""
         return [_told(each) for each in self.served.inputs]
 
     def get_output_types(self) -> list[dict[str, Any]]:
-        """What it gives, likewise."""
+        """Name, type and shape of each output, as the protocol's metadata has them."""
         return [_told(each) for each in self.served.outputs]
 
 

@@ -40,7 +40,7 @@ class VersionedRepository(ModelRepository):
 
 
 class PackageDataPlane(DataPlane):
-    """KServe's data plane, which says that it is ours.
+    """KServe's data plane, over the models of this server and under ortpkg's name.
 
     Attributes:
         is_ready: whether every model has had its first run, and the server is not about to end.

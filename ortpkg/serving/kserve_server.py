@@ -124,7 +124,7 @@ class _Server:
     async def serve(
         self, load: Callable[[Observer], None], on_ready: Callable[[str, str], None]
     ) -> bool:
-        """From the first socket to the last request."""
+        """Listens, has the models loaded, and answers requests until the process is to end."""
         _allow_files(self._limits.connections)
         with _bound(self._place) as listener, _Stop() as stop:
             http = self._http_server(listener)

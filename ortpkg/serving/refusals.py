@@ -30,7 +30,7 @@ _UNKNOWN_FAULT = "the server failed to answer this request; its log says why"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """An answer that is no result.
+    """An answer that says why there are no outputs.
 
     Attributes:
         status: HTTP's.
@@ -51,7 +51,7 @@ class Refusal:
 
     @property
     def headers(self) -> dict[str, str]:
-        """HTTP's, besides those of the body."""
+        """The headers of an answer over HTTP, but for those that describe its body."""
         found = {"www-authenticate": "Bearer"} if self.status == 401 else {}
         if self.retry_after_s is not None:
             found["retry-after"] = str(math.ceil(self.retry_after_s))

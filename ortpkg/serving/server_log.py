@@ -100,7 +100,7 @@ class _Forwarding(logging.Handler):
         self._target = target
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Logs the event there."""
+        """Logs the event, as one line of text, to the logger that it is forwarded to."""
         self._target.log(record.levelno, "%s", _line(record.msg, getattr(record, _FIELDS, {})))
 
 

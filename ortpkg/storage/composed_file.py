@@ -29,7 +29,7 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """So many zero bytes."""
+    """A segment of zero bytes, ``nbytes`` of them."""
 
     nbytes: int
 

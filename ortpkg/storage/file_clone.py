@@ -11,7 +11,7 @@ _FICLONE = 0x40049409  # linux/fs.h: _IOW(0x94, 9, int)
 
 
 def clone_file(source: Path, target: Path) -> None:
-    """Makes ``target``, durable; it takes no space of its own.
+    """Makes ``target`` a durable copy of ``source`` that shares its blocks on the disk.
 
     Only Linux does that, on Btrfs, XFS, bcachefs, and on what hands it on to one of these
     (overlayfs, NFS 4.2). OSError where the file system cannot, or the two lie on different ones,

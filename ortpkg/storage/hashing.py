@@ -15,7 +15,6 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +37,7 @@ read, one at a time.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDigest:
-    """What one file's bytes are."""
+    """The SHA-256 and the length of a file's content."""
 
     sha256: str
     nbytes: int
@@ -80,7 +79,7 @@ class Sha256Stream:
 def hashed_beside(
     update: Callable[[bytes], object], *, nbytes: int
 ) -> Iterator[Callable[[bytes], object]]:
-    """Takes what is to be hashed, and has it hashed while its caller fetches and writes the next.
+    """Gives what hashes chunks on a thread, while the caller fetches and writes the next one.
 
     Everything has been hashed when the context is left, also by an exception.
 
@@ -190,6 +189,8 @@ def total_nbytes(hashed: Iterable[HashedFile | OSError]) -> int:
 
 
 def _run_threads(work: Callable[[], None], count: int, stop: threading.Event) -> None:
+    from concurrent.futures import ThreadPoolExecutor  # most digests are of few, small files
+
     with ThreadPoolExecutor(count, thread_name_prefix="ortpkg-hash") as pool:
         futures = [pool.submit(work) for _ in range(count)]
         try:

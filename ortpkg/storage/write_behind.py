@@ -23,7 +23,7 @@ class WriteBehind:
         self._errors: list[OSError] = []
 
     def wrote(self, nbytes: int) -> None:
-        """To be told of each write."""
+        """Counts a write of so many bytes; after many of them, has them put on the disk."""
         self._unsynced_nbytes += nbytes
         if self._unsynced_nbytes < _EVERY_NBYTES:
             return
