@@ -113,6 +113,17 @@ def _factor(scale: Tensor) -> np.float32:
     return np.float32(scale.reshape(()))
 
 
+def _sums(block: Tensor, windows: Windows, shapes: list[tuple[int, ...]]) -> Tensor:
+    """The sum of each window's codes, in scratch memory of type float32."""
+    *buffers, sums = take_scratch(
+        Slot.TASK,
+        *(((len(block), *shape), _INT32) for shape in shapes),
+        ((len(block), *shapes[-1]), _FLOAT32),
+    )
+    np.copyto(sums, _folded(np.add, 0, block, windows, buffers))
+    return sums
+
+
 @kernel("QLinearAveragePool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def qlinear_average_pool(info: OpKernelInfo) -> Compute:
     """With ``count_include_pad``, divides by windows' whole sizes, as onnxruntime in ceil mode."""
@@ -154,24 +165,14 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         largest = max(math.prod(shape) for shape in shapes)
         step = max(_BLOCK // largest, 1)
         context.check_allocation((len(shapes) + 1) * largest * step * _INT32.itemsize)
-
-        def run(start: int) -> None:
-            context.check_cancelled()
-            place = slice(start, start + step)
-            block = codes[place]
-            *buffers, means = take_scratch(
-                Slot.TASK,
-                *(((len(block), *shape), _INT32) for shape in shapes),
-                ((len(block), *shapes[-1]), _FLOAT32),
-            )
-            np.copyto(means, _folded(np.add, 0, block, windows, buffers))
-            means += shifts
-            means *= factors
-            requantization.write(means, target[place])
-
         with small_ufunc_buffers(out.size):
             for start in range(0, len(codes), step):
-                run(start)
+                context.check_cancelled()
+                place = slice(start, start + step)
+                means = _sums(codes[place], windows, shapes)
+                means += shifts
+                means *= factors
+                requantization.write(means, target[place])
         return out
 
     return compute
