@@ -29,9 +29,10 @@ _PROMPT = re.compile(r"(\w+)\$ (.*?)(?:  # ends with (\d))?")
 _FENCE = re.compile(r"```(\w*) ?(\w*)")
 #: Commands that stay → what they print when others may go on.
 _STAYING = {"ray start": "Ray runtime started.", "ortpkg serve": "gRPC on "}
-_LONGEST_S = 240
+_LONGEST_S = 600
 #: Ports of the page.
 _CLUSTER, _HTTP, _GRPC = "6379", "8080", "8081"
+_RAYS_LOG = re.compile(r"(INFO|WARNING) \d{4}-\d\d-\d\d ")
 #: What differs between two runs, and is shown as it was in one.
 _VARYING = (
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=sha256:)[0-9a-f]+"), "DIGEST"),
@@ -41,6 +42,8 @@ _VARYING = (
     (re.compile(r"\d+(\.\d+)?(e-\d+)? ?(ms|s|B|kB|MB|rows/s)\b"), "AMOUNT"),
     (re.compile(r"(_s|_ms)=[\d.e-]+"), r"\1=TIME"),
     (re.compile(r"(?<=\(onnxruntime\)) +\d+ +\d+ "), " WORKERS ROWS "),
+    (re.compile(r"\b(fp32|int8)(?= on CPUExecutionProvider.*no error is recorded)"), "VARIANT"),
+    (re.compile(r"(?<=of )(fp32|int8)(?= on .*no error)"), "VARIANT"),
 )
 
 
@@ -56,7 +59,6 @@ class _Room:
         self._staying: dict[str, tuple[subprocess.Popen[bytes], Path]] = {}
         self._log_shown = 0
         self._places = {_CLUSTER: _free_port(), _HTTP: _free_port(), _GRPC: _free_port()}
-        self._host = socket.gethostbyname(socket.gethostname())
         self._tools = folder / "tools"
         self._tools.mkdir()
         self._ray_folder = tempfile.mkdtemp(prefix="ray-")
@@ -115,8 +117,8 @@ class _Room:
         new: list[str] = []
 
         def has_come() -> bool:
-            lines = log.read_text().splitlines()
-            new[:] = [line for line in lines[self._log_shown :] if " " in line]
+            lines = [line for line in log.read_text().splitlines() if line]
+            new[:] = lines[self._log_shown :]
             return any(f" {event} " in f"{line} " for line in new)
 
         _wait_for(has_come, f"{event} in {log.read_text()}")
@@ -176,7 +178,7 @@ class _Room:
 
     def _real(self, text: str) -> str:
         """A text of the page with the places of this room."""
-        text = text.replace(f"north:{_CLUSTER}", f"{self._host}:{self._places[_CLUSTER]}")
+        text = text.replace(f"north:{_CLUSTER}", f"127.0.0.1:{self._places[_CLUSTER]}")
         if text.startswith("exec ortpkg serve"):
             text += f" --port {self._places[_HTTP]} --grpc-port {self._places[_GRPC]}"
         elif text.startswith("exec ray start --head"):
@@ -187,11 +189,14 @@ class _Room:
 
     def _shown(self, text: str) -> list[str]:
         """What came out, with the places of the page."""
+        text = text.replace(f"127.0.0.1:{self._places[_CLUSTER]}", f"north:{_CLUSTER}")
         for port, real in self._places.items():
             text = text.replace(f":{real}", f":{port}")
-        text = text.replace(self._host, "north").replace(str(self.folder), "/srv")
-        text = text.replace(f"{socket.gethostname()}/", "node/")
-        return [line.rstrip() for line in text.replace("\r", "").splitlines()]
+        text = text.replace(str(self.folder), "/srv").replace("\r", "")
+        host = f"{socket.gethostname()}/"
+        text = text.replace("node  ", "node  ".ljust(6 + len("node/") - len(host)))
+        lines = text.replace(host, "node/").splitlines()
+        return [line.rstrip() for line in lines if not _RAYS_LOG.match(line)]
 
 
 def _free_port() -> str:
