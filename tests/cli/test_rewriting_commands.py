@@ -80,6 +80,7 @@ def test_migrate_check_shows_what_each_release_selects(ortpkg: RunCommand) -> No
         "onnxruntime 1.26 and 1.27: opens the package",
         "onnxruntime 1.28 to 1.30: opens the package",
         "onnxruntime 1.31: opens the package",
+        "onnxruntime 1.32: opens the package",
     ]
     assert (
         "never selects classifier/cpu-int8: it can run, but 'cpu-fp32' has the same score"
@@ -91,7 +92,7 @@ def test_migrate_check_shows_what_each_release_selects(ortpkg: RunCommand) -> No
 def test_migrate_check_as_json(ortpkg: RunCommand, tmp_path: Path) -> None:
     ortpkg("convert", DIGITS, "--to", "metadata", "-o", tmp_path / "m")
 
-    older, newer, newest = ortpkg("migrate-check", tmp_path / "m", "--json").json["releases"]
+    older, newer, *_, newest = ortpkg("migrate-check", tmp_path / "m", "--json").json["releases"]
 
     assert (older["opens"], newer["opens"], newest["opens"]) == (True, False, False)
     assert newest["refusals"] == ["manifest.json: lacks 'schema_version'"]
