@@ -13,12 +13,17 @@ import onnxruntime
 import pytest
 
 from ortpkg.cli.app import run
+from ortpkg.distribution import used_packages
 from tests.cli.conftest import DIGITS
+from tests.scale.scaling_out import comparable
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE, README = ROOT / "docs" / "guide.md", ROOT / "README.md"
+SCALING_OUT = ROOT / "docs" / "scaling_out.md"
+_ANY_BLOCK = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_PROMPTS = re.compile(r"^(\w+)\$ ortpkg (.*)\n((?:(?!\w+\$ ).*\n)*)", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What may end otherwise than with 0: where something differs, nothing fits, or this machine lacks
 #: something.
@@ -99,6 +104,30 @@ def test_the_first_commands_of_the_readme_run_in_order(
         code = run(words[1:])
         assert code in {0} | _OTHER_CODES.get(words[1], set()), (words, capfd.readouterr())
     exec(python, {"image": np.zeros((1, 1, 8, 8), np.float32)})
+
+
+def test_what_the_page_of_scaling_out_does_before_it_needs_extras(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/scale runs the rest of it."""
+    for name in ("fp32", "int8"):
+        shutil.copy(DIGITS / f"models/classifier/cpu-{name}/model.onnx", tmp_path / f"{name}.onnx")
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for language, block in _ANY_BLOCK.findall(SCALING_OUT.read_text(encoding="utf-8")):
+        if language == "python" and not block.startswith("#") and "out" not in block:
+            exec(block, {})
+        for machine, words, printed in _PROMPTS.findall(block):
+            if words.split()[0] in _OF_EXTRAS:
+                continue
+            monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / machine))
+            used_packages._used.clear()  # as if each command were a process of its own
+            assert run(shlex.split(words)) == 0
+            said = capfd.readouterr()
+            told = f"{said.err}{said.out}".replace(str(tmp_path), "/srv")
+            assert sorted(comparable(told)) == sorted(comparable(printed)), words
+            ran += 1
+    assert ran >= 10
 
 
 def test_the_readme_names_every_page() -> None:

@@ -74,7 +74,7 @@ class _Room:
             "RAY_AUTH_TOKEN": secrets.token_hex(),
             "RAY_TMPDIR": self._ray_folder,
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_raylet_start_wait_time_s": "180",
+            "RAY_raylet_start_wait_time_s": "600",
             "NO_COLOR": "1",
             "COLUMNS": "200",
         }
