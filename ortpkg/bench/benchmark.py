@@ -16,15 +16,8 @@ from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.candidate_making import embedded_candidate
 from ortpkg.measuring.fingerprint import default_threads
-from ortpkg.measuring.measure import (
-    CandidateResult,
-    OnStep,
-    Outcome,
-    Plan,
-    Workload,
-    measure_candidates,
-    run_once,
-)
+from ortpkg.measuring.measure import measure_candidates, run_once
+from ortpkg.measuring.measured_candidates import CandidateResult, OnStep, Outcome, Plan, Workload
 from ortpkg.measuring.record_store import write_quarantine, write_records
 from ortpkg.measuring.variant_trial import quarantine_entry
 from ortpkg.measuring.workloads import component_workload

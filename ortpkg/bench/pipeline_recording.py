@@ -15,7 +15,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.errors import quoted
 from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.measuring.array_file import read_arrays, write_arrays
-from ortpkg.measuring.measure import Plan, Workload
+from ortpkg.measuring.measured_candidates import Plan, Workload
 from ortpkg.measuring.workloads import component_samples, pipeline_feeds
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.pipelines.pipeline_session import PipelineSession

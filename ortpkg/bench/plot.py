@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from ortpkg.drawing import palette
 from ortpkg.drawing.scales import Scale, scale_of
 from ortpkg.drawing.svg import box, document, line, shortened, text
-from ortpkg.measuring.measure import CandidateResult, Outcome
+from ortpkg.measuring.measured_candidates import CandidateResult, Outcome
 
 _WIDTH = 960
 _LEFT = 330

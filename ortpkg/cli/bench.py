@@ -33,7 +33,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.bench.benchmark import BenchReport
-    from ortpkg.measuring.measure import CandidateResult, OnStep, Plan, Step
+    from ortpkg.measuring.measured_candidates import CandidateResult, OnStep, Plan, Step
 
 
 BackendOption = Annotated[
@@ -202,7 +202,7 @@ def _exit_code(report: BenchReport) -> ExitCode:
 
 
 def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: float) -> Plan:
-    from ortpkg.measuring.measure import Plan  # numpy
+    from ortpkg.measuring.measured_candidates import Plan  # numpy
 
     if repeat is not None and duration_s is not None:
         raise UsageError("give --repeat or --duration, not both")

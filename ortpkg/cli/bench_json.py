@@ -8,7 +8,7 @@ from typing import Any
 
 from ortpkg.bench.benchmark import BenchReport
 from ortpkg.devices.json_form import ep_device_to_json
-from ortpkg.measuring.measure import CandidateResult
+from ortpkg.measuring.measured_candidates import CandidateResult
 
 
 def report_json(report: BenchReport) -> dict[str, Any]:

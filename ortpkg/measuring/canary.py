@@ -10,7 +10,7 @@ from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.measuring.candidate_making import candidate_of
 from ortpkg.measuring.fingerprint import default_threads
-from ortpkg.measuring.measure import Plan, Workload
+from ortpkg.measuring.measured_candidates import Plan, Workload
 from ortpkg.measuring.record_store import (
     has_passed_canary,
     now_text,

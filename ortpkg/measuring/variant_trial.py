@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measure import CAUSES, CandidateResult, Outcome, Plan, Workload, run_once
+from ortpkg.measuring.measure import run_once
+from ortpkg.measuring.measured_candidates import CAUSES, CandidateResult, Outcome, Plan, Workload
 from ortpkg.measuring.record_store import now_text
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry, place_of

@@ -15,7 +15,7 @@ from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measure import Feed, Workload
+from ortpkg.measuring.measured_candidates import Feed, Workload
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
 from ortpkg.package.package_info import PackageInfo
 

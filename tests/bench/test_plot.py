@@ -12,7 +12,7 @@ from ortpkg.bench.plot import bench_svg
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.measuring.accuracy import Distance
 from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measure import CandidateResult, Outcome
+from ortpkg.measuring.measured_candidates import CandidateResult, Outcome
 from ortpkg.measuring.run_statistics import run_times
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -30,7 +30,7 @@ from ortpkg.doctor.diagnosis import doctor
 from ortpkg.ep_names import short_ep_names
 from ortpkg.measuring.accuracy import Distance
 from ortpkg.measuring.bench_candidate import BenchCandidate
-from ortpkg.measuring.measure import CandidateResult, Outcome, Plan
+from ortpkg.measuring.measured_candidates import CandidateResult, Outcome, Plan
 from ortpkg.measuring.record_store import write_quarantine
 from ortpkg.measuring.run_statistics import run_times
 from ortpkg.package.reader import open_package

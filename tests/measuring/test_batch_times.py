@@ -18,7 +18,7 @@ from ortpkg.measuring.batch_times import (
     measure_batches,
     recorded_batch_times,
 )
-from ortpkg.measuring.measure import Plan
+from ortpkg.measuring.measured_candidates import Plan
 from ortpkg.measuring.record_format import (
     MachineRecord,
     PackageRecord,

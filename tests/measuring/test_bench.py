@@ -29,7 +29,8 @@ from ortpkg.errors import UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.measuring import child_worker, measure
 from ortpkg.measuring.bench_candidate import BenchCandidate, thread_options
-from ortpkg.measuring.measure import Outcome, Plan, Workload, measure_candidates, run_once
+from ortpkg.measuring.measure import measure_candidates, run_once
+from ortpkg.measuring.measured_candidates import CandidateResult, Outcome, Plan, Workload
 from ortpkg.measuring.record_store import load_records
 from ortpkg.providers.machine_offer import this_machine
 from tests.measuring.conftest import (
@@ -684,6 +685,6 @@ def test_the_exit_code_says_why_nothing_was_measured(
     tmp_path: Path, outcomes: tuple[Outcome, ...], exit_code: int
 ) -> None:
     candidate = _candidate(tmp_path / "m.onnx")
-    results = tuple(measure.CandidateResult(candidate=candidate, outcome=each) for each in outcomes)
+    results = tuple(CandidateResult(candidate=candidate, outcome=each) for each in outcomes)
     report = BenchReport(package_name="p", results=results, workloads={}, plan=_QUICK)
     assert _tell(report, Output(is_json=False), None) == exit_code

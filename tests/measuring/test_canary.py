@@ -18,7 +18,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.errors import DigestMismatchError, NoSuitableVariantError
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.canary import CanaryWishes
-from ortpkg.measuring.measure import Plan, Workload
+from ortpkg.measuring.measured_candidates import Plan, Workload
 from ortpkg.measuring.stored_record import stored_records
 from ortpkg.measuring.variant_trial import check_variant
 from ortpkg.package.formats.samples import Tolerance

@@ -18,7 +18,7 @@ import pytest
 import ortpkg
 from ortpkg.bench.benchmark import BenchWishes, bench
 from ortpkg.errors import LimitExceededError, NotServingError, ServerBusyError
-from ortpkg.measuring.measure import Plan
+from ortpkg.measuring.measured_candidates import Plan
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.serving import batch_choice
