@@ -152,8 +152,9 @@ def qlinear_conv(info: OpKernelInfo) -> Compute:
     ) -> Tensor:
         if channels_last:
             x = np.moveaxis(x, -1, 1)
-        values, windows = weights.values(w, w_zero), weights.windows(x, w)
+        windows = weights.windows(x, w)
         _check_scratch(context, x, w, windows, _FLOAT32)
+        values = weights.values(w, w_zero)
         shape = (x.shape[0], w.shape[0], *windows.output)
         factor = (x_scale.reshape(()) * w_scale / y_scale.reshape(())).astype(np.float32)
         factor = factor.reshape(()) if factor.size == 1 else factor.reshape(-1)

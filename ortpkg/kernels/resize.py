@@ -136,7 +136,8 @@ class _Sampler:
     def taps_nbytes(self, plan: _AxisPlan) -> int:
         """What the positions and weights of one axis take, at most."""
         reach = 4 / min(plan.scale, 1.0) if self.antialias else 4
-        return math.ceil(min(reach, 1e15) + 2) * plan.output * 4 * 8
+        arrays = 10 if self.mode == "cubic" else 6
+        return math.ceil(min(reach, 1e15) + 2) * plan.output * arrays * 8
 
     def result_nbytes(self, x: Tensor, plan: _AxisPlan) -> int:
         """What :meth:`resample` takes for its result; sums also for a tap and its product."""
@@ -161,6 +162,7 @@ class _Sampler:
             shape = (-1,) + (1,) * (x.ndim - plan.axis - 1)
             result = np.take(x, positions[:, 0], axis=plan.axis) * weights[:, 0].reshape(shape)
             for tap in range(1, positions.shape[1]):
+                poll_run()
                 result += np.take(x, positions[:, tap], axis=plan.axis) * weights[:, tap].reshape(
                     shape
                 )
@@ -204,7 +206,10 @@ def _resized(
     for plan in sorted(
         (plan for plan in plans if plan.changes), key=lambda plan: plan.output / plan.size
     ):
-        context.check_allocation(sampler.taps_nbytes(plan) + sampler.result_nbytes(y, plan))
+        held_nbytes = 0 if y is x else y.nbytes
+        context.check_allocation(
+            held_nbytes + sampler.taps_nbytes(plan) + sampler.result_nbytes(y, plan)
+        )
         y = sampler.resample(y, plan)
     if x.dtype.kind in "iu" and not exact:
         limits = np.iinfo(x.dtype)

@@ -116,6 +116,7 @@ def string_normalizer(info: OpKernelInfo) -> Compute:
             raise ValueError(
                 f"StringNormalizer takes texts of shape [C] or [1, C], not {list(x.shape)}"
             )
+        context.check_allocation(_TEXT_NBYTES * x.size)
         texts = [changed(text) for text in x.ravel() if is_kept(text)] or [""]
         out = context.output(0, (*x.shape[:-1], len(texts)), _STRING)
         out.reshape(len(texts))[:] = texts

@@ -18,6 +18,7 @@ from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, SessionOptions
 from ortpkg.shapes.inference import STRICT_VARIABLE
 from tests.fuzz.authoring import attack_authoring
+from tests.fuzz.enlarged import attack_memory
 from tests.fuzz.kinds import HANG_S, MEMORY_LIMIT_NBYTES, TIMEOUT_S
 from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_model
@@ -41,7 +42,7 @@ _PACKAGES: dict[str, Callable[[int], None]] = {
 def prepare(kind: str) -> None:
     """Makes what cases of that kind begin with, which counts towards none."""
     os.environ[STRICT_VARIABLE] = "1"
-    if kind == "operators":
+    if kind in ("operators", "memory"):
         operator_cases()
     elif kind in _PACKAGES:
         sample_packages()
@@ -53,6 +54,9 @@ def prepare(kind: str) -> None:
 def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
     """What is wrong with how the case of that seed ends; None where nothing is."""
     try:
+        if kind == "memory":
+            started = _Clock()
+            return attack_memory(seed) or started.if_late("a kernel")
         if kind in _PACKAGES:
             started = _Clock()
             _PACKAGES[kind](seed)

@@ -54,7 +54,7 @@ ONCE_BROKEN = (
 #: what it takes to find something new has ``make fuzz``.
 BUDGETS = {
     "models": (1.0, 20), "mutants": (0.75, 10), "operators": (0.75, 10), "shapes": (0.75, 10), "microsoft": (0.75, 10),
-    "documents": (0.75, 3), "faults": (0.75, 2), "authoring": (0.75, 2),
+    "documents": (0.75, 3), "faults": (0.75, 2), "authoring": (0.75, 2), "memory": (0.5, 5),
 }  # fmt: skip
 
 
