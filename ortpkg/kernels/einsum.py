@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ortpkg.errors import quoted
-from ortpkg.kernels.element_types import NUMBERS, widened
+from ortpkg.kernels.element_types import NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -76,7 +76,9 @@ def einsum(info: OpKernelInfo) -> Compute:
         )
         out = context.output(0, shape, inputs[0].dtype)
         largest = max(out.size, _MOST_INTERMEDIATE_ELEMENTS, *(x.size for x in inputs))
-        contraction = _Contraction(context, largest)
+        wide_nbytes = widened_nbytes(*inputs)
+        context.check_allocation(wide_nbytes)
+        contraction = _Contraction(context, largest, wide_nbytes)
         result = contraction.of(terms, [widened(x) for x in inputs], output_term)
         np.copyto(out, result, casting="unsafe")
         return out
@@ -87,12 +89,12 @@ def einsum(info: OpKernelInfo) -> Compute:
 class _Contraction:
     """One run of the operator: what it makes on the way is asked for before, and may be ended."""
 
-    def __init__(self, context: OpKernelContext, largest: int) -> None:
-        """``largest``: most elements of what is made on the way."""
+    def __init__(self, context: OpKernelContext, largest: int, held_nbytes: int) -> None:
+        """``largest``: most elements of what is made on the way; ``held_nbytes``: by then."""
         self._context = context
         self._largest = largest
         #: Of what was made on the way and is still needed.
-        self._held_nbytes = 0
+        self._held_nbytes = held_nbytes
 
     def of(self, terms: list[str], inputs: list[Tensor], output: str) -> Tensor:
         """The sum of products: terms first sum what is theirs, then pairs, or parts of them."""
