@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -116,6 +117,9 @@ def read_adapter(path: Path) -> AdapterFile:
     Raises AdapterFileError where there is none, and for a file that is no adapter, or is damaged.
     """
     try:
+        # Looked at before it is opened: opening a pipe would wait for ever.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError("it is not a regular file")
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError as error:

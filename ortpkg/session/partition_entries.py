@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,9 @@ def _document(text: str) -> Any:
     content: str | bytes = text
     if not text.lstrip().startswith("{"):
         try:
+            # Looked at before it is opened: opening a pipe would wait for ever.
+            if not stat.S_ISREG(Path(text).stat().st_mode):
+                raise OSError("it is not a regular file")
             with Path(text).open("rb") as file:
                 content = file.read(_MOST_BYTES + 1)
         except (OSError, ValueError) as error:

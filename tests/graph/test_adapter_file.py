@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,13 @@ def test_a_file_that_is_missing_or_no_adapter(tmp_path: Path) -> None:
         (tmp_path / "bad").write_bytes(content)
         with pytest.raises(AdapterFileError):
             ortpkg.LoraAdapter().Load(tmp_path / "bad")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes among files")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(AdapterFileError, match="it is not a regular file"):
+        ortpkg.AdapterFormat.read_adapter(tmp_path / "pipe")
 
 
 def test_damage_is_one_error_or_another_adapter(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ First come stays the default.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -337,6 +338,13 @@ def test_entries_that_make_no_sense_are_refused(entry: str, value: str, message:
         state_of(
             CHAIN, [], value if entry == "costs" else None, value if entry == "policy" else "cost"
         )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes among files")
+def test_costs_in_a_pipe_are_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidSessionOptionError, match="read: it is not a regular file"):
+        parse_costs(str(tmp_path / "pipe"))
 
 
 class CpuWithoutNeg(CPUExecutionProvider):
