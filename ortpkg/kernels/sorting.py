@@ -104,8 +104,9 @@ def unique(info: OpKernelInfo) -> Compute:
         count = x.size if along is None else x.shape[along]
         # Each of numpy's own strings takes what the longest does, and they are sorted in a copy.
         nbytes = 8 * x.size * longest_text(x) if x.dtype == object else 2 * x.nbytes
+        arrays = _UNIQUE_ARRAYS if along is None else 2 * _UNIQUE_ARRAYS  # rows sort as records
         context.check_allocation(
-            nbytes + widened_nbytes(x) + _UNIQUE_ARRAYS * max(x.size, count) * _INT64.itemsize
+            nbytes + widened_nbytes(x) + arrays * max(x.size, count) * _INT64.itemsize
         )
         # Strings sort as numpy's own fixed-width strings, which np.unique can compare along an axis
         # too.
