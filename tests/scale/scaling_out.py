@@ -32,6 +32,9 @@ _STAYING = {"ray start": "Ray runtime started.", "ortpkg serve": "gRPC on "}
 _LONGEST_S = 600
 #: Ports of the page.
 _CLUSTER, _HTTP, _GRPC = "6379", "8080", "8081"
+#: What moves a terminal's cursor, where something takes long; a line of the server's log.
+_TERMINAL = re.compile(r"\x1b\[[?\d;]*[A-Za-z]|\r")
+_LOGGED = re.compile(r"\d\d:\d\d:\d\d .*")
 _RAYS_LOG = re.compile(r"(INFO|WARNING) \d{4}-\d\d-\d\d ")
 #: What differs between two runs, and is shown as it was in one.
 _VARYING = (
@@ -117,8 +120,8 @@ class _Room:
         new: list[str] = []
 
         def has_come() -> bool:
-            lines = [line for line in log.read_text().splitlines() if line]
-            new[:] = lines[self._log_shown :]
+            text = _TERMINAL.sub("", log.read_text())
+            new[:] = _LOGGED.findall(text)[self._log_shown :]
             return any(f" {event} " in f"{line} " for line in new)
 
         _wait_for(has_come, f"{event} in {log.read_text()}")
