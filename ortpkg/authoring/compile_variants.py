@@ -23,6 +23,7 @@ from ortpkg.authoring.new_variant import (
     check_new_name,
     prepare_variants,
 )
+from ortpkg.authoring.package_documents import ComponentEntry
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.package_plan import check_intact
 from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
@@ -386,7 +387,9 @@ def _adding(
             )
     copies = [(each.component, each.source, each.name) for each in variants]
     documents = (
-        *adding_variants(package, joining),
+        *adding_variants(
+            package, {name: ComponentEntry(variants=each) for name, each in joining.items()}
+        ),
         *samples_with_copied_tolerances(package, copies),
     )
     return PackageChange(documents=documents, new_directories=directories), variants

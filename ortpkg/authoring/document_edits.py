@@ -101,23 +101,28 @@ def adding_variant(
 
     ``overall``: how the package's overall inputs and outputs change by that; None: not at all.
     """
-    return adding_variants(package, {component: {variant: entry}}, overall)
+    joining = {component: ComponentEntry(variants={variant: entry})}
+    return adding_variants(package, joining, overall)
 
 
 def adding_variants(
     package: PackageInfo,
-    joining: Mapping[str, Mapping[str, VariantEntry]],
+    joining: Mapping[str, ComponentEntry],
     overall: OverallValues | None = None,
 ) -> tuple[DocumentChange, ...]:
-    """As :func:`adding_variant`, for several: component → variant → entry."""
+    """As :func:`adding_variant`, for several, by component.
+
+    Of a component that is not there yet, all that its entry states is written; of one that is
+    there, the variants alone are added.
+    """
     editor = DocumentEditor(package)
     is_listed = True
-    for component, variants in joining.items():
+    for component, joined in joining.items():
         existing = package.component(component)
         if existing is None:
-            is_listed = _add_component(editor, component, variants)
+            is_listed = _add_component(editor, component, joined)
             continue
-        for variant, entry in variants.items():
+        for variant, entry in joined.variants.items():
             put_variant(editor, existing, variant, entry)
     if overall is not None:
         _restate(editor, overall)
@@ -308,15 +313,11 @@ def _is_same_text(value: Any, other: Any) -> bool:
     return json.dumps(thaw(value)) == json.dumps(thaw(other))
 
 
-def _add_component(
-    editor: DocumentEditor, component: str, variants: Mapping[str, VariantEntry]
-) -> bool:
+def _add_component(editor: DocumentEditor, component: str, entry: ComponentEntry) -> bool:
     """Whether the manifest lists it; otherwise, components are discovered."""
     package = editor.package
     path = component_document(component, package.format)
-    editor.value(path).update(
-        component_content(component, ComponentEntry(variants=variants), package.format)
-    )
+    editor.value(path).update(component_content(component, entry, package.format))
     manifest = editor.value(MANIFEST)
     declared = manifest.get("component_models")
     if isinstance(declared, dict):

@@ -25,6 +25,7 @@ from ortpkg.authoring.overall_values import (
     overall_values_after,
     signature_of_component,
 )
+from ortpkg.authoring.package_documents import ComponentEntry
 from ortpkg.authoring.package_on_disk import locked_intact_package, write_planned
 from ortpkg.authoring.package_plan import (
     PackagePlan,
@@ -154,7 +155,7 @@ class _Merger:
         documents: list[DocumentChange] = []
         commit = None
         if self._entries:
-            documents += adding_variants(self._base, self._entries, self._overall_values())
+            documents += adding_variants(self._base, self._joined(), self._overall_values())
             # What is said of the new variants and components follows them.
             change = PackageChange(documents=tuple(documents), new_directories={})
             commit = change.commit_document.path
@@ -167,6 +168,11 @@ class _Merger:
         return edited_plan(
             self._base, documents, adds=self._files | dict(sidecars.files), commit=commit
         )
+
+    def _joined(self) -> dict[str, ComponentEntry]:
+        """What joins, by component, with what the other package states of the component itself."""
+        stated = self._description.entry.components
+        return {name: replace(stated[name], variants=each) for name, each in self._entries.items()}
 
     def _names(self) -> list[str]:
         return [component.name for component in self._base.components]

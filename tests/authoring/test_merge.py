@@ -129,6 +129,30 @@ def test_components_of_other_names_join(tmp_path: Path, make_model: ModelMaker) 
     assert errors_of(merged.root) == []
 
 
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(FORMS, FORMS)))
+def test_what_is_stated_of_a_component_joins_with_it(
+    tmp_path: Path, make_model: ModelMaker, first: PackageFormat, second: PackageFormat
+) -> None:
+    for name, form in (("encoder", first), ("decoder", second)):
+        create(
+            tmp_path / name,
+            [NewVariant.for_cpu(make_model(name))],
+            component=name,
+            name="m",
+            form=form,
+        )
+    [document] = (tmp_path / "decoder/models/decoder").glob("*.json")
+    write(document, json.loads(document.read_text()) | {"additional_metadata": {"by": "ann"}})
+    record(tmp_path / "decoder")
+
+    merged = merge(tmp_path / "encoder", tmp_path / "decoder")
+
+    decoder = merged.component("decoder")
+    assert decoder is not None
+    assert decoder.additional_metadata["by"] == "ann"
+    assert errors_of(merged.root) == []
+
+
 @pytest.mark.requirement("K19")
 def test_all_contradictions_are_named_and_nothing_changes(
     tmp_path: Path, make_model: ModelMaker
