@@ -271,6 +271,14 @@ def copied_output(context: OpKernelContext, index: int, x: Tensor) -> Tensor:
     return out
 
 
+def _joined(context: OpKernelContext, index: int | None, past: Tensor, new: Tensor) -> Tensor:
+    """Keys or values behind past ones; output ``index`` itself where that is wanted."""
+    if index is None:
+        return np.concatenate([past, new], axis=2)
+    shape = (*new.shape[:2], past.shape[2] + new.shape[2], *new.shape[3:])
+    return np.concatenate([past, new], axis=2, out=context.output(index, shape, new.dtype))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attributes:
     heads: int
@@ -372,12 +380,12 @@ def attention(info: OpKernelInfo) -> Compute:
         past = 0
         if past_key is not None and past_value is not None:
             past = past_key.shape[2]
-            past_nbytes = past_key.nbytes + key.nbytes + past_value.nbytes + value.nbytes
-            context.check_allocation(past_nbytes)
-            key, value = (
-                np.concatenate([past_key, key], axis=2),
-                np.concatenate([past_value, value], axis=2),
+            past_nbytes = (0 if wants[1] else past_key.nbytes + key.nbytes) + (
+                0 if wants[2] else past_value.nbytes + value.nbytes
             )
+            context.check_allocation(past_nbytes)
+            key = _joined(context, 1 if wants[1] else None, past_key, key)
+            value = _joined(context, 2 if wants[2] else None, past_value, value)
         check_heads(query, key, value)
         batches, heads, length, size = query.shape
         total = key.shape[2]
@@ -408,8 +416,11 @@ def attention(info: OpKernelInfo) -> Compute:
         attend(widened(query), widened(key), widened(value), bias, steps, target, capture)
         if result is not out:
             np.copyto(out, result, casting="unsafe")
-        present_key = copied_output(context, 1, key) if wants[1] else None
-        present_value = copied_output(context, 2, value) if wants[2] else None
+        is_joined = past_key is not None and past_value is not None
+        present_key, present_value = (
+            (part if is_joined else copied_output(context, index, part)) if wants[index] else None
+            for index, part in enumerate((key, value), 1)
+        )
         outputs = (out, present_key, present_value, capture)
         return outputs[: len(info.node.outputs)] if len(info.node.outputs) > 1 else out
 

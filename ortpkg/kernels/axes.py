@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -77,6 +77,19 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
                     )
                 result[axis] = dimension
     return tuple(result)
+
+
+def grid(*axes: range) -> Iterator[tuple[int, ...]]:
+    """Every tuple with a number of each range, the last fastest.
+
+    It keeps no list of a range, as itertools.product and np.ndindex do.
+    """
+    if not axes:
+        yield ()
+        return
+    for first in axes[0]:
+        for others in grid(*axes[1:]):
+            yield (first, *others)
 
 
 def element_count(shape: Sequence[int]) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
+from ortpkg.kernels.axes import grid
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -98,7 +98,7 @@ def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> N
         np.broadcast_to(parameter.reshape(parameter.shape[-(x.ndim - 1) :]), x.shape[1:])
         for parameter in (factor, shift)
     ]
-    places = itertools.product(range(x.shape[0]), range(0, channels, step))
+    places = grid(range(x.shape[0]), range(0, channels, step))
     with small_ufunc_buffers(x.size):
         for n, first in places:
             poll_run()

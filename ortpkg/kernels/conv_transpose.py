@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.axes import element_count, grid
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import product_in_blocks
@@ -92,7 +92,7 @@ def _add_windows(
 ) -> None:
     """Adds ``columns`` (channels, *kernel, *input) to ``full`` (channels, *full), by windows."""
     spatial = columns.shape[1 + len(kernel_shape) :]
-    for tap in np.ndindex(*kernel_shape):
+    for tap in grid(*map(range, kernel_shape)):
         poll_run()
         place_of_tap: list[Any] = [
             slice(at * dilation, at * dilation + (size - 1) * stride + 1, stride)
@@ -135,7 +135,7 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         cut: list[Any] = [
             slice(at, at + size) for at, size in zip(place.before, place.output, strict=True)
         ]
-        for n, g in itertools.product(range(x.shape[0]), range(group)):
+        for n, g in grid(range(x.shape[0]), range(group)):
             own = slice(g * channels, (g + 1) * channels)
             matrix = wide_weight[own].reshape(channels, per_group * element_count(kernel_shape))
             columns = np.empty((matrix.shape[1], element_count(spatial)), dtype)
@@ -202,7 +202,7 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
             np.copyto(target[:, :, i, :, j], tiles[:, i, j])
 
     with small_ufunc_buffers(out.size):
-        for panel in itertools.product(range(x.shape[0]), range(group), range(0, height, rows)):
+        for panel in grid(range(x.shape[0]), range(group), range(0, height, rows)):
             run(*panel)
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ortpkg.kernels.axes import grid
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -60,7 +61,7 @@ def non_max_suppression(info: OpKernelInfo) -> Compute:
         iou, lowest = _number(iou_threshold, 0.0), _number(score_threshold, -math.inf)
         corners = _corners(boxes, is_centred)
         rows, rows_nbytes = [], 0
-        for batch, class_ in np.ndindex(scores.shape[:2]):
+        for batch, class_ in grid(*map(range, scores.shape[:2])):
             context.check_cancelled()
             chosen = _suppressed(context, corners[batch], scores[batch, class_], limit, iou, lowest)
             rows.append(
@@ -137,7 +138,7 @@ def max_roi_pool(info: OpKernelInfo) -> Compute:
             )
             rows = _cells(top, bottom, height, x.shape[2])
             columns = _cells(left, right, width, x.shape[3])
-            for row, column in np.ndindex(height, width):
+            for row, column in grid(range(height), range(width)):
                 poll_run()
                 cell = x[batch, :, rows[row], columns[column]]
                 out[index, :, row, column] = cell.max(axis=(1, 2)) if cell.size else 0

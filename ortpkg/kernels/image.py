@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.axes import element_count, int_tuple, normalized_axes, shape_from
+from ortpkg.kernels.axes import element_count, grid, int_tuple, normalized_axes, shape_from
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -108,7 +109,7 @@ def col2im(info: OpKernelInfo) -> Compute:
         context.check_allocation(x.shape[0] * channels * element_count(padded) * x.dtype.itemsize)
         sums = np.zeros((x.shape[0], channels, *padded), x.dtype)
         blocks = x.reshape(x.shape[0], channels, *block, *counts)
-        for offset in np.ndindex(*block):
+        for offset in grid(*map(range, block)):
             poll_run()
             spots = tuple(
                 slice(
@@ -118,7 +119,8 @@ def col2im(info: OpKernelInfo) -> Compute:
                 )
                 for i in range(rank)
             )
-            sums[(slice(None), slice(None), *spots)] += blocks[(slice(None), slice(None), *offset)]
+            source: tuple[Any, ...] = (slice(None), slice(None), *offset)
+            sums[(slice(None), slice(None), *spots)] += blocks[source]
         inner = tuple(slice(pads[i], pads[i] + image[i]) for i in range(rank))
         np.copyto(out, sums[(slice(None), slice(None), *inner)])
         return out

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ortpkg.kernels.axes import grid
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -91,7 +92,7 @@ def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
             np.broadcast_to(a, (*batch, *a.shape[-2:])),
             np.broadcast_to(b, (*batch, *b.shape[-2:])),
         )
-        for index in np.ndindex(batch):
+        for index in grid(*map(range, batch)):
             poll_run()
             product_in_blocks(stacks[0][index], stacks[1][index], out[index])
     else:

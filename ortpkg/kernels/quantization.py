@@ -11,6 +11,7 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType as E
 from ortpkg.graph.types import TensorType, ValueType, numpy_dtype
+from ortpkg.kernels.axes import broadcast_shape
 from ortpkg.kernels.gemm import matmul_shape
 from ortpkg.kernels.integer_gemm import (
     IntegerMatrix,
@@ -230,6 +231,11 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
+        if broadcast_shape(shape, left.shape, right.shape, y_scale.shape) != shape:
+            raise ValueError(
+                f"scales of shapes {a_scale.shape}, {b_scale.shape} and {y_scale.shape} do not fit"
+                f" a product of shape {shape}"
+            )
         factor = np.asarray(
             left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
         )

@@ -156,12 +156,12 @@ def qlinear_conv(info: OpKernelInfo) -> Compute:
         _check_scratch(context, x, w, windows, _FLOAT32)
         values = weights.values(w, w_zero)
         shape = (x.shape[0], w.shape[0], *windows.output)
+        if w_scale.size not in (1, w.shape[0]):
+            raise ValueError(
+                f"{w_scale.size} scales of weights do not fit {w.shape[0]} output channels"
+            )
         factor = (x_scale.reshape(()) * w_scale / y_scale.reshape(())).astype(np.float32)
         factor = factor.reshape(()) if factor.size == 1 else factor.reshape(-1)
-        if factor.ndim and len(factor) != w.shape[0]:
-            raise ValueError(
-                f"{len(factor)} scales of weights do not fit {w.shape[0]} output channels"
-            )
         out = context.output(
             0, (shape[0], *shape[2:], shape[1]) if channels_last else shape, y_zero.dtype
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import normalized_axis
-from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened, widened_nbytes
+from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.text import longest_text
@@ -37,7 +37,11 @@ def _top_k(
     values, indices = context.output(0, shape, x.dtype), context.output(1, shape, _INT64)
     if not values.size:
         return values, indices
-    context.check_allocation(widened_nbytes(x) + x.size * _INT64.itemsize + 2 * values.nbytes)
+    # Sorting copies a line that is read backwards, and what it merges.
+    line_nbytes = x.shape[along] * (compute_dtype(x.dtype).itemsize + 2 * _INT64.itemsize)
+    context.check_allocation(
+        widened_nbytes(x) + x.size * _INT64.itemsize + line_nbytes + 2 * values.nbytes
+    )
     wide = widened(x)
     if largest:
         # A stable ascending sort of the mirrored axis puts, read backwards, lower indices first

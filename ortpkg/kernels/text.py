@@ -19,6 +19,8 @@ _STRING = np.dtype(object)
 _WHITE_SPACE = [character for character in map(chr, range(0x3001)) if character.isspace()]
 #: What a text takes beside its characters, with its place in a list.
 _TEXT_NBYTES = 57
+#: Likewise of a text with other characters than ASCII, and what each of its characters takes.
+_WIDE_TEXT_NBYTES, _WIDE_CHARACTER_NBYTES = 84, 4
 #: Texts are changed in pieces of so many characters, between which a run looks at its limits.
 _CHARACTERS_AT_ONCE = 1 << 14
 _TEXTS_AT_ONCE = 1 << 12
@@ -29,12 +31,19 @@ def longest_text(x: Tensor) -> int:
     return max(map(len, x.ravel()), default=0)
 
 
+def _text_nbytes(length: int, *sources: Tensor) -> int:
+    """The most that a text takes of so many of the sources' characters, with its place."""
+    if all(text.isascii() for x in sources for text in _polled(x)):
+        return _TEXT_NBYTES + length
+    return _WIDE_TEXT_NBYTES + _WIDE_CHARACTER_NBYTES * length
+
+
 @kernel("StringConcat", since=(20,))
 def string_concat(_info: OpKernelInfo) -> Compute:
     def compute(context: OpKernelContext, x: Tensor, y: Tensor) -> Tensor:
         shape = broadcast_shape(x.shape, y.shape)
         longest = longest_text(x) + longest_text(y)
-        context.check_allocation(element_count(shape) * (longest + _TEXT_NBYTES))
+        context.check_allocation(element_count(shape) * _text_nbytes(longest, x, y))
         return np.add(x, y, out=context.output(0, shape, _STRING))
 
     return compute

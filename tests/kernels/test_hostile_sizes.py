@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from ortpkg.errors import LimitExceededError
+from ortpkg.kernels.axes import grid
 from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_op
 
@@ -133,6 +135,26 @@ LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Trilu": ((np.ones((3000, 1500), np.uint8),), {}),
     "Unique": ((np.array(["a"] * 1000 + ["a" * 10_000], dtype=object),), {"axis": 0}),
 }
+#: Operators that take more than the limit in a place beside that which ``LARGE`` reaches.
+LARGE_ELSEWHERE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("StringConcat", (np.array(["ß"] * 100_000, object), np.array("", object)), {}),
+    ("TopK", (np.ones(500_000, np.int64), np.array([1])), {}),
+]
+#: Quantized operators → inputs of which a scale fits nothing.
+WIDE = np.ones(3_000_000, np.float16)
+ZERO = np.array(0, np.uint8)
+MISFITS: dict[str, tuple[Any, ...]] = {
+    "QLinearMatMul": (
+        *(np.ones((2, 2), np.uint8), WIDE, ZERO),
+        *(np.ones((2, 2), np.uint8), np.float16(1), ZERO),
+        *(np.float16(1), ZERO),
+    ),
+    "QLinearConv": (
+        *(np.ones((1, 1, 3), np.uint8), np.float32(1), ZERO),
+        *(np.ones((1, 1, 1), np.uint8), WIDE.astype(np.float32), ZERO),
+        *(np.float32(1), ZERO),
+    ),
+}
 TRILLION = 1 << 40
 
 
@@ -220,6 +242,58 @@ def test_what_a_kernel_takes_beside_its_output_is_asked_for(op_type: str) -> Non
     with pytest.raises(LimitExceededError) as caught:
         run_op(op_type, *inputs, limit_nbytes=LIMIT_NBYTES, **attributes)
     assert caught.value.limit == "memory"
+
+
+@pytest.mark.parametrize(("op_type", "inputs", "attributes"), LARGE_ELSEWHERE)
+def test_so_is_what_it_takes_elsewhere(
+    op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
+) -> None:
+    with pytest.raises(LimitExceededError) as caught:
+        run_op(op_type, *inputs, limit_nbytes=LIMIT_NBYTES, **attributes)
+    assert caught.value.limit == "memory"
+
+
+@pytest.mark.parametrize("op_type", MISFITS)
+def test_a_scale_that_fits_nothing_is_refused_before_it_is_widened(op_type: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"do not (fit|broadcast)"):
+            run_op(op_type, *map(np.asarray, MISFITS[op_type]))
+        _, most_nbytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most_nbytes < WIDE.nbytes
+
+
+def test_keys_behind_past_ones_are_kept_once() -> None:
+    past, new = np.ones((1, 1, 50_000, 8), np.float32), np.ones((1, 1, 1, 8), np.float32)
+    tracemalloc.start()
+    try:
+        found = run_op("Attention", new, new, new, None, past, past, outputs=3)
+        _, most_nbytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found[1].shape == found[2].shape == (1, 1, 50_001, 8)
+    assert most_nbytes < 4 * past.nbytes
+
+
+def test_classes_of_boxes_are_not_listed() -> None:
+    scores = np.broadcast_to(np.float32(1), (1, TRILLION, 1))
+    with pytest.raises(LimitExceededError):
+        run_op(
+            "NonMaxSuppression",
+            np.ones((1, 1, 4), np.float32),
+            scores,
+            np.array([1]),
+            limit_nbytes=1 << 19,
+        )
+
+
+def test_places_are_walked_without_a_list_of_them() -> None:
+    places = grid(range(2), range(TRILLION))
+    assert [next(places) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
+    assert list(grid(range(2), range(1, 4, 2))) == [(0, 1), (0, 3), (1, 1), (1, 3)]
+    assert list(grid()) == [()]
 
 
 @pytest.mark.parametrize("op_type", ONE_PER_ROW)
