@@ -190,6 +190,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         out = scoring.run(context, query, key, value, mask, attention_bias, x.dtype, held_nbytes)
         if not wants_present:
             return out
+        context.check_allocation(held_nbytes + (key.size + value.size) * x.itemsize)
         present = context.output(1, (2, *key.shape), x.dtype)
         np.copyto(present[0], key, casting="unsafe")
         np.copyto(present[1], value, casting="unsafe")
@@ -269,6 +270,7 @@ def multi_head_attention(info: OpKernelInfo) -> Compute:
         out = scoring.run(context, q, k, v, mask, attention_bias, dtype, held_nbytes)
         if len(info.node.outputs) == 1:
             return out
+        context.check_allocation(held_nbytes + (k.size + v.size) * dtype.itemsize)
         present = [
             copied_output(context, slot, part.astype(dtype, copy=False)) if wants[slot] else None
             for slot, part in ((1, k), (2, v))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ortpkg.kernels.axes import broadcast_shape, element_count
 from ortpkg.kernels.element_types import widened_nbytes
 from ortpkg.kernels.gemm import matmul_shape
 from ortpkg.kernels.integer_gemm import (
@@ -27,6 +28,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.packed_bits import bits_apart
 from ortpkg.kernels.quantization import (
     BYTES,
+    check_scales,
     dynamic_parameters,
     per_column,
     per_row,
@@ -56,11 +58,15 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
     ) -> Tensor:
         shape = matmul_shape(a.shape, b.shape)
         out = context.output(0, shape, np.dtype(np.float32))
-        context.check_allocation(integer_product_nbytes(a, None if prepared else b, ()))
-        matrix = prepared or integer_matrix(b, per_column(b_zero))
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
+        check_scales(shape, left, right)
+        factor_nbytes = element_count(broadcast_shape(left.shape, right.shape)) * out.itemsize
+        context.check_allocation(
+            integer_product_nbytes(a, None if prepared else b, ()) + factor_nbytes
+        )
+        matrix = prepared or integer_matrix(b, per_column(b_zero))
         scaled_matmul(
             centred_scratch(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias
         )
@@ -89,6 +95,7 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
         a_scale, a_zero = dynamic_parameters(a)
         right = per_column(b_scale)
         assert right is not None
+        check_scales(shape, right)
         scaled_matmul(
             quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias
         )
@@ -134,6 +141,7 @@ def qgemm(info: OpKernelInfo) -> Compute:
         left = centred_scratch(a.T if trans_a else a, a_zero.reshape(()))
         right = per_column(b_scale)
         assert right is not None
+        check_scales(shape, right)
         factor = np.asarray(alpha * a_scale.reshape(()) * right, np.float32)
         extra = None if c is None else c.astype(np.float32)
         if y_scale is None:

@@ -149,6 +149,16 @@ def per_column(parameter: Tensor | None) -> Tensor | None:
     return parameter.reshape(()) if parameter is not None and parameter.size == 1 else parameter
 
 
+def check_scales(shape: tuple[int, ...], *scales: Tensor) -> None:
+    """ValueError where scales do not broadcast to a product of ``shape``."""
+    shapes = [scale.shape for scale in scales]
+    if broadcast_shape(shape, *shapes) != shape:
+        raise ValueError(
+            f"scales of shapes {' and '.join(map(str, shapes))} do not fit a product of shape"
+            f" {shape}"
+        )
+
+
 def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> IntegerMatrix | None:
     """The right-hand side laid out at initialization, where it and its zero point are constant."""
     b = info.constant_input(slot)
@@ -231,11 +241,7 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        if broadcast_shape(shape, left.shape, right.shape, y_scale.shape) != shape:
-            raise ValueError(
-                f"scales of shapes {a_scale.shape}, {b_scale.shape} and {y_scale.shape} do not fit"
-                f" a product of shape {shape}"
-            )
+        check_scales(shape, left, right, y_scale)
         factor = np.asarray(
             left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
         )

@@ -138,8 +138,26 @@ LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 #: Operators that take more than the limit in a place beside that which ``LARGE`` reaches.
 LARGE_ELSEWHERE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("StringConcat", (np.array(["ß"] * 100_000, object), np.array("", object)), {}),
+    (
+        "MatMulIntegerToFloat",
+        (
+            *(np.ones((1200, 1), np.uint8), np.ones((1, 1200), np.uint8)),
+            *(np.ones(1200, np.float32),) * 2,
+        ),
+        {"domain": "com.microsoft"},
+    ),
+    (
+        "MultiHeadAttention",
+        (
+            *(np.ones((10_000, 1, 8), np.float32),) * 3,
+            *(None, None, None),
+            *(np.ones((10_000, 1, 8, 8), np.float32),) * 2,
+        ),
+        {"domain": "com.microsoft", "num_heads": 1, "outputs": 3, "limit_nbytes": 9 << 20},
+    ),
     ("TopK", (np.ones(500_000, np.int64), np.array([1])), {}),
 ]
+MICROSOFT = ("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm")
 #: Quantized operators → inputs of which a scale fits nothing.
 WIDE = np.ones(3_000_000, np.float16)
 ZERO = np.array(0, np.uint8)
@@ -148,6 +166,17 @@ MISFITS: dict[str, tuple[Any, ...]] = {
         *(np.ones((2, 2), np.uint8), WIDE, ZERO),
         *(np.ones((2, 2), np.uint8), np.float16(1), ZERO),
         *(np.float16(1), ZERO),
+    ),
+    "DynamicQuantizeMatMul": (
+        *(np.ones((2, 2), np.float32), np.ones((2, 2), np.uint8), WIDE.astype(np.float32)),
+    ),
+    "MatMulIntegerToFloat": (
+        *(np.ones((2, 2), np.uint8),) * 2,
+        *(np.float32(1), WIDE.astype(np.float32)),
+    ),
+    "QGemm": (
+        *(np.ones((2, 2), np.uint8), np.float32(1), ZERO),
+        *(np.ones((2, 2), np.uint8), WIDE.astype(np.float32), ZERO),
     ),
     "QLinearConv": (
         *(np.ones((1, 1, 3), np.uint8), np.float32(1), ZERO),
@@ -249,16 +278,18 @@ def test_so_is_what_it_takes_elsewhere(
     op_type: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
 ) -> None:
     with pytest.raises(LimitExceededError) as caught:
-        run_op(op_type, *inputs, limit_nbytes=LIMIT_NBYTES, **attributes)
+        run_op(op_type, *inputs, **{"limit_nbytes": LIMIT_NBYTES, **attributes})
     assert caught.value.limit == "memory"
 
 
 @pytest.mark.parametrize("op_type", MISFITS)
 def test_a_scale_that_fits_nothing_is_refused_before_it_is_widened(op_type: str) -> None:
+    inputs = map(np.asarray, MISFITS[op_type])
+    domain = "com.microsoft" if op_type in MICROSOFT else ""
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match=r"do not (fit|broadcast)"):
-            run_op(op_type, *map(np.asarray, MISFITS[op_type]))
+            run_op(op_type, *inputs, domain=domain)
         _, most_nbytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
