@@ -28,7 +28,7 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 from ortpkg.kernels.packed_bits import bits_apart
 from ortpkg.kernels.quantization import (
     BYTES,
-    check_scales,
+    check_parameters,
     dynamic_parameters,
     per_column,
     per_row,
@@ -61,7 +61,7 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        check_scales(shape, left, right)
+        check_parameters(shape, left, right)
         factor_nbytes = element_count(broadcast_shape(left.shape, right.shape)) * out.itemsize
         context.check_allocation(
             integer_product_nbytes(a, None if prepared else b, ()) + factor_nbytes
@@ -95,7 +95,7 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
         a_scale, a_zero = dynamic_parameters(a)
         right = per_column(b_scale)
         assert right is not None
-        check_scales(shape, right)
+        check_parameters(shape, right)
         scaled_matmul(
             quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias
         )
@@ -141,7 +141,7 @@ def qgemm(info: OpKernelInfo) -> Compute:
         left = centred_scratch(a.T if trans_a else a, a_zero.reshape(()))
         right = per_column(b_scale)
         assert right is not None
-        check_scales(shape, right)
+        check_parameters(shape, right)
         factor = np.asarray(alpha * a_scale.reshape(()) * right, np.float32)
         extra = None if c is None else c.astype(np.float32)
         if y_scale is None:

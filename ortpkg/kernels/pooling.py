@@ -28,6 +28,8 @@ _INT64 = np.dtype(np.int64)
 _BLOCK = 1 << 16
 #: What one position in a window takes, of those that are kept.
 _TAP_NBYTES = 500
+#: Arrays of a number for each window along an axis that counting their elements makes.
+_COUNT_ARRAYS = 5
 _FEW_TAPS = 10_000
 
 
@@ -235,7 +237,8 @@ def average_pool(info: OpKernelInfo) -> Compute:
         windows = attributes.windows(_spatial(x))
         out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
         is_usual = element_count(windows.output) <= _BLOCK
-        counts_nbytes = 0 if is_usual else element_count(windows.output) * _INT64.itemsize
+        most_counts = element_count(windows.output) + _COUNT_ARRAYS * max(windows.output)
+        counts_nbytes = 0 if is_usual else most_counts * _INT64.itemsize
         context.check_allocation(widened_nbytes(x, out) + counts_nbytes)
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)

@@ -149,13 +149,13 @@ def per_column(parameter: Tensor | None) -> Tensor | None:
     return parameter.reshape(()) if parameter is not None and parameter.size == 1 else parameter
 
 
-def check_scales(shape: tuple[int, ...], *scales: Tensor) -> None:
-    """ValueError where scales do not broadcast to a product of ``shape``."""
-    shapes = [scale.shape for scale in scales]
+def check_parameters(shape: tuple[int, ...], *parameters: Tensor | None) -> None:
+    """ValueError where scales or zero points do not broadcast to a product of ``shape``."""
+    shapes = [parameter.shape for parameter in parameters if parameter is not None]
     if broadcast_shape(shape, *shapes) != shape:
         raise ValueError(
-            f"scales of shapes {' and '.join(map(str, shapes))} do not fit a product of shape"
-            f" {shape}"
+            f"scales or zero points of shapes {' and '.join(map(str, shapes))} do not fit a product"
+            f" of shape {shape}"
         )
 
 
@@ -241,7 +241,7 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
         left, right = per_row(a_scale), per_column(b_scale)
         assert left is not None
         assert right is not None
-        check_scales(shape, left, right, y_scale)
+        check_parameters(shape, left, right, y_scale, per_row(y_zero))
         factor = np.asarray(
             left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
         )

@@ -12,7 +12,12 @@ from ortpkg.kernels.axes import normalized_axis, wrapped_indices
 from ortpkg.kernels.element_types import compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.tensor_index import check_element_indices, element_index, nd_index
+from ortpkg.kernels.tensor_index import (
+    check_element_indices,
+    element_index,
+    element_index_nbytes,
+    nd_index,
+)
 
 _INT64 = np.dtype(np.int64)
 _REDUCTIONS: Mapping[str, Callable[..., Any] | None] = {
@@ -68,6 +73,7 @@ def scatter_elements(info: OpKernelInfo) -> Compute:
                 f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree"
             )
         positions = wrapped_indices(indices, data.shape[along], context.check_allocation)
+        context.check_allocation(element_index_nbytes(positions.shape))
         index = element_index(positions, along) if updates.size else ()
         return _scatter(context, data, index, updates, ufunc)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ortpkg.kernels.axes import (
+    element_count,
     int_tuple,
     normalized_axes,
     normalized_axis,
@@ -102,7 +103,7 @@ def gather_elements(info: OpKernelInfo) -> Compute:
         check_element_indices(x.shape, indices.shape, along)
         out = context.output(0, indices.shape, x.dtype)
         # Beside the positions, what numpy finds there, which is copied.
-        context.check_allocation(indices.size * _INT64.itemsize + out.nbytes)
+        context.check_allocation(element_index_nbytes(indices.shape) + out.nbytes)
         positions = wrapped_indices(indices, x.shape[along], context.check_allocation)
         if out.size:
             np.copyto(out, x[element_index(positions, along)])
@@ -124,6 +125,12 @@ def check_element_indices(
             f"indices of shape {indices_shape} do not fit a tensor of shape {shape} along axis"
             f" {axis}"
         )
+
+
+def element_index_nbytes(shape: tuple[int, ...]) -> int:
+    """What positions of ``shape`` take, and :func:`element_index` beside them."""
+    count = element_count(shape)
+    return (count + sum(shape)) * _INT64.itemsize if count else 0
 
 
 def element_index(positions: Tensor, axis: int) -> tuple[Tensor, ...]:

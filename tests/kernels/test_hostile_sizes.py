@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,7 @@ LARGE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 #: Operators that take more than the limit in a place beside that which ``LARGE`` reaches.
 LARGE_ELSEWHERE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("AveragePool", (np.ones((1, 1, 200_000), np.float32),), {"kernel_shape": [1]}),
     ("StringConcat", (np.array(["ß"] * 100_000, object), np.array("", object)), {}),
     (
         "MatMulIntegerToFloat",
@@ -190,6 +192,18 @@ TRILLION = 1 << 40
 def none(*shape: int) -> Tensor:
     """An array without elements, however many rows it has."""
     return np.empty(shape, np.float32)
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[], int]]:
+    """Gives what tells, also afterwards, the most bytes that were taken at a time within."""
+    most = 0
+    tracemalloc.start()
+    try:
+        yield lambda: most
+    finally:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
 
 
 NO_INDICES = np.empty((TRILLION, 0), np.int64)
@@ -286,26 +300,33 @@ def test_so_is_what_it_takes_elsewhere(
 def test_a_scale_that_fits_nothing_is_refused_before_it_is_widened(op_type: str) -> None:
     inputs = map(np.asarray, MISFITS[op_type])
     domain = "com.microsoft" if op_type in MICROSOFT else ""
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match=r"do not (fit|broadcast)"):
-            run_op(op_type, *inputs, domain=domain)
-        _, most_nbytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most_nbytes < WIDE.nbytes
+    with traced() as most_nbytes, pytest.raises(ValueError, match=r"do not (fit|broadcast)"):
+        run_op(op_type, *inputs, domain=domain)
+    assert most_nbytes() < WIDE.nbytes
+
+
+def test_a_zero_point_that_fits_nothing_is_refused_before_it_is_widened() -> None:
+    one = np.array(1, np.float32)
+    square = np.ones((2, 2), np.uint8)
+    wide = np.zeros(3_000_000, np.uint8)
+    with traced() as most_nbytes, pytest.raises(ValueError, match=r"do not (fit|broadcast)"):
+        run_op("QLinearMatMul", square, one, ZERO, square, one, ZERO, one, wide)
+    assert most_nbytes() < wide.nbytes
+
+
+def test_where_elements_go_is_asked_for_before_it_is_found() -> None:
+    data, places = np.ones((2_000_000, 1), np.uint8), np.zeros((2_000_000, 1), np.int64)
+    with traced() as most_nbytes, pytest.raises(LimitExceededError):
+        run_op("ScatterElements", data, places, data, limit_nbytes=LIMIT_NBYTES, axis=1)
+    assert most_nbytes() < LIMIT_NBYTES
 
 
 def test_keys_behind_past_ones_are_kept_once() -> None:
     past, new = np.ones((1, 1, 50_000, 8), np.float32), np.ones((1, 1, 1, 8), np.float32)
-    tracemalloc.start()
-    try:
+    with traced() as most_nbytes:
         found = run_op("Attention", new, new, new, None, past, past, outputs=3)
-        _, most_nbytes = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
     assert found[1].shape == found[2].shape == (1, 1, 50_001, 8)
-    assert most_nbytes < 4 * past.nbytes
+    assert most_nbytes() < 4 * past.nbytes
 
 
 def test_classes_of_boxes_are_not_listed() -> None:
