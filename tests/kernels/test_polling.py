@@ -127,6 +127,7 @@ LONG: dict[str, tuple[str, Callable[[], dict[str, Any]], int, dict[str, Any]]] =
         1,
         {"case_change_action": "LOWER"},
     ),
+    "unique-slices": ("Unique", lambda: {"x": ones(2, 6_000_000)}, 1, {"axis": 0}),
 }
 
 

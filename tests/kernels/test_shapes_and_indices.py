@@ -262,6 +262,28 @@ def test_unique_strings_in_order_of_appearance() -> None:
     assert (first.tolist(), inverse.tolist(), counts.tolist()) == ([0, 1], [0, 1, 0], [2, 1])
 
 
+@pytest.mark.parametrize("kind", ["numbers", "texts", "without order"])
+def test_unique_slices_are_those_of_numpy(kind: str) -> None:
+    random = np.random.default_rng(28)
+    for _ in range(100):
+        shape = tuple(random.integers(0, 6, random.integers(1, 4)).tolist())
+        axis = int(random.integers(0, len(shape)))
+        x: Any = random.integers(0, 3, shape)
+        if kind == "without order":
+            x = np.where(random.random(shape) < 0.1, np.nan, x.astype(np.float32))
+        x = x.astype(str) if kind == "texts" else x
+        expected = np.unique(
+            x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+        )
+
+        fed = x.astype(object) if kind == "texts" else x
+        found = run_op("Unique", fed, outputs=4, axis=axis)
+
+        np.testing.assert_array_equal(found[0].astype(x.dtype), expected[0])
+        for ours, theirs in zip(found[1:], expected[1:], strict=True):
+            assert ours.tolist() == theirs.reshape(-1).tolist()
+
+
 def test_one_hot_leaves_indices_outside_off() -> None:
     result = run_op("OneHot", int64(-1, 3, 0), np.array(3), np.array([0, 1], np.int32))
     assert result.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
