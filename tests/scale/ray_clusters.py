@@ -82,12 +82,12 @@ def _put_into_quarantine() -> None:
     )
 
 
-def add_unlike_node(cluster: Any, state: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def add_unlike_node(cluster: Any, state: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A node more, whose records are in ``state``, and on which the best variant failed once."""
     with monkeypatch.context() as changes:
         changes.setenv("ORTPKG_STATE_DIR", str(state))
         _put_into_quarantine()
-        return add_node(cluster, state / "store")
+        return add_node(cluster, store)
 
 
 class Batch:

@@ -153,7 +153,7 @@ def test_a_cluster_of_its_own_leaves_nothing(
 @pytest.fixture
 def unlike_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A node more, on which the best variant is in quarantine."""
-    node = add_unlike_node(cluster, tmp_path / "records", monkeypatch)
+    node = add_unlike_node(cluster, tmp_path / "records", tmp_path / "store", monkeypatch)
     yield
     cluster.remove_node(node)
 

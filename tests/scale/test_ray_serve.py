@@ -93,7 +93,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         install_versions(folder)
         with ray_cluster(Path(ray_folder)) as cluster:
             cluster.add_node(**NODE)
-            add_unlike_node(cluster, folder / "records", monkeypatch)
+            add_unlike_node(cluster, folder / "records", folder / "store", monkeypatch)
             import ray  # after its settings
             from ray import serve
 
