@@ -45,10 +45,17 @@ class Renewed:
 
 @dataclass(slots=True)
 class _Followed:
-    """A served model, and the installation that was looked at last."""
+    """A served model.
+
+    Attributes:
+        used: its package in the store.
+        served: the installation that it is of.
+        seen: the installation that its name meant when it was last looked at.
+    """
 
     model: ServedModel
     used: UsedPackage
+    served: Generation
     seen: Generation
 
 
@@ -80,7 +87,7 @@ class Renewal:
         """
         used = used_package(root)
         if used is not None and used.generation is not None and not used.is_pinned:
-            self._followed.append(_Followed(model, used, used.generation))
+            self._followed.append(_Followed(model, used, used.generation, used.generation))
 
     def look(self) -> None:
         """Asks once for each name, and loads what is new."""
@@ -91,7 +98,8 @@ class Renewal:
                 continue  # it was uninstalled: what answers goes on until the server ends
             if current == each.seen:  # numbers begin anew where a name was uninstalled
                 continue
-            if not current.is_same_as(each.seen):
+            # Rolled back from one that was not served, it means what answers.
+            if not current.is_same_as(each.seen) and not current.is_same_as(each.served):
                 self._renew(each, current)
             each.seen = current
 
@@ -131,7 +139,7 @@ class Renewal:
         if self._is_over.is_set():
             return
         self._versions.replace(before, loaded.model)
-        followed.model, followed.used = loaded.model, used
+        followed.model, followed.used, followed.served = loaded.model, used, opened.generation
         if used.root != old.root:
             weakref.finalize(before, release_use, old.root)
         self._on_renewed(Renewed(before=before.title, installed=current, loaded=loaded))

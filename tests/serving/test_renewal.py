@@ -142,6 +142,21 @@ def test_after_a_failure_the_next_version_is_tried(server: _Server) -> None:
     assert server.answers[0] == "2"
 
 
+def test_a_name_that_is_rolled_back_to_what_answers_loads_nothing(server: _Server) -> None:
+    server.serve("scale")
+    answering = server.versions.find("scale")
+    server.install("3")
+    server.renewal.look()
+    server.store.rollback("scale")
+    server.renewal.look()
+    assert server.versions.find("scale") is answering
+    assert [each.installed.tag for each in server.renewed] == ["3"]
+
+    server.install("3")
+    server.renewal.look()
+    assert [each.installed.tag for each in server.renewed] == ["3", "3"]
+
+
 def test_what_was_named_by_its_version_stays(server: _Server) -> None:
     server.serve("scale:1")
     server.install("2")
