@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ortpkg.drawing import palette
 from ortpkg.drawing.scales import Scale, scale_of
-from ortpkg.drawing.svg import box, document, line, shortened, text
+from ortpkg.drawing.svg import box, document, hatching, line, shortened, text
 from ortpkg.measuring.measured_candidates import CandidateResult, Outcome
 
 _WIDTH = 960
@@ -25,16 +24,7 @@ _LOGARITHMIC_FROM = 30
 _TICKS = 5
 _LONGEST_LABEL = 44
 _LONGEST_REASON = 64
-_STYLE = f"""{palette.STYLE}
-  .bar {{ fill: {palette.BLUE}; }} .wrong {{ fill: url(#hatch); stroke: {palette.RED}; }}
-  .p95 {{ stroke: {palette.INK}; stroke-width: 1.5; }}
-"""
-_HATCH = f"""<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"
- patternTransform="rotate(45)">
-<rect width="6" height="6" fill="{palette.PALE_RED}"/>
-<rect width="2" height="6" fill="{palette.RED}"/>
-</pattern></defs>
-"""
+_HATCH = "hatch"
 
 
 def bench_svg(results: Sequence[CandidateResult], *, title: str, subtitle: str) -> str:
@@ -50,13 +40,15 @@ def bench_svg(results: Sequence[CandidateResult], *, title: str, subtitle: str) 
         logarithmic_from=_LOGARITHMIC_FROM,
     )
     height = _TOP + _ROW * len(results) + _BOTTOM
-    parts = [text(16, 26, title, kind="title"), text(16, 46, subtitle, kind="small")]
+    parts = [
+        hatching(_HATCH),
+        text(16, 26, title, kind="title"),
+        text(16, 46, subtitle, kind="small"),
+    ]
     parts += _grid(scale, height)
     for row, result in enumerate(results):
         parts += _row(result, _TOP + row * _ROW, scale)
-    return document(
-        parts, width=_WIDTH, height=height, title=title, style=_STYLE, definitions=_HATCH
-    )
+    return document(parts, width=_WIDTH, height=height, title=title, description=subtitle)
 
 
 def _grid(scale: Scale, height: int) -> list[str]:
@@ -91,12 +83,18 @@ def _row(result: CandidateResult, y: int, scale: Scale) -> list[str]:
     note = "WRONG OUTPUT" if is_wrong else _accuracy(result)
     return [
         *parts,
-        box(_LEFT, y + 7, max(1.0, end - _LEFT), 22, kind="wrong" if is_wrong else "bar"),
-        line(end, middle, far, middle, kind="p95"),
-        line(far, middle - 5, far, middle + 5, kind="p95"),
+        _bar(y + 7, max(1.0, end - _LEFT), is_wrong=is_wrong),
+        line(end, middle, far, middle, kind="whisker"),
+        line(far, middle - 5, far, middle + 5, kind="whisker"),
         text(beside, y + 16, _time(times.p50_s), note=f"p95 {_time(times.p95_s)}"),
         text(beside, y + 31, note, kind="flag" if is_wrong else "small"),
     ]
+
+
+def _bar(y: float, width: float, *, is_wrong: bool) -> str:
+    if is_wrong:
+        return box(_LEFT, y, width, 22, kind="outlined", fill=f"url(#{_HATCH})")
+    return box(_LEFT, y, width, 22, kind="bar")
 
 
 def _accuracy(result: CandidateResult) -> str:

@@ -1,21 +1,59 @@
-"""Elements and documents of SVG; every text in them is escaped here."""
+"""Elements, documents and inline figures of SVG; every text in them is escaped here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
 
+from ortpkg.drawing.palette import document_style
+
 
 def document(
-    parts: Iterable[str], *, width: int, height: int, title: str, style: str, definitions: str = ""
+    parts: Iterable[str], *, width: int, height: int, title: str, description: str = ""
 ) -> str:
-    """A white picture of ``parts``, with its title for those who cannot see it."""
+    """A picture that stands alone: it carries the theme, on a ground of its own.
+
+    Args:
+        parts: the elements.
+        width, height: of the picture, in the units of its elements.
+        title: what it is called, for those who cannot see it.
+        description: what can be seen in it, for the same.
+    """
+    ground = box(0, 0, width, height, kind="ground")
+    style = f"<style>{document_style()}</style>"
+    namespace = ' xmlns="http://www.w3.org/2000/svg"'
+    return _picture(
+        [style, ground, *parts], namespace, width, height, ("picture", title, description)
+    )
+
+
+def figure(
+    parts: Iterable[str], *, width: int, height: int, name: str, title: str, description: str = ""
+) -> str:
+    """A picture within a page, which has :func:`ortpkg.drawing.palette.stylesheet` once.
+
+    Args:
+        parts: the elements.
+        width, height: of the picture, in CSS pixels.
+        name: begins the ids in it; no other figure of the page may have it. Letters, digits, "-".
+        title: what it is called, for those who cannot see it.
+        description: what can be seen in it, for the same.
+    """
+    return _picture(parts, "", width, height, (name, title, description))
+
+
+def _picture(
+    parts: Iterable[str], namespace: str, width: int, height: int, labels: tuple[str, str, str]
+) -> str:
+    name, title, description = labels
+    described = f"<desc id={_quoted(f'{name}-desc')}>{shown(description)}</desc>\n"
+    label = f"{name}-title {name}-desc" if description else f"{name}-title"
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
-        f' width="{width}" height="{height}">\n<title>{shown(title)}</title>\n'
-        f"<style>{style}</style>\n{definitions}"
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n{body}\n</svg>\n'
+        f'<svg{namespace} class="picture" role="img" aria-labelledby={_quoted(label)} {size}>\n'
+        f"<title id={_quoted(f'{name}-title')}>{shown(title)}</title>\n"
+        f"{described if description else ''}{body}\n</svg>\n"
     )
 
 
@@ -38,33 +76,55 @@ def box(
     return f"<rect{own}><title>{shown(title)}</title></rect>" if title else f"<rect{own}/>"
 
 
+def hatching(name: str) -> str:
+    """The definition of slanting lines for what is wrong; filled by ``fill=f"url(#{name})"``.
+
+    ``name``: an id that nothing else in the page or picture has.
+    """
+    return (
+        f'<defs><pattern id={_quoted(name)} width="6" height="6"'
+        ' patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+        f"{box(0, 0, 6, 6, kind='hatch')}{box(0, 0, 2, 6, kind='hatch-line')}</pattern></defs>"
+    )
+
+
 def shortened(words: str, most: int) -> str:
     """``words`` in at most so many characters."""
     return words if len(words) <= most else words[: max(most - 1, 1)] + "…"
 
 
+def visible(words: str) -> str:
+    r"""``words`` with what cannot be seen as an escape: "\\n", "\\x1b", "\\u202e".
+
+    These are control characters, which XML has none of, characters that turn the direction of
+    writing or have no width, and all kinds of spaces but the common one. Markup is not escaped.
+    """
+    if words.isprintable():
+        return words
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in words
+    )
+
+
 def shown(words: str) -> str:
-    """``words`` for XML, which has no control characters, not even escaped.
+    """``words`` for XML and HTML: markup escaped, and :func:`visible`.
 
     Names of models and values come from strangers.
     """
-    return escape(
-        "".join(
-            each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-            for each in words
-        )
-    )
+    return escape(visible(words))
 
 
 def _listed(attributes: dict[str, str | float]) -> str:
     """Attributes as XML has them: ``text_anchor`` is text-anchor, ``kind`` the class."""
     return "".join(
-        f' {"class" if name == "kind" else name.replace("_", "-")}="{_value(value)}"'
+        f" {'class' if name == 'kind' else name.replace('_', '-')}={_quoted(value)}"
         for name, value in attributes.items()
     )
 
 
-def _value(value: str | float) -> str:
+def _quoted(value: str | float) -> str:
     if isinstance(value, str):
-        return shown(value)
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+        return f'"{shown(value)}"'
+    plain = f"{value:.2f}".rstrip("0").rstrip(".")
+    return f'"{plain}"'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ortpkg.drawing import palette
+from ortpkg.drawing.palette import fill_kind
 from ortpkg.drawing.scales import Scale
 from ortpkg.drawing.svg import box, document, line, shortened, text
 from ortpkg.session.session_plan import GraphPlan, PlannedValue
@@ -17,10 +17,6 @@ _WIDTH, _HEIGHT = 1100, 520
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 44, 46
 _LEAST_LABEL_WIDTH, _LEAST_LABEL_HEIGHT, _CHARACTER_WIDTH = 40.0, 11.0, 6.0
 _TICKS = 5
-_STYLE = f"""{palette.STYLE}
-  .level {{ stroke: {palette.RED}; }} .red {{ font-size: 11px; fill: {palette.RED}; }}
-  .value {{ stroke: {palette.INK}; stroke-width: 0.4; }} .name {{ font-size: 11px; }}
-"""
 
 
 def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
@@ -45,7 +41,7 @@ def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
         *_level("peak", graph.peak_nbytes, upward, "6 4", label_below=-4),
         *_level("least possible", graph.least_possible_nbytes, upward, "2 3", label_below=13),
     ]
-    return document(parts, width=_WIDTH, height=_HEIGHT, title=title, style=_STYLE)
+    return document(parts, width=_WIDTH, height=_HEIGHT, title=title)
 
 
 def bytes_text(nbytes: float) -> str:
@@ -87,7 +83,7 @@ def _boxes(
             f"{value.name}: {bytes_text(nbytes)} at {value.offset} on {value.device},"
             f" steps {value.first_step} to {last}"
         )
-        parts.append(box(x, y, width, height, title=what, kind="value", fill=palette.hue(number)))
+        parts.append(box(x, y, width, height, title=what, kind=f"{fill_kind(number)} outlined"))
         if width >= _LEAST_LABEL_WIDTH and height >= _LEAST_LABEL_HEIGHT:
             label = shortened(value.name, int(width / _CHARACTER_WIDTH) - 1)
             parts.append(text(x + 3, y + height / 2 + 4, label, kind="name"))
@@ -116,5 +112,5 @@ def _level(what: str, nbytes: int, upward: Scale, dashes: str, *, label_below: i
     label = f"{what} {bytes_text(nbytes)}"
     return [
         line(_LEFT, y, right, y, kind="level", stroke_dasharray=dashes),
-        text(right, y + label_below, label, kind="red", text_anchor="end"),
+        text(right, y + label_below, label, kind="small flag", text_anchor="end"),
     ]

@@ -41,7 +41,9 @@ def _draw(*results: CandidateResult) -> ET.Element:
 
 
 def _bars(picture: ET.Element) -> list[ET.Element]:
-    return [each for each in picture.iter(f"{_SVG}rect") if each.get("class") in {"bar", "wrong"}]
+    return [
+        each for each in picture.iter(f"{_SVG}rect") if each.get("class") in {"bar", "outlined"}
+    ]
 
 
 def _texts(picture: ET.Element) -> str:
@@ -68,7 +70,7 @@ def test_flags_wrong_outputs_and_says_what_was_not_measured() -> None:
         _result("bad", 900, outcome=Outcome.WRONG_OUTPUT),
         _result("gone", outcome=Outcome.CRASHED, reason="it was ended by SIGSEGV"),
     )
-    assert [each.get("class") for each in _bars(picture)] == ["bar", "wrong"]
+    assert [each.get("class") for each in _bars(picture)] == ["bar", "outlined"]
     flags = [
         "".join(each.itertext())
         for each in picture.iter(f"{_SVG}text")

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from ortpkg.drawing.scales import Scale, scale_of
-from ortpkg.drawing.svg import box, document, shortened, text
+from ortpkg.drawing.svg import box, document, figure, shortened, shown, text, visible
 
 
 def test_an_axis_may_run_upwards() -> None:
@@ -30,7 +30,7 @@ def test_a_wide_range_has_powers_of_ten_and_a_narrow_one_round_steps(
 def test_texts_of_strangers_stay_texts() -> None:
     words = 'a<b> & "c"\x1b'
     parts = [text(1, 2.5, words, note=words), box(0, 0, 1, 1, title=words, fill=words)]
-    picture = ET.fromstring(document(parts, width=9, height=9, title=words, style=""))
+    picture = ET.fromstring(document(parts, width=9, height=9, title=words))
     shown = 'a<b> & "c"\\x1b'
     titles = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}title")]
     (drawn,) = picture.iter("{http://www.w3.org/2000/svg}text")
@@ -40,3 +40,53 @@ def test_texts_of_strangers_stay_texts() -> None:
 
 def test_a_long_name_ends_in_an_ellipsis() -> None:
     assert [shortened("abcdef", most) for most in (6, 4, 0)] == ["abcdef", "abc…", "a…"]
+
+
+def test_a_document_is_xml_and_a_figure_is_html() -> None:
+    parts = [text(1, 2, "words")]
+    alone = document(parts, width=9, height=5, title="title", description="what is seen")
+    assert ET.fromstring(alone).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "<style>" in alone
+    inline = figure(parts, width=9, height=5, name="one", title="title", description="what is seen")
+    assert "<style" not in inline
+    assert "xmlns" not in inline
+    assert "style=" not in alone + inline
+
+
+def test_a_figure_is_named_and_described_by_ids_of_its_own() -> None:
+    root = ET.fromstring(
+        figure([], width=9, height=5, name="memory-2", title="<Memory>", description="1 & 2")
+    )
+    assert (root.get("role"), root.get("aria-labelledby")) == (
+        "img",
+        "memory-2-title memory-2-desc",
+    )
+    assert {each.get("id"): each.text for each in root} == {
+        "memory-2-title": "<Memory>",
+        "memory-2-desc": "1 & 2",
+    }
+
+
+def test_a_figure_without_a_description_refers_to_none() -> None:
+    root = ET.fromstring(figure([], width=9, height=5, name="a", title="b"))
+    assert root.get("aria-labelledby") == "a-title"
+    assert root.find("desc") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\x00\x1b[2J\x7f\x9b", r"\x00\x1b[2J\x7f\x9b"),
+        ("\u202eevil\u2069 \u200f", r"\u202eevil\u2069 \u200f"),
+        ("a\u200bb\ufeffc\xad", r"a\u200bb\ufeffc\xad"),
+        ("\ud800 \U000e0041 \ue000 \u2028", r"\ud800 \U000e0041 \ue000 \u2028"),
+        ("größe 大小 <&>", "größe 大小 <&>"),
+    ],
+)
+def test_what_cannot_be_seen_becomes_visible(words: str, seen: str) -> None:
+    assert visible(words) == seen
+
+
+def test_shown_is_visible_and_escaped() -> None:
+    assert shown("<b>\"'&\u202e") == "&lt;b&gt;&quot;&#x27;&amp;\\u202e"

@@ -101,7 +101,9 @@ def test_drawing_has_one_box_per_laid_out_value_within_the_picture() -> None:
     graph = plan_of(CHAIN)
     root = ET.fromstring(memory_timeline_svg(graph, "chain & <co>\x1b"))
     boxes = [
-        box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.get("class") == "value"
+        box
+        for box in root.iter("{http://www.w3.org/2000/svg}rect")
+        if "outlined" in (box.get("class") or "")
     ]
     assert len(boxes) == sum(value.offset is not None for value in graph.values) == 5
     for box in boxes:
