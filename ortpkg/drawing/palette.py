@@ -55,7 +55,7 @@ _FILLS = "\n".join(
     f".picture .ep-{number} {{ fill: var(--ep-{number}); }}" for number in range(FILL_COUNT)
 )
 _KINDS = f"""
-.picture {{ font: 13px/1.3 system-ui, sans-serif; }}
+.picture {{ font: 13px/1.3 system-ui, sans-serif; max-width: none; }}
 .picture text {{ fill: var(--ink); }}
 .picture .title {{ font-size: 17px; font-weight: 600; }}
 .picture .head {{ font-weight: 600; }}
@@ -70,6 +70,9 @@ _KINDS = f"""
 .picture .bar {{ fill: var(--accent); }}
 .picture .hatch {{ fill: var(--bad-soft); }}
 .picture .hatch-line {{ fill: var(--bad); }}
+.picture .area {{ fill: var(--accent); fill-opacity: 0.3; stroke: var(--accent); }}
+.picture .dot {{ fill: var(--ink); }}
+.picture .mark {{ fill: var(--bad); }}
 .picture .outlined {{ stroke: var(--ink); stroke-width: 0.5; }}
 .picture .whisker {{ stroke: var(--ink); stroke-width: 1.5; }}
 {_FILLS}

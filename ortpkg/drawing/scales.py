@@ -64,3 +64,17 @@ def scale_of(
     is_wide = greatest / least > logarithmic_from
     origin = 10 ** math.floor(math.log10(least) - 0.3) if is_wide else 0.0
     return Scale(start=start, end=end, greatest=greatest, origin=origin)
+
+
+def maxima(values: Sequence[float], count: int) -> list[float]:
+    """The greatest of each of ``count`` equal parts of ``values``, in order.
+
+    All of ``values`` where there are no more than ``count`` of them.
+    """
+    total = len(values)
+    if total <= count:
+        return list(values)
+    return [
+        max(values[number * total // count : (number + 1) * total // count])
+        for number in range(count)
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from ortpkg.drawing.palette import document_style
@@ -76,6 +76,24 @@ def box(
     return f"<rect{own}><title>{shown(title)}</title></rect>" if title else f"<rect{own}/>"
 
 
+def dot(x: float, y: float, radius: float, **attributes: str) -> str:
+    """A disc round (x, y)."""
+    return f"<circle{_listed({'cx': x, 'cy': y, 'r': radius, **attributes})}/>"
+
+
+def area(points: Sequence[tuple[float, float]], floor: float, **attributes: str) -> str:
+    """What lies between ``floor`` and a line through ``points``, of which there is one or more."""
+    first, last = points[0][0], points[-1][0]
+    corners = [(first, floor), *points, (last, floor)]
+    path = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)
+    return f"<polygon{_listed({'points': path, **attributes})}/>"
+
+
+def group(parts: Iterable[str], **attributes: str) -> str:
+    """Elements that have attributes in common."""
+    return f"<g{_listed({**attributes})}>{''.join(parts)}</g>"
+
+
 def hatching(name: str) -> str:
     """The definition of slanting lines for what is wrong; filled by ``fill=f"url(#{name})"``.
 
@@ -124,7 +142,8 @@ def _listed(attributes: dict[str, str | float]) -> str:
 
 
 def _quoted(value: str | float) -> str:
-    if isinstance(value, str):
-        return f'"{shown(value)}"'
-    plain = f"{value:.2f}".rstrip("0").rstrip(".")
-    return f'"{plain}"'
+    return f'"{shown(value) if isinstance(value, str) else _number(value)}"'
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

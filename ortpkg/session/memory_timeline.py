@@ -1,116 +1,272 @@
-"""The memory pattern as a picture: steps to the right, the block's bytes upwards, a box per value.
+"""The memory pattern as a picture: steps to the right, a block's bytes upwards, a box per value.
 
-Two boxes that overlap would be two values that share bytes while both are alive. A dashed line is
-the peak, a dotted one the least that any layout of this order could need.
+Two boxes that overlap are two values in one buffer: the second is made in the first one's place,
+which a dot marks. Other boxes that overlapped would be a plan that is wrong. Below, on the same
+steps, stands how many bytes are in use; the most of them is the least that any layout could need.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from ortpkg.drawing.palette import fill_kind
-from ortpkg.drawing.scales import Scale
-from ortpkg.drawing.svg import box, document, line, shortened, text
-from ortpkg.session.session_plan import GraphPlan, PlannedValue
+from ortpkg.drawing import svg
+from ortpkg.drawing.palette import FILL_COUNT, fill_kind
+from ortpkg.drawing.scales import Scale, maxima
+from ortpkg.quantities import nbytes_text
+from ortpkg.session.memory_profile import (
+    BlockPeak,
+    LaidOutValue,
+    block_peaks,
+    bytes_in_use,
+    laid_out_values,
+)
+from ortpkg.session.session_plan import GraphPlan
 
-_WIDTH, _HEIGHT = 1100, 520
-_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 44, 46
-_LEAST_LABEL_WIDTH, _LEAST_LABEL_HEIGHT, _CHARACTER_WIDTH = 40.0, 11.0, 6.0
-_TICKS = 5
+_LEFT, _RIGHT, _BOTTOM = 76, 24, 46
+_DOCUMENT_WIDTH, _FIGURE_WIDTH, _GREATEST_WIDTH = 1100, 640, 2000
+_STEP_WIDTH = 4.0
+_BLOCKS_HEIGHT, _LEAST_BLOCK_HEIGHT, _USE_HEIGHT = 340, 120, 70
+_TITLE_HEIGHT, _LEGEND_HEIGHT, _HEADING_HEIGHT, _GAP = 30, 20, 30, 10
+_LEAST_LABEL_WIDTH, _LEAST_LABEL_HEIGHT, _CHARACTER_WIDTH = 40.0, 12.0, 6.2
+_LEAST_DOT_HEIGHT, _LEAST_OPERATOR_WIDTH = 8.0, 56.0
+_TICKS = 4
+_LONGEST_NAME = 60
+_LONGEST_TITLE = 120
+_MOST_BOXES = 5_000
+_EMPTY = "no value lies in a block: there are no intermediate values of a known size"
 
 
 def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
-    """An SVG document of every value of ``graph`` that lies in a block.
-
-    Devices are drawn above each other.
+    """An SVG document of every value of ``graph`` that lies in a block, a panel for each block.
 
     Args:
         graph: the plan.
         title: of the picture, as plain text.
     """
-    laid_out = [value for value in graph.values if value.offset is not None and value.nbytes]
-    bases, total = _bases(laid_out)
+    timeline = _timeline(graph, _DOCUMENT_WIDTH, _MOST_BOXES)
+    heading = svg.text(_LEFT, 24, svg.shortened(title, _LONGEST_TITLE), kind="title")
+    return svg.document(
+        [heading, *_parts(timeline, _TITLE_HEIGHT)],
+        width=timeline.width,
+        height=_TITLE_HEIGHT + timeline.height,
+        title=title,
+        description=_description(timeline),
+    )
+
+
+def memory_timeline_figure(
+    graph: GraphPlan, title: str, *, name: str, most_boxes: int = _MOST_BOXES
+) -> str:
+    """The same for a page, without a heading.
+
+    Args:
+        graph: the plan.
+        title: what the picture is called, for those who cannot see it.
+        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
+        most_boxes: of more values, the largest are drawn.
+    """
+    timeline = _timeline(graph, _FIGURE_WIDTH, most_boxes)
+    return svg.figure(
+        _parts(timeline, 0),
+        width=timeline.width,
+        height=timeline.height,
+        name=name,
+        title=title,
+        description=_description(timeline),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Timeline:
+    """What is drawn, and how wide: all of the graph's values and those that get boxes."""
+
+    graph: GraphPlan
+    values: tuple[LaidOutValue, ...]
+    boxed: tuple[LaidOutValue, ...]
+    peaks: tuple[BlockPeak, ...]
+    in_use: tuple[int, ...]
+    across: Scale
+    width: int
+
+    @property
+    def block_height(self) -> int:
+        return max(_LEAST_BLOCK_HEIGHT, _BLOCKS_HEIGHT // max(len(self.peaks), 1))
+
+    @property
+    def height(self) -> int:
+        """Of all but the title."""
+        panel = _HEADING_HEIGHT + self.block_height + _GAP
+        return (
+            _LEGEND_HEIGHT + max(len(self.peaks), 1) * panel + _HEADING_HEIGHT + _USE_HEIGHT
+        ) + _BOTTOM
+
+
+def _timeline(graph: GraphPlan, least_width: int, most_boxes: int) -> _Timeline:
+    values = laid_out_values(graph)
     steps = max(len(graph.nodes), 1)
-    total = max(total, graph.peak_nbytes, 1)
-    across = Scale(start=_LEFT, end=_WIDTH - _RIGHT, greatest=steps)
-    upward = Scale(start=_HEIGHT - _BOTTOM, end=_TOP, greatest=total)
-    parts = [
-        text(_LEFT, 22, title, kind="title"),
-        *_axes(across, upward),
-        *_boxes(laid_out, bases, across, upward),
-        *_level("peak", graph.peak_nbytes, upward, "6 4", label_below=-4),
-        *_level("least possible", graph.least_possible_nbytes, upward, "2 3", label_below=13),
+    wished = _LEFT + _RIGHT + round(steps * _STEP_WIDTH)
+    width = min(max(least_width, wished), _GREATEST_WIDTH)
+    largest = sorted(range(len(values)), key=lambda index: -values[index].nbytes)[:most_boxes]
+    return _Timeline(
+        graph=graph,
+        values=values,
+        boxed=tuple(values[index] for index in sorted(largest)),
+        peaks=block_peaks(graph, values),
+        in_use=bytes_in_use(values, steps),
+        across=Scale(start=_LEFT, end=width - _RIGHT, greatest=steps),
+        width=width,
+    )
+
+
+def _parts(timeline: _Timeline, top: int) -> Iterator[str]:
+    """Everything below the title, which ends at ``top``."""
+    yield svg.text(_LEFT, top + 14, _legend(timeline), kind="small")
+    top += _LEGEND_HEIGHT
+    if not timeline.values:
+        yield svg.text(_LEFT, top + 60, _EMPTY)
+    for peak in timeline.peaks:
+        yield from _block(timeline, peak, top + _HEADING_HEIGHT)
+        top += _HEADING_HEIGHT + timeline.block_height + _GAP
+    if timeline.values:
+        yield from _use(timeline, top + _HEADING_HEIGHT)
+        yield from _steps(timeline, top + _HEADING_HEIGHT + _USE_HEIGHT)
+
+
+def _legend(timeline: _Timeline) -> str:
+    said = [f"one colour for each buffer ({FILL_COUNT} in turn)"]
+    said.append("a dot: the next value takes over the buffer")
+    said.append("dashed: no layout of this order needs less")
+    left_out = len(timeline.values) - len(timeline.boxed)
+    if left_out:
+        said.append(f"{left_out} smaller values are left out")
+    if unknown := timeline.graph.unknown_count:
+        said.append(f"{unknown} values whose size only a run tells are left out")
+    return "; ".join(said)
+
+
+def _description(timeline: _Timeline) -> str:
+    if not timeline.values:
+        return _EMPTY
+    buffers = len({value.buffer for value in timeline.values})
+    said = [
+        f"{len(timeline.values)} values in {buffers} buffers over {len(timeline.graph.nodes)} steps"
     ]
-    return document(parts, width=_WIDTH, height=_HEIGHT, title=title)
+    said += [_peak_text(peak, timeline) for peak in timeline.peaks]
+    return "; ".join((*said, _least_text(timeline)))
 
 
-def bytes_text(nbytes: float) -> str:
-    """A size for an axis or a label, in decimal units."""
-    for unit in ("B", "kB", "MB"):
-        if nbytes < 1000:
-            return f"{nbytes:.4g} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:.4g} GB"
+def _peak_text(peak: BlockPeak, timeline: _Timeline) -> str:
+    where = f"{peak.device}: " if len(timeline.peaks) > 1 else ""
+    operator = svg.shortened(timeline.graph.nodes[peak.step].op_type, _LONGEST_NAME)
+    return f"{where}peak {nbytes_text(peak.nbytes)}, reached at step {peak.step} ({operator})"
 
 
-def _bases(values: Iterable[PlannedValue]) -> tuple[dict[str, int], int]:
-    """Where the block of each device begins in the picture, and where the last one ends."""
-    tops: dict[str, int] = {}
+def _least_text(timeline: _Timeline) -> str:
+    least = max(timeline.in_use)
+    step = timeline.in_use.index(least)
+    return f"in use: at most {nbytes_text(least)}, at step {step}"
+
+
+def _block(timeline: _Timeline, peak: BlockPeak, top: float) -> Iterator[str]:
+    """The panel of one memory; its plot begins at ``top``."""
+    across = timeline.across
+    upward = Scale(start=top + timeline.block_height, end=top, greatest=max(peak.nbytes, 1))
+    yield svg.text(_LEFT, top - 12, _peak_text(peak, timeline), kind="flag")
+    yield from _panel(timeline, upward)
+    own = [value for value in timeline.boxed if value.device == peak.device]
+    yield from _boxes(own, across, upward)
+    yield svg.line(across.start, top, across.end, top, kind="level", stroke_width="1.5")
+    if len(timeline.peaks) == 1:
+        yield _least_line(timeline, upward)
+    middle = across.place(peak.step + 0.5)
+    yield svg.area(
+        [(middle - 5, top - 7), (middle, top), (middle + 5, top - 7)], top - 7, kind="mark"
+    )
+
+
+def _use(timeline: _Timeline, top: float) -> Iterator[str]:
+    """How many bytes are in use, on the same steps."""
+    across, in_use = timeline.across, timeline.in_use
+    most = max(in_use)
+    upward = Scale(start=top + _USE_HEIGHT, end=top, greatest=max(most, 1))
+    yield svg.text(_LEFT, top - 8, _least_text(timeline), kind="head")
+    yield from _panel(timeline, upward, ticks=2)
+    columns = maxima(in_use, round(across.end - across.start))
+    each = (across.end - across.start) / len(columns)
+    points = []
+    for number, nbytes in enumerate(columns):
+        y = upward.place(nbytes)
+        points += [(across.start + number * each, y), (across.start + (number + 1) * each, y)]
+    yield svg.area(points, upward.start, kind="area")
+    yield _least_line(timeline, upward)
+
+
+def _least_line(timeline: _Timeline, upward: Scale) -> str:
+    y, across = upward.place(max(timeline.in_use)), timeline.across
+    return svg.line(across.start, y, across.end, y, kind="axis", stroke_dasharray="5 4")
+
+
+def _panel(timeline: _Timeline, upward: Scale, *, ticks: int = _TICKS) -> Iterator[str]:
+    """What a plot is drawn on: its ground, and lines at round numbers of bytes."""
+    across = timeline.across
+    width, height = across.end - across.start, upward.start - upward.end
+    yield svg.box(across.start, upward.end, width, height, kind="panel")
+    for tick in upward.round_ticks(ticks):
+        y = upward.place(tick)
+        yield svg.line(across.start, y, across.end, y, kind="grid")
+        label = nbytes_text(round(tick)).replace(".0 ", " ")
+        yield svg.text(across.start - 6, y + 4, label, kind="small", text_anchor="end")
+    yield svg.line(across.start, upward.start, across.end, upward.start, kind="axis")
+
+
+def _boxes(values: Sequence[LaidOutValue], across: Scale, upward: Scale) -> Iterator[str]:
+    """The values' boxes, those of one colour together, then what stands on them."""
+    by_kind: dict[str, list[str]] = {}
+    marks: list[str] = []
+    seen: set[int] = set()
     for value in values:
-        assert value.offset is not None
-        tops[value.device] = max(tops.get(value.device, 0), value.offset + (value.nbytes or 0))
-    bases, base = {}, 0
-    for device, top in tops.items():
-        bases[device] = base
-        base += top
-    return bases, base
-
-
-def _boxes(
-    values: Sequence[PlannedValue], bases: dict[str, int], across: Scale, upward: Scale
-) -> list[str]:
-    parts = []
-    final = round(across.greatest) - 1
-    for number, value in enumerate(values):
-        assert value.offset is not None
-        nbytes = value.nbytes or 0
-        last = final if value.last_step is None else min(value.last_step, final)
-        width = max(across.length(last - value.first_step + 1), 0.5)
-        height = max(upward.length(nbytes), 0.5)
-        x = across.place(value.first_step)
-        y = upward.place(bases[value.device] + value.offset) - height
-        what = (
-            f"{value.name}: {bytes_text(nbytes)} at {value.offset} on {value.device},"
-            f" steps {value.first_step} to {last}"
-        )
-        parts.append(box(x, y, width, height, title=what, kind=f"{fill_kind(number)} outlined"))
+        width = max(across.length(value.last_step - value.first_step + 1), 0.5)
+        height = max(upward.length(value.nbytes), 0.5)
+        x, y = across.place(value.first_step), upward.place(value.offset) - height
+        drawn = svg.box(x, y, width, height, title=_value_text(value))
+        by_kind.setdefault(fill_kind(value.buffer), []).append(drawn)
+        takes_over = value.buffer in seen
+        seen.add(value.buffer)
+        if takes_over and height >= _LEAST_DOT_HEIGHT:
+            marks.append(svg.dot(x, y + height / 2, 2.5, kind="dot"))
         if width >= _LEAST_LABEL_WIDTH and height >= _LEAST_LABEL_HEIGHT:
-            label = shortened(value.name, int(width / _CHARACTER_WIDTH) - 1)
-            parts.append(text(x + 3, y + height / 2 + 4, label, kind="name"))
-    return parts
+            label = svg.shortened(value.name, int((width - 8) / _CHARACTER_WIDTH))
+            marks.append(svg.text(x + 5, y + height / 2 + 4, label, kind="name"))
+    for kind, drawn_boxes in by_kind.items():
+        yield svg.group(drawn_boxes, kind=f"{kind} outlined")
+    yield from marks
 
 
-def _axes(across: Scale, upward: Scale) -> list[str]:
-    floor, middle = upward.start, (across.start + across.end) / 2
+def _value_text(value: LaidOutValue) -> str:
+    name = svg.shortened(value.name, _LONGEST_TITLE)
+    return (
+        f"{name}: {nbytes_text(value.nbytes)} at byte {value.offset}, steps {value.first_step} to"
+        f" {value.last_step}, buffer {value.buffer}"
+    )
+
+
+def _steps(timeline: _Timeline, floor: float) -> Iterator[str]:
+    """The axis of steps; each with its operator where there is room."""
+    across, nodes = timeline.across, timeline.graph.nodes
+    step_width = across.length(1)
+    if step_width >= _LEAST_OPERATOR_WIDTH:
+        for node in nodes:
+            label = svg.shortened(
+                f"{node.step} {node.op_type}", int(step_width / _CHARACTER_WIDTH) - 1
+            )
+            middle = across.place(node.step + 0.5)
+            yield svg.text(middle, floor + 16, label, kind="small", text_anchor="middle")
+    else:
+        for tick in dict.fromkeys(map(round, across.round_ticks(8))):
+            if tick < len(nodes):
+                middle = across.place(tick + 0.5)
+                yield svg.text(middle, floor + 16, str(tick), kind="small", text_anchor="middle")
+    middle = (across.start + across.end) / 2
     legend = "step of the execution plan"
-    parts = [
-        line(across.start, floor, across.end, floor, kind="axis"),
-        line(across.start, upward.end, across.start, floor, kind="axis"),
-        text(middle, _HEIGHT - 10, legend, kind="small", text_anchor="middle"),
-    ]
-    for tick in upward.even_ticks(_TICKS):
-        where = upward.place(tick) + 4
-        parts.append(text(_LEFT - 6, where, bytes_text(tick), kind="small", text_anchor="end"))
-    for step in dict.fromkeys(map(round, across.even_ticks(_TICKS))):
-        x = across.place(step)
-        parts.append(text(x, floor + 16, str(step), kind="small", text_anchor="middle"))
-    return parts
-
-
-def _level(what: str, nbytes: int, upward: Scale, dashes: str, *, label_below: int) -> list[str]:
-    y, right = upward.place(nbytes), _WIDTH - _RIGHT
-    label = f"{what} {bytes_text(nbytes)}"
-    return [
-        line(_LEFT, y, right, y, kind="level", stroke_dasharray=dashes),
-        text(right, y + label_below, label, kind="small flag", text_anchor="end"),
-    ]
+    yield svg.text(middle, floor + 36, legend, kind="small", text_anchor="middle")

@@ -5,9 +5,22 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ortpkg.drawing.scales import Scale, scale_of
-from ortpkg.drawing.svg import box, document, figure, shortened, shown, text, visible
+from ortpkg.drawing.scales import Scale, maxima, scale_of
+from ortpkg.drawing.svg import (
+    area,
+    box,
+    document,
+    dot,
+    figure,
+    group,
+    shortened,
+    shown,
+    text,
+    visible,
+)
 
 
 def test_an_axis_may_run_upwards() -> None:
@@ -90,3 +103,25 @@ def test_what_cannot_be_seen_becomes_visible(words: str, seen: str) -> None:
 
 def test_shown_is_visible_and_escaped() -> None:
     assert shown("<b>\"'&\u202e") == "&lt;b&gt;&quot;&#x27;&amp;\\u202e"
+
+
+def test_maxima_keep_the_greatest_of_each_part() -> None:
+    assert maxima([1, 5, 2, 2, 9, 0, 3], 3) == [5, 2, 9]
+    assert maxima([1, 5], 3) == [1, 5]
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=50), st.integers(1, 60))
+def test_maxima_lose_no_peak(values: list[int], count: int) -> None:
+    found = maxima(values, count)
+    assert len(found) == min(count, len(values))
+    assert max(found) == max(values)
+
+
+def test_an_area_reaches_down_to_its_floor() -> None:
+    root = ET.fromstring(area([(1, 2), (3, 4.5)], 9, kind="area"))
+    assert root.get("points") == "1,9 1,2 3,4.5 3,9"
+
+
+def test_elements_of_a_group_have_its_attributes() -> None:
+    root = ET.fromstring(group([dot(1, 2, 3), dot(4, 5, 6)], kind="ep-1"))
+    assert (root.get("class"), [each.get("r") for each in root]) == ("ep-1", ["3", "6"])

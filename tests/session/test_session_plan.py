@@ -1,13 +1,10 @@
-"""A session's plan as values, and drawn: what is said is what was planned."""
+"""A session's plan as values: what is said is what was planned."""
 
 from __future__ import annotations
-
-from xml.etree import ElementTree as ET
 
 import pytest
 
 from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.session.memory_timeline import memory_timeline_svg
 from ortpkg.session.session_plan import GraphPlan
 from tests.session.conftest import session_of
 
@@ -95,27 +92,3 @@ def test_subgraphs_have_plans_of_their_own() -> None:
         "then_branch",
         "else_branch",
     }
-
-
-def test_drawing_has_one_box_per_laid_out_value_within_the_picture() -> None:
-    graph = plan_of(CHAIN)
-    root = ET.fromstring(memory_timeline_svg(graph, "chain & <co>\x1b"))
-    boxes = [
-        box
-        for box in root.iter("{http://www.w3.org/2000/svg}rect")
-        if "outlined" in (box.get("class") or "")
-    ]
-    assert len(boxes) == sum(value.offset is not None for value in graph.values) == 5
-    for box in boxes:
-        x, y, width, height = (
-            float(box.get(key) or "nan") for key in ("x", "y", "width", "height")
-        )
-        assert 0 <= x <= x + width <= 1100
-        assert 0 <= y <= y + height <= 520
-    texts = [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "chain & <co>\\x1b" in texts
-    assert any(text.startswith("peak ") for text in texts)
-
-
-def test_drawing_of_a_plan_without_known_sizes_is_still_a_picture() -> None:
-    assert ET.fromstring(memory_timeline_svg(plan_of(DYNAMIC), "dynamic")) is not None
