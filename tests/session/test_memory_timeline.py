@@ -152,33 +152,27 @@ def test_names_of_strangers_do_no_harm() -> None:
     assert len(text) < 20_000
 
 
+@st.composite
+def _graphs(draw: st.DrawFn) -> GraphPlan:
+    """Plans whose values lie above each other, with gaps."""
+    steps = draw(st.integers(1, 40))
+    tops = {"Cpu": 0, "Gpu": 0}
+    values = []
+    for number in range(draw(st.integers(0, 12))):
+        device = draw(st.sampled_from(list(tops)))
+        offset = tops[device] + draw(st.integers(0, 10**9))
+        nbytes = draw(st.integers(1, 10**12))
+        first = draw(st.integers(0, steps - 1))
+        last = draw(st.none() | st.integers(first, steps + 1))
+        values.append(planned_value(str(number), (offset, nbytes), (first, last), device=device))
+        tops[device] = offset + nbytes
+    return planned_graph(steps, values)
+
+
 @settings(max_examples=60)
-@given(
-    st.integers(1, 40).flatmap(
-        lambda steps: st.tuples(
-            st.just(steps),
-            st.lists(
-                st.tuples(
-                    st.integers(0, 10**12),
-                    st.integers(1, 10**12),
-                    st.integers(0, steps - 1),
-                    st.integers(0, 50),
-                    st.sampled_from(["Cpu", "Gpu"]),
-                ),
-                max_size=12,
-            ),
-        )
-    )
-)
-def test_nothing_is_drawn_outside_the_picture(
-    plan: tuple[int, list[tuple[int, int, int, int, str]]],
-) -> None:
-    steps, found = plan
-    values = [
-        planned_value(str(number), (offset, nbytes), (first, first + life), device=device)
-        for number, (offset, nbytes, first, life, device) in enumerate(found)
-    ]
-    picture = _figure(planned_graph(steps, values))
+@given(_graphs())
+def test_nothing_is_drawn_outside_the_picture(graph: GraphPlan) -> None:
+    picture = _figure(graph)
     width, height = _number(picture, "width") + 0.01, _number(picture, "height") + 0.01
     for each in picture.iter():
         for key, most in (("x", width), ("x1", width), ("y", height), ("y1", height)):
