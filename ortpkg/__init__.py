@@ -62,6 +62,10 @@ if TYPE_CHECKING:
         unregister_custom_ops as unregister_custom_ops,
     )
     from ortpkg.kernels.runnable_operators import has_kernel as has_kernel
+    from ortpkg.report.report_wishes import (
+        DrawnGraphs as DrawnGraphs,
+        ReportWishes as ReportWishes,
+    )
     from ortpkg.samples.sample_authoring import (
         SampleArrays as SampleArrays,
         add_samples as add_samples,

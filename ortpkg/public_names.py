@@ -29,6 +29,7 @@ _NAMES_OF_MODULE: dict[str, str] = {
     "ortpkg.kernels.custom_op": "CustomOp custom_op",
     "ortpkg.kernels.custom_ops": "register_custom_ops unregister_custom_ops",
     "ortpkg.kernels.runnable_operators": "has_kernel",
+    "ortpkg.report.report_wishes": "DrawnGraphs ReportWishes",
     "ortpkg.samples.sample_authoring": "SampleArrays add_samples record_samples",
     "ortpkg.session.environment": (
         "create_and_register_allocator create_and_register_allocator_v2 "

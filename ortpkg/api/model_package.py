@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ortpkg.measuring.canary import CanaryWishes
     from ortpkg.package.formats.samples import SampleSet
     from ortpkg.pipelines.pipeline_session import PipelineSession
+    from ortpkg.report.report_wishes import ReportWishes
     from ortpkg.selection.measurements import CanaryFailure
     from ortpkg.selection.wishes import WishedKeywords
     from ortpkg.session.added_transformers import OwnTransformers
@@ -384,6 +385,37 @@ class ModelPackage:
         )
 
         return PackageVerifier(self.info).verify_samples(sample_sets)
+
+    def report(
+        self,
+        wishes: ReportWishes | None = None,
+        *,
+        sess_options: SessionOptions | None = None,
+    ) -> str:
+        """One HTML page of all that is known of the package, as text: docs/report.md.
+
+        The page needs nothing but itself, and may be written wherever a browser finds it. Variants
+        are selected, and the chosen ones' graphs planned; nothing is run.
+
+        Args:
+            wishes: other machines, whose graphs, what was measured
+                (:class:`ortpkg.ReportWishes`); None for what there is without.
+            sess_options: of the sessions that plan the graphs; limits of memory and time among
+                them.
+
+        Raises ProfileError for what is no profile, UsageError for wishes that nothing can have. A
+        model that cannot be planned is no error: the page says why.
+        """
+        from ortpkg.api.reporting import make_report  # with what makes pages
+        from ortpkg.report.report_wishes import ReportWishes
+
+        return make_report(
+            self.info,
+            lambda component, profile: self.select(component, profile=profile),
+            wishes or ReportWishes(),
+            trust=self._trust,
+            sess_options=sess_options,
+        )
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"

@@ -79,6 +79,7 @@ COMMANDS: dict[str, str] = {
     "run": "ortpkg.cli.run",
     "plan": "ortpkg.cli.plan",
     "bench": "ortpkg.cli.bench",
+    "report": "ortpkg.cli.report",
     "batch": "ortpkg.cli.batch",
     "serve": "ortpkg.cli.serve",
     "compile": "ortpkg.cli.compile",

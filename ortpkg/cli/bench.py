@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +11,10 @@ import typer
 
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
+from ortpkg.cli.bench_progress import bench_progress
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.given_inputs import parse_sizes
-from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_picture
+from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
 from ortpkg.cli.parameters import (
     ComponentOption,
     DeviceOption,
@@ -33,7 +32,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 
 if TYPE_CHECKING:
     from ortpkg.bench.benchmark import BenchReport
-    from ortpkg.measuring.measured_candidates import CandidateResult, OnStep, Plan, Step
+    from ortpkg.measuring.measured_candidates import CandidateResult, Plan
 
 
 BackendOption = Annotated[
@@ -161,7 +160,7 @@ def command(
         raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
-    with opened(chosen_package(package, output)) as info, _progress(output) as on_step:
+    with opened(chosen_package(package, output)) as info, bench_progress(output) as on_step:
         report = bench(
             ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note
         )
@@ -227,37 +226,6 @@ def _plan(repeat: int | None, duration_s: float | None, rounds: int, timeout_s: 
         most_s=default.most_s,
         timeout_s=timeout_s,
     )
-
-
-@contextmanager
-def _progress(output: Output) -> Iterator[OnStep]:
-    """Draws a bar on a terminal, else prints a line per child process, both on standard error."""
-    if not sys.stderr.isatty():
-        yield lambda step: output.note(_step_text(step)) if step.candidate is not None else None
-        return
-    from rich.console import Console  # loaded only where a bar is drawn
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=None)
-
-        def advance(step: Step) -> None:
-            text = "" if step.candidate is None else step.candidate.label
-            shown = text.encode("unicode_escape").decode("ascii")
-            bars.update(task, completed=step.done, total=step.total, description=shown)
-
-        yield advance
-
-
-def _step_text(step: Step) -> str:
-    assert step.candidate is not None
-    return f"[{step.done + 1}/{step.total}] round {step.round_number}: {step.candidate.label}"
 
 
 #: Headings of the numbers, each with the order in which they are left out where there is no room
@@ -406,4 +374,4 @@ def _write_svg(path: Path, report: BenchReport) -> None:
     picture = bench_svg(
         report.results, title=f"{report.package_name}: time of one run", subtitle=subtitle
     )
-    write_picture(path, "--svg", picture)
+    write_text(path, "--svg", picture)

@@ -61,6 +61,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "run": "Run a package's samples, or your own inputs",
         "plan": "Show how a model would run: partitions, order, kernels, memory",
         "bench": "Measure every variant on everything here that can run it",
+        "report": "Write one HTML page with pictures of all that is known of a package",
         "batch": "Run every row of files through a package, on one machine or many",
     },
     "Serve": {
@@ -166,6 +167,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
     "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
+    "report": (
+        "ortpkg report digits.ortpackage --open",
+        "ortpkg report digits --profile snapdragon-x-laptop --profile plain-server -o digits.html",
+        "ortpkg report digits.ortpackage --bench --overwrite",
+    ),
     "batch": (
         "ortpkg batch digits.ortpackage --input rows.parquet --output out/",
         "ortpkg batch digits --input rows.csv --map image=a,b,c -o out/ --errors failed.jsonl",

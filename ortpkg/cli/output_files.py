@@ -30,6 +30,7 @@ class OutputKind(Enum):
     ARRAYS = ("an npz file", ".npz")
     PICTURE = ("an SVG picture", ".svg")
     PROFILE = ("a machine profile", ".json")
+    PAGE = ("a page", ".html")
 
     @property
     def text(self) -> str:
@@ -40,6 +41,14 @@ class OutputKind(Enum):
     def ending(self) -> str:
         """E.g. ".npz"."""
         return self.value[1]
+
+
+#: What stands near the start of what such a command wrote; an archive is opened.
+_MARKS = {
+    OutputKind.PICTURE: b"<svg",
+    OutputKind.PROFILE: b'"machine_profile"',
+    OutputKind.PAGE: b'<meta name="generator" content="ortpkg',
+}
 
 
 def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -> None:
@@ -76,10 +85,10 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
         )
 
 
-def write_picture(path: Path, flag: str, svg: str) -> None:
-    """Writes an SVG picture, whole or not at all. UsageError where that is not possible."""
+def write_text(path: Path, flag: str, text: str) -> None:
+    """Writes a picture or a page, whole or not at all. UsageError where that is not possible."""
     try:
-        write_output(path, lambda file: file.write(svg.encode()))
+        write_output(path, lambda file: file.write(text.encode()))
     except OSError as error:
         raise UsageError(
             f"{flag} {quoted(path)} cannot be written: {error.strerror or error}"
@@ -107,7 +116,7 @@ def _is_of(path: Path, kind: OutputKind) -> bool:
         return _is_npz(path)
     with path.open("rb") as file:
         start = file.read(_MOST_LOOKED_AT)
-    return b"<svg" in start if kind is OutputKind.PICTURE else b'"machine_profile"' in start
+    return _MARKS[kind] in start
 
 
 def _is_npz(path: Path) -> bool:

@@ -18,7 +18,7 @@ from ortpkg.cli.load_limits import (
     LoadTimeoutOption,
     load_limited,
 )
-from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_picture
+from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
 from ortpkg.cli.parameters import ComponentOption, EpOption, JsonOption, VariantOption
 from ortpkg.cli.plan_costs import print_memories, print_policies
 from ortpkg.cli.plan_json import plan_json
@@ -235,7 +235,7 @@ def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:
         memory_timeline_svg,  # only where a picture is asked for
     )
 
-    write_picture(path, "--svg", memory_timeline_svg(graph, f"{title}: memory pattern"))
+    write_text(path, "--svg", memory_timeline_svg(graph, f"{title}: memory pattern"))
     output.note(f"wrote {path}")
 
 

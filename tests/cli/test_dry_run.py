@@ -155,7 +155,7 @@ def test_every_command_that_changes_files_has_a_dry_run(help_of: HelpOf) -> None
     }
     store = {"rollback", "uninstall", "repair"}  # which take a name, and say what they did
     records = {"bench"}  # adds to what is recorded of this machine; --no-record does not
-    outputs = {"batch"}  # into a folder that has to be new
+    outputs = {"batch", "report"}  # into a folder or a file that has to be new
     credentials = {"login", "logout"}  # a password cannot be tried without sending it
     assert lacking == reads | store | records | outputs | credentials
 

@@ -41,7 +41,7 @@ _VARYING = (
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=sha256:)[0-9a-f]+"), "DIGEST"),
     (re.compile(r"\b[\w.-]+/[0-9a-f]{6}\b"), "NODE"),
     (re.compile(r"\d\d:\d\d:\d\d"), "TIME"),
-    (re.compile(r"(?<=CPU \()[^)]*(\([^)]*\)[^)]*)*(?=\))"), "CPU"),
+    (re.compile(r"(?<=CPU \()[^()]*(\([^()]*\)[^()]*)*(?=\))"), "CPU"),
     (re.compile(r"\d+(\.\d+)?(e-\d+)? ?(ms|s|B|kB|MB|rows/s)\b"), "AMOUNT"),
     (re.compile(r"(_s|_ms)=[\d.e-]+"), r"\1=TIME"),
     (re.compile(r"(?<=\(onnxruntime\)) +\d+ +\d+ "), " WORKERS ROWS "),

@@ -94,7 +94,8 @@ def test_every_block_of_the_page_runs(folder: Path) -> None:
 
 def test_tags_of_the_store_are_versions(folder: Path) -> None:
     with serving("digits:2", "digits:3", folder=folder) as server:
-        loaded = [each for each in server.events if each["event"] == "loaded"]
+        pass
+    loaded = [each for each in server.events if each["event"] == "loaded"]
     assert [(each["model"], each["version"]) for each in loaded] == [
         ("digits", "2"),
         ("digits", "3"),

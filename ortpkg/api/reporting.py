@@ -1,0 +1,201 @@
+"""Makes what a report shows: selections on machines, sessions that are never run, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortpkg.api.model_variant import ModelVariant
+from ortpkg.authoring.package_checks import validate
+from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
+from ortpkg.devices.profiles import MachineProfile, read_profile
+from ortpkg.errors import NoSuitableVariantError, OrtpkgError, UsageError, quoted
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.providers.machine_offer import asked_once
+from ortpkg.report.page import report_html
+from ortpkg.report.report_subject import MachineSelections, PlannedModel, ReportSubject
+from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
+from ortpkg.selection.verdict import Selection
+
+if TYPE_CHECKING:
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.options import SessionOptions
+
+#: Other machines that one report takes.
+_MOST_MACHINES = 32
+#: Variants whose graphs are drawn where all are asked for.
+_MOST_GRAPHS = 64
+
+Select = Callable[[str, str | MachineProfile | None], Selection]
+
+
+def make_report(
+    info: PackageInfo,
+    select: Select,
+    wishes: ReportWishes,
+    *,
+    trust: bool,
+    sess_options: SessionOptions | None = None,
+) -> str:
+    """The page of a package. ``select``: (component, profile) → selection.
+
+    What is raised: see :meth:`~ortpkg.ModelPackage.report`.
+    """
+    if len(wishes.profiles) > _MOST_MACHINES:
+        raise UsageError(
+            f"a report shows at most {_MOST_MACHINES} other machines, not {len(wishes.profiles)}"
+        )
+    with asked_once(), records_read_once():
+        machines = tuple(_machines(info, select, wishes.profiles))
+        with _planned_models(info, machines[0], wishes, trust, sess_options) as models:
+            return report_html(
+                ReportSubject(
+                    info=info,
+                    title=info.name,
+                    machines=machines,
+                    models=models,
+                    findings=validate(info.root, compat=info.compat),
+                    results=tuple(wishes.results),
+                    trust=trust,
+                    verifies_all=wishes.verifies_all,
+                    made_at=datetime.now(UTC),
+                )
+            )
+
+
+def _machines(
+    info: PackageInfo, select: Select, profiles: Sequence[str | MachineProfile]
+) -> Iterator[MachineSelections]:
+    machines: list[tuple[str, MachineProfile | None]] = [("this machine", None)]
+    for each in profiles:
+        if each != THIS_MACHINE:
+            other = read_profile(each) if isinstance(each, str | Path) else each
+            machines.append((other.name, other))
+    for name, profile in machines:
+        yield MachineSelections(
+            name=name,
+            is_here=profile is None,
+            selections={each.name: select(each.name, profile) for each in info.components},
+        )
+
+
+@contextmanager
+def _planned_models(
+    info: PackageInfo,
+    here: MachineSelections,
+    wishes: ReportWishes,
+    trust: bool,
+    sess_options: SessionOptions | None,
+) -> Iterator[tuple[PlannedModel, ...]]:
+    """Sessions on what is to be drawn, closed when the page is made."""
+    with ExitStack() as sessions:
+        models = []
+        for component, variant in _drawn(info, here, wishes.graphs):
+            model = _planned(
+                component, variant, here.selections[component], info, wishes, trust, sess_options
+            )
+            if model.session is not None:
+                sessions.callback(model.session.close)
+            models.append(model)
+        yield tuple(models)
+
+
+def _drawn(
+    info: PackageInfo, here: MachineSelections, graphs: DrawnGraphs
+) -> Iterator[tuple[str, VariantInfo | None]]:
+    """(component, variant) of what is drawn; None for the variant where none fits here."""
+    drawn = 0
+    for component in info.components:
+        best = here.selections[component.name].best
+        if graphs is DrawnGraphs.CHOSEN:
+            yield component.name, None if best is None else best.variant
+        elif graphs is DrawnGraphs.ALL:
+            for variant in component.variants[: _MOST_GRAPHS - drawn]:
+                drawn += 1
+                yield component.name, variant
+
+
+def _planned(
+    component: str,
+    variant: VariantInfo | None,
+    selection: Selection,
+    info: PackageInfo,
+    wishes: ReportWishes,
+    trust: bool,
+    sess_options: SessionOptions | None,
+) -> PlannedModel:
+    if variant is None:
+        return PlannedModel(
+            component_name=component,
+            variant_name="",
+            planned_for="",
+            obstacle="No variant fits this machine.",
+        )
+    model = ModelVariant(variant, selection, package=info, trust=trust)
+    try:
+        session, planned_for = _session(model, info, wishes, trust, sess_options)
+    except OrtpkgError as error:
+        return PlannedModel(
+            component_name=component,
+            variant_name=variant.name,
+            planned_for="",
+            obstacle=str(error),
+        )
+    return PlannedModel(
+        component_name=component,
+        variant_name=variant.name,
+        planned_for=planned_for,
+        session=session,
+    )
+
+
+def _session(
+    variant: ModelVariant,
+    info: PackageInfo,
+    wishes: ReportWishes,
+    trust: bool,
+    sess_options: SessionOptions | None,
+) -> tuple[InferenceSession, str]:
+    """The session whose plan is drawn, and whose plan that is, in words."""
+    if wishes.eps:
+        names = ", ".join(wishes.eps)
+        return _session_among(
+            variant, info, wishes.eps, trust, sess_options
+        ), f"{names}, in this order"
+    if wishes.backend is not None:
+        return (
+            variant.create_session(sess_options, backend=wishes.backend),
+            "what ortpkg run takes" if wishes.backend == "auto" else f"backend {wishes.backend}",
+        )
+    try:
+        return variant.create_session(sess_options, backend="embedded"), "the embedded engine"
+    except NoSuitableVariantError:  # made for another backend: compiled for an EP, for one
+        return variant.create_session(sess_options), "what ortpkg run takes"
+
+
+def _session_among(
+    variant: ModelVariant,
+    info: PackageInfo,
+    eps: Sequence[str],
+    trust: bool,
+    sess_options: SessionOptions | None,
+) -> InferenceSession:
+    # With the engine, and only where somebody names execution providers.
+    from ortpkg.providers.ep_registry import ep_known_here
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.trust.context_trust import context_gate
+
+    if variant.model_path is None:
+        raise UsageError(f"variant {quoted(variant.name)} is no single model to divide")
+    variant.verify()
+    return InferenceSession(
+        variant.model_path,
+        sess_options,
+        [ep_known_here(name) for name in eps],
+        check_contexts=context_gate(variant.info, info, trust=trust),
+        is_confined=True,
+        enable_fallback=False,
+    )

@@ -1,0 +1,121 @@
+"""The report as one HTML file: sections through their templates, styles and scripts inlined.
+
+Nothing in it asks for anything: a Content-Security-Policy in the page forbids every request, and
+allows the styles and scripts by their digests alone (https://www.w3.org/TR/CSP3/).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortpkg.drawing.palette import stylesheet
+from ortpkg.drawing.svg import visible
+from ortpkg.report.report_subject import ReportSubject
+from ortpkg.report.sections.finding_section import finding_section
+from ortpkg.report.sections.package_section import package_section
+from ortpkg.report.sections.section import Section
+from ortpkg.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_FOLDER = Path(__file__).parent
+_STYLES = ("report.css",)
+_SCRIPTS = ("report.js",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionKind:
+    """One of the page's sections.
+
+    Attributes:
+        id: of its element; its template is ``templates/<id>.html.j2``.
+        title: its heading.
+        make: makes it of the subject.
+    """
+
+    id: str
+    title: str
+    make: Callable[[ReportSubject], Section]
+
+
+#: In the order of the page.
+SECTIONS: tuple[SectionKind, ...] = (
+    SectionKind(id="package", title="Package", make=package_section),
+    SectionKind(id="findings", title="Findings", make=finding_section),
+)
+
+
+def report_html(subject: ReportSubject) -> str:
+    """The whole page of a package, as text."""
+    made = [(kind, kind.make(subject)) for kind in SECTIONS]
+    styles, scripts = (stylesheet(), *_static(_STYLES)), _static(_SCRIPTS)
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            subject=subject,
+            sections=made,
+            ortpkg_version=__version__,
+            content_security_policy=_content_security_policy(styles, scripts),
+            styles=styles,
+            scripts=scripts,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import (  # only for who makes a report
+        Environment,
+        FileSystemLoader,
+        StrictUndefined,
+    )
+
+    return Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _shown(value: Any) -> Any:
+    """What a template shows: texts of strangers without what steers a reader; markup as it is."""
+    from markupsafe import Markup  # with jinja2
+
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return value
+
+
+def _static(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple((_FOLDER / "static" / name).read_text(encoding="utf-8") for name in names)
+
+
+def _content_security_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src {' '.join(map(_source_of, styles))}",
+            f"script-src {' '.join(map(_source_of, scripts))}",
+            "worker-src blob:",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _source_of(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,82 @@
+"""What a report is about, as the façade of a package hands it in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.selection.verdict import Selection
+
+if TYPE_CHECKING:
+    from ortpkg.errors import Finding
+    from ortpkg.measuring.measured_candidates import CandidateResult
+    from ortpkg.session.inference_session import InferenceSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineSelections:
+    """What is selected of a package on one machine.
+
+    Attributes:
+        name: the machine's, in words; "this machine" for the one that makes the report.
+        is_here: whether it is that one.
+        selections: component → selection, of every component.
+    """
+
+    name: str
+    is_here: bool
+    selections: Mapping[str, Selection]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedModel:
+    """One variant's model as a session has planned it, or why there is no session.
+
+    Attributes:
+        component_name, variant_name: which; the second is "" where no variant could be chosen.
+        planned_for: in words, whose plan it is: "the embedded engine", "what ortpkg run takes".
+        session: ready to run, and never run; None where there is none.
+        obstacle: why there is none, a sentence; "" where there is one.
+    """
+
+    component_name: str
+    variant_name: str
+    planned_for: str
+    session: InferenceSession | None = None
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSubject:
+    """Everything that a report is made of.
+
+    Attributes:
+        info: the package.
+        title: what its user calls it.
+        machines: this machine first, then those that were asked for.
+        models: of each component what was planned, in execution order.
+        findings: those of ``ortpkg validate``.
+        results: what was measured for this report; empty where nothing was, and what ``ortpkg
+            bench`` recorded here is shown.
+        trust: whether the package's publisher is trusted.
+        verifies_all: hash every file, however large.
+        made_at: when, with a time zone.
+    """
+
+    info: PackageInfo
+    title: str
+    machines: tuple[MachineSelections, ...]
+    models: tuple[PlannedModel, ...]
+    findings: tuple[Finding, ...]
+    results: Sequence[CandidateResult] = ()
+    trust: bool = False
+    verifies_all: bool = False
+    made_at: datetime
+
+    @property
+    def here(self) -> MachineSelections:
+        """The machine that makes the report."""
+        return self.machines[0]

@@ -1,0 +1,1 @@
+"""The sections of a report: each module makes one, a frozen value that its template shows."""

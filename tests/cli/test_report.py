@@ -1,0 +1,84 @@
+"""``ortpkg report``: where the page is written, what is told of it, what is refused."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import RunCommand
+
+DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_page_is_written_where_one_looks_for_it(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("report", str(DIGITS))
+    assert done.code == 0
+    assert done.out == ""
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert f"wrote report.html ({len(page.encode()) / 1000:.1f} kB)" in done.err
+
+
+def test_json_says_where_it_is(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("report", str(DIGITS), "-o", "digits.html", "--graphs", "none", "--json")
+    told = json.loads(done.out)
+    path = tmp_path / "digits.html"
+    assert (told["kind"], told["path"], told["nbytes"]) == (
+        "report",
+        str(path),
+        path.stat().st_size,
+    )
+
+
+def test_a_file_is_replaced_only_where_asked_for_and_only_a_report(
+    ortpkg: RunCommand, tmp_path: Path
+) -> None:
+    assert ortpkg("report", str(DIGITS), "--graphs", "none").code == 0
+    again = ortpkg("report", str(DIGITS), "--graphs", "none")
+    assert again.code == 2
+    assert "-o 'report.html' exists already; --overwrite replaces it" in again.err
+    assert ortpkg("report", str(DIGITS), "--graphs", "none", "--overwrite").code == 0
+    (tmp_path / "report.html").write_text("<html>somebody's own</html>")
+    other = ortpkg("report", str(DIGITS), "--overwrite")
+    assert other.code == 2
+    assert "exists already and is not a page" in other.err
+    assert "whose name ends with .html" in ortpkg("report", str(DIGITS), "-o", "page.svg").err
+
+
+def test_another_machine_that_is_none_writes_nothing(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("report", str(DIGITS), "--profile", "plane-server")
+    assert done.code == 2
+    assert "did you mean 'plain-server'" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_open_shows_it_in_the_browser(
+    ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: bool
+) -> None:
+    shown: list[str] = []
+
+    def show(url: str) -> bool:
+        shown.append(url)
+        return starts
+
+    monkeypatch.setattr(webbrowser, "open", show)
+    done = ortpkg("report", str(DIGITS), "--graphs", "none", "--open")
+    assert done.code == 0
+    assert shown == [(tmp_path / "report.html").as_uri()]
+    assert ("no browser could be started; open report.html in one" in done.err) is not starts
+
+
+def test_a_package_with_findings_is_reported(ortpkg: RunCommand, tmp_path: Path) -> None:
+    assert ortpkg("init", "p.ortpackage", "--name", "empty").code == 0
+    done = ortpkg("report", "p.ortpackage")
+    assert done.code == 0
+    assert "0 component models, 0 variants" in (tmp_path / "report.html").read_text("utf-8")

@@ -1,0 +1,145 @@
+"""The page: one file that asks for nothing, whatever the package calls its parts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ortpkg import ModelPackage, ReportWishes
+from ortpkg.errors import ProfileError, UsageError
+from tests.report.conftest import DIGITS
+from tests.report.models import save_named_model
+from tests.report.pages import Page, page_of
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><b>"
+
+
+def test_the_page_asks_nothing_of_any_network(digits_page: Page) -> None:
+    for tag, attributes in digits_page.elements:
+        assert not attributes.keys() & {
+            "src",
+            "srcset",
+            "data",
+            "poster",
+            "background",
+            "action",
+        }, tag
+        link = attributes.get("href") or attributes.get("xlink:href") or "#"
+        assert link.startswith("#"), (tag, link)
+    assert not re.search(
+        r"url\((?!#)|@import|https?://(?!www\.w3\.org/)", digits_page_text(digits_page)
+    )
+
+
+def digits_page_text(page: Page) -> str:
+    return "\n".join(text for tag, text in page.texts if tag in {"style", "script"})
+
+
+def test_its_policy_allows_its_own_styles_and_scripts_alone(digits_page: Page) -> None:
+    (policy,) = (
+        each["content"] or ""
+        for each in digits_page.all("meta")
+        if each.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = {words[0]: words[1:] for words in (each.split() for each in policy.split("; "))}
+    assert rules["default-src"] == ["'none'"]
+    assert "'unsafe-inline'" not in policy
+    assert "'unsafe-eval'" not in policy
+    for tag, rule in (("style", "style-src"), ("script", "script-src")):
+        texts = digits_page.texts_in(tag)
+        executed = [each for each in digits_page.all(tag) if "type" not in each]
+        allowed = [_source_of(text) for text in texts]
+        assert len(rules[rule]) == len(executed)
+        assert set(rules[rule]) <= set(allowed)
+
+
+def _source_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_nothing_in_it_needs_what_the_policy_forbids(digits_page: Page) -> None:
+    for tag, attributes in digits_page.elements:
+        assert "style" not in attributes, tag
+        assert not [name for name in attributes if name.startswith("on")], tag
+
+
+def test_readers_of_screens_find_their_way(digits_page: Page) -> None:
+    ids = [each["id"] for _, each in digits_page.elements if "id" in each]
+    assert len(ids) == len(set(ids))
+    for _, attributes in digits_page.elements:
+        for name in ("aria-labelledby", "aria-describedby", "aria-controls", "for"):
+            assert set((attributes.get(name) or "").split()) <= set(ids), attributes
+        link = attributes.get("href")
+        assert link is None or link.removeprefix("#") in ids
+    levels = [int(tag[1]) for tag, _ in digits_page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    for landmark in ("header", "nav", "main", "footer"):
+        assert len(digits_page.all(landmark)) >= 1
+    assert all(each.get("aria-labelledby") for each in digits_page.all("section"))
+    assert all(each.get("scope") for each in digits_page.all("th"))
+
+
+def test_each_section_says_in_a_line_what_it_found(digits_page: Page) -> None:
+    headlines = digits_page.texts_in("span")
+    assert "1 component model, 5 variants" in headlines
+    assert "1 warning" in headlines
+
+
+def test_names_of_a_stranger_stay_names(tmp_path: Path) -> None:
+    root = _package_called(tmp_path, HOSTILE)
+    html = ModelPackage(root, compat="onnxruntime-1.31").report()  # which allows any name
+    page = page_of(html)
+    assert not page.all("img")
+    assert not page.all("b")
+    assert "\u202e" not in html
+    assert "\x07" not in html
+    assert page.words.count(HOSTILE) >= 3
+    assert f"{HOSTILE}</script>\\u202e\\x07" in page.words
+
+
+def test_ten_thousand_variants_are_counted_and_not_all_shown(tmp_path: Path) -> None:
+    root = _package_called(tmp_path, "many", variants=10_000)
+    html = ModelPackage(root).report()
+    assert len(html) < 3_000_000
+    words = page_of(html).words
+    assert "10000 variants" in words
+    assert "9800 more variants are not shown here; ortpkg inspect --json has all." in words
+
+
+def test_a_model_that_cannot_be_planned_is_no_error(tmp_path: Path) -> None:
+    root = _package_called(tmp_path, "broken")
+    next(root.rglob("*.onnx")).write_bytes(b"no model")
+    assert "Findings" in page_of(ModelPackage(root).report()).words
+
+
+def test_wishes_that_nothing_can_have_are_refused() -> None:
+    package = ModelPackage(DIGITS)
+    with pytest.raises(ProfileError, match="nowhere"):
+        package.report(ReportWishes(profiles=("nowhere",)))
+    with pytest.raises(UsageError, match="at most 32 other machines, not 33"):
+        package.report(ReportWishes(profiles=("plain-server",) * 33))
+
+
+def _package_called(tmp_path: Path, name: str, *, variants: int = 1) -> Path:
+    """A package of one component; it, its variants and the values of their model have that name."""
+    root = tmp_path / "p.ortpackage"
+    (root / "v").mkdir(parents=True)
+    save_named_model(root / "v" / "model.onnx", f"{name}</script>\u202e")
+    variant = {"variant_directory": "v", "executor_info": {"ort": {"model_file": "model.onnx"}}}
+    names = [f"{name}{number or ''}" for number in range(variants)]
+    manifest = {
+        "schema_version": "1.0",
+        "package_name": name,
+        "description": f"{name}</script>\u202e\x07",
+        "components": {name: {"component_name": name, "variants": dict.fromkeys(names, variant)}},
+    }
+    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return root
