@@ -1,4 +1,4 @@
-"""``ortpkg bench``: measures the variants of a package that can run here, and draws the result.
+"""``ortpkg bench``: measures the variants of a package that can run here.
 
 Which variants, on what inputs; each is measured by :mod:`ortpkg.measuring`.
 

@@ -364,14 +364,14 @@ def _verdict(result: CandidateResult) -> str:
 
 
 def _write_svg(path: Path, report: BenchReport) -> None:
-    from ortpkg.bench.plot import bench_svg  # only where a picture is asked for
+    from ortpkg.measuring.results_picture import results_svg  # only where a picture is asked for
+    from ortpkg.measuring.shown_results import shown_result
 
     plan = report.plan
     subtitle = (
         f"{plan.threads} threads for every backend, {plan.rounds} rounds, each candidate in a"
         " process of its own"
     )
-    picture = bench_svg(
-        report.results, title=f"{report.package_name}: time of one run", subtitle=subtitle
-    )
+    title = f"{report.package_name}: time, error and memory"
+    picture = results_svg(list(map(shown_result, report.results)), title=title, subtitle=subtitle)
     write_text(path, "--svg", picture)

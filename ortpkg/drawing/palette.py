@@ -67,11 +67,12 @@ _KINDS = f"""
 .picture .axis {{ stroke: var(--ink); }}
 .picture .grid {{ stroke: var(--grid); }}
 .picture .level {{ stroke: var(--bad); }}
-.picture .bar {{ fill: var(--accent); }}
+.picture .bar {{ fill: var(--ep-0); stroke: var(--accent); }}
 .picture .hatch {{ fill: var(--bad-soft); }}
 .picture .hatch-line {{ fill: var(--bad); }}
 .picture .area {{ fill: var(--accent); fill-opacity: 0.3; stroke: var(--accent); }}
 .picture .dot {{ fill: var(--ink); }}
+.picture .good {{ fill: var(--good); }}
 .picture .mark {{ fill: var(--bad); }}
 .picture .outlined {{ stroke: var(--ink); stroke-width: 0.5; }}
 .picture .whisker {{ stroke: var(--ink); stroke-width: 1.5; }}

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+#: What is less is 0 on an axis: dividing it gives numbers that computers cannot tell from 0.
+_LEAST_VALUE = 1e-200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
@@ -57,9 +60,13 @@ class Scale:
 def scale_of(
     values: Sequence[float], *, start: float, end: float, logarithmic_from: float
 ) -> Scale:
-    """The axis for ``values``: logarithmic where the greatest is that many times the least."""
-    greatest = max(values, default=1.0) or 1.0
-    least = min(values, default=1.0) or greatest
+    """The axis for ``values``, none of which is negative or infinite.
+
+    It is logarithmic where the greatest is that many times the least that is more than 0.
+    """
+    known = [value for value in values if value > _LEAST_VALUE]
+    greatest = max(known, default=1.0)
+    least = min(known, default=1.0)
     # A logarithmic axis begins below the least value, so that every bar has a length.
     is_wide = greatest / least > logarithmic_from
     origin = 10 ** math.floor(math.log10(least) - 0.3) if is_wide else 0.0

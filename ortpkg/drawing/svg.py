@@ -7,6 +7,9 @@ from html import escape
 
 from ortpkg.drawing.palette import document_style
 
+#: What is shown of a text where one points at it.
+_LONGEST_WHOLE = 1_000
+
 
 def document(
     parts: Iterable[str], *, width: int, height: int, title: str, description: str = ""
@@ -61,6 +64,15 @@ def text(x: float, y: float, words: str, *, note: str = "", **attributes: str) -
     """``words`` from (x, y) on; ``note`` follows them in small letters."""
     tail = f' <tspan class="small">{shown(note)}</tspan>' if note else ""
     return f"<text{_listed({'x': x, 'y': y, **attributes})}>{shown(words)}{tail}</text>"
+
+
+def label(x: float, y: float, words: str, most: int, **attributes: str) -> str:
+    """``words`` in at most ``most`` characters; all of them are shown where one points at it."""
+    if len(words) <= most:
+        return text(x, y, words, **attributes)
+    whole = shown(shortened(words, _LONGEST_WHOLE))
+    own = _listed({"x": x, "y": y, **attributes})
+    return f"<text{own}>{shown(shortened(words, most))}<title>{whole}</title></text>"
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: str) -> str:

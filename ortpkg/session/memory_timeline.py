@@ -45,7 +45,7 @@ def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
         title: of the picture, as plain text.
     """
     timeline = _timeline(graph, _DOCUMENT_WIDTH, _MOST_BOXES)
-    heading = svg.text(_LEFT, 24, svg.shortened(title, _LONGEST_TITLE), kind="title")
+    heading = svg.label(_LEFT, 24, title, _LONGEST_TITLE, kind="title")
     return svg.document(
         [heading, *_parts(timeline, _TITLE_HEIGHT)],
         width=timeline.width,
@@ -236,8 +236,8 @@ def _boxes(values: Sequence[LaidOutValue], across: Scale, upward: Scale) -> Iter
         if takes_over and height >= _LEAST_DOT_HEIGHT:
             marks.append(svg.dot(x, y + height / 2, 2.5, kind="dot"))
         if width >= _LEAST_LABEL_WIDTH and height >= _LEAST_LABEL_HEIGHT:
-            label = svg.shortened(value.name, int((width - 8) / _CHARACTER_WIDTH))
-            marks.append(svg.text(x + 5, y + height / 2 + 4, label, kind="name"))
+            room = int((width - 8) / _CHARACTER_WIDTH)
+            marks.append(svg.label(x + 5, y + height / 2 + 4, value.name, room, kind="name"))
     for kind, drawn_boxes in by_kind.items():
         yield svg.group(drawn_boxes, kind=f"{kind} outlined")
     yield from marks
@@ -257,11 +257,9 @@ def _steps(timeline: _Timeline, floor: float) -> Iterator[str]:
     step_width = across.length(1)
     if step_width >= _LEAST_OPERATOR_WIDTH:
         for node in nodes:
-            label = svg.shortened(
-                f"{node.step} {node.op_type}", int(step_width / _CHARACTER_WIDTH) - 1
-            )
+            words, room = f"{node.step} {node.op_type}", int(step_width / _CHARACTER_WIDTH) - 1
             middle = across.place(node.step + 0.5)
-            yield svg.text(middle, floor + 16, label, kind="small", text_anchor="middle")
+            yield svg.label(middle, floor + 16, words, room, kind="small", text_anchor="middle")
     else:
         for tick in dict.fromkeys(map(round, across.round_ticks(8))):
             if tick < len(nodes):

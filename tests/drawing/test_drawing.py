@@ -16,6 +16,7 @@ from ortpkg.drawing.svg import (
     dot,
     figure,
     group,
+    label,
     shortened,
     shown,
     text,
@@ -125,3 +126,18 @@ def test_an_area_reaches_down_to_its_floor() -> None:
 def test_elements_of_a_group_have_its_attributes() -> None:
     root = ET.fromstring(group([dot(1, 2, 3), dot(4, 5, 6)], kind="ep-1"))
     assert (root.get("class"), [each.get("r") for each in root]) == ("ep-1", ["3", "6"])
+
+
+def test_a_label_that_is_too_long_is_whole_where_one_points_at_it() -> None:
+    root = ET.fromstring(label(1, 2, "abcdef", 4))
+    assert (root.text, root.findtext("title")) == ("abc…", "abcdef")
+    assert ET.fromstring(label(1, 2, "abcd", 4)).find("title") is None
+    assert len(label(1, 2, "x" * 5000, 4)) < 1100
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [5e-324], [0.0, 3.0], [1e-300, 1e300]])
+def test_every_range_has_ticks_on_its_axis(values: list[float]) -> None:
+    scale = scale_of(values, start=0, end=100, logarithmic_from=30)
+    places = [scale.place(value) for value in (*values, *scale.round_ticks(3))]
+    assert places
+    assert all(0 <= place <= 100 for place in places)

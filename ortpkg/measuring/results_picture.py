@@ -1,0 +1,242 @@
+"""Measurements as a picture: a row for each, with its time, its error and its memory side by side.
+
+A bar is as long as the median; over it a line from the lowest to the highest median of a round says
+how certain that is, and a dot stands at the 95th percentile. What gave wrong outputs is hatched; in
+place of what was not measured stands the reason. An axis is logarithmic where the greatest value is
+more than 30 times the least, and says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ortpkg.drawing import svg
+from ortpkg.drawing.scales import Scale, scale_of
+from ortpkg.ep_names import short_ep_names
+from ortpkg.measuring.shown_results import ShownResult
+from ortpkg.quantities import nbytes_text
+
+_LABELS, _TIME, _ERROR, _MEMORY, _GAP, _MARGIN = 230, 380, 180, 170, 30, 16
+_WIDTH = _MARGIN + _LABELS + _TIME + _ERROR + _MEMORY + 2 * _GAP + _MARGIN
+_TITLE_HEIGHT, _HEAD_HEIGHT, _ROW_HEIGHT, _FOOT_HEIGHT = 56, 26, 48, 46
+_BAR_HEIGHT = 16
+_LOGARITHMIC_FROM = 30
+_CHARACTER_WIDTH, _SMALL_CHARACTER_WIDTH = 7.4, 6.4
+_LONGEST_TITLE = 110
+_MOST_ROWS = 200
+
+
+def results_svg(results: Sequence[ShownResult], *, title: str, subtitle: str) -> str:
+    """An SVG document of ``results``, in their order.
+
+    Texts from packages are escaped; the picture loads nothing.
+    """
+    heading = [
+        svg.text(_MARGIN, 26, svg.shortened(title, _LONGEST_TITLE), kind="title"),
+        svg.text(_MARGIN, 46, svg.shortened(subtitle, _LONGEST_TITLE), kind="small"),
+    ]
+    return svg.document(
+        [*heading, *_parts(results, _TITLE_HEIGHT, "hatching")],
+        width=_WIDTH,
+        height=_TITLE_HEIGHT + _height(results),
+        title=title,
+        description=f"{subtitle}. {_description(results)}",
+    )
+
+
+def results_figure(results: Sequence[ShownResult], title: str, *, name: str) -> str:
+    """The same for a page, without a heading.
+
+    Args:
+        results: what is drawn, in its order.
+        title: what the picture is called, for those who cannot see it.
+        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
+    """
+    return svg.figure(
+        _parts(results, 0, f"{name}-hatching"),
+        width=_WIDTH,
+        height=_height(results),
+        name=name,
+        title=title,
+        description=_description(results),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Axes:
+    """The scales of the three columns, and the id of what hatches wrong results."""
+
+    time: Scale
+    error: Scale
+    memory: Scale
+    hatching: str
+
+
+def _height(results: Sequence[ShownResult]) -> int:
+    return _HEAD_HEIGHT + _ROW_HEIGHT * min(len(results), _MOST_ROWS) + _FOOT_HEIGHT
+
+
+def _description(results: Sequence[ShownResult]) -> str:
+    measured = [each for each in results if each.p50_s is not None]
+    text = f"Time, error and memory of {len(measured)} of {len(results)} candidates."
+    timed = [(each.p50_s, each) for each in measured if each.p50_s and not each.is_wrong]
+    if not timed:
+        return text
+    time_s, best = min(timed, key=lambda pair: pair[0])
+    return f"{text} The fastest is {_name(best)} on {_place(best)}: {_time_text(time_s)}."
+
+
+def _parts(results: Sequence[ShownResult], top: int, hatching: str) -> Iterator[str]:
+    rows = results[:_MOST_ROWS]
+    axes = _axes(rows, hatching)
+    floor = top + _HEAD_HEIGHT + _ROW_HEIGHT * len(rows)
+    yield svg.hatching(hatching)
+    for scale, heading, tick_text in (
+        (axes.time, "time of one run", _time_text),
+        (axes.error, "largest error", _error_text),
+        (axes.memory, "memory", _memory_text),
+    ):
+        yield from _column(scale, heading, tick_text, top, floor)
+    for number, result in enumerate(rows):
+        y = top + _HEAD_HEIGHT + number * _ROW_HEIGHT
+        yield svg.line(_MARGIN, y, _WIDTH - _MARGIN, y, kind="grid")
+        yield from _row(result, y, axes)
+    legend = "bar: median; line: from the lowest to the highest median of a round; dot: p95"
+    if left_out := len(results) - len(rows):
+        legend += f"; {left_out} more are left out"
+    yield svg.text(_MARGIN, floor + 38, legend, kind="small")
+
+
+def _axes(rows: Sequence[ShownResult], hatching: str) -> _Axes:
+    times = [
+        value
+        for each in rows
+        for value in (each.p50_s, each.p95_s, each.lowest_s, each.highest_s)
+        if value is not None
+    ]
+    errors = [off for each in rows if (off := _finite_error(each))]
+    memories = [float(each.peak_memory_nbytes or 0) for each in rows]
+    starts = [_MARGIN + _LABELS]
+    for width in (_TIME, _ERROR):
+        starts.append(starts[-1] + width + _GAP)
+    time, error, memory = (
+        scale_of(values, start=start, end=start + width, logarithmic_from=_LOGARITHMIC_FROM)
+        for values, start, width in zip(
+            (times, errors, memories), starts, (_TIME, _ERROR, _MEMORY), strict=True
+        )
+    )
+    return _Axes(time=time, error=error, memory=memory, hatching=hatching)
+
+
+def _column(
+    scale: Scale, heading: str, tick_text: Callable[[float], str], top: int, floor: int
+) -> Iterator[str]:
+    how = "logarithmic" if scale.is_logarithmic else ""
+    yield svg.text(scale.start, top + 16, heading, note=how, kind="head")
+    height = floor - top - _HEAD_HEIGHT
+    yield svg.box(scale.start, top + _HEAD_HEIGHT, scale.end - scale.start, height, kind="panel")
+    ticks = scale.round_ticks(3)
+    for tick in ticks[:: -(-len(ticks) // 5)]:
+        x = scale.place(tick)
+        yield svg.line(x, top + _HEAD_HEIGHT, x, floor, kind="grid")
+        yield svg.text(x, floor + 14, tick_text(tick), kind="small", text_anchor="middle")
+
+
+def _row(result: ShownResult, y: float, axes: _Axes) -> Iterator[str]:
+    small = int(_LABELS / _SMALL_CHARACTER_WIDTH)
+    yield svg.label(_MARGIN, y + 20, _name(result), int(_LABELS / _CHARACTER_WIDTH))
+    yield svg.label(_MARGIN, y + 36, _place(result), small, kind="small")
+    if result.p50_s is None:
+        room = int((_WIDTH - _MARGIN - axes.time.start) / _CHARACTER_WIDTH)
+        kind = "flag" if result.is_held_against else "small"
+        said = result.problem or "not measured"
+        yield svg.label(axes.time.start + 6, y + 28, said, room, kind=kind)
+        return
+    yield from _time_cell(result, result.p50_s, y, axes)
+    yield from _error_cell(result, y, axes.error)
+    yield from _memory_cell(result, y, axes.memory)
+
+
+def _time_cell(result: ShownResult, p50_s: float, y: float, axes: _Axes) -> Iterator[str]:
+    scale, middle = axes.time, y + 8 + _BAR_HEIGHT / 2
+    yield _bar(p50_s, y, scale, hatching=axes.hatching if result.is_wrong else "")
+    said = _time_text(p50_s)
+    if result.lowest_s is not None and result.highest_s is not None:
+        low, high = scale.place(result.lowest_s), scale.place(result.highest_s)
+        yield svg.line(low, middle, high, middle, kind="whisker")
+        for x in (low, high):
+            yield svg.line(x, middle - 5, x, middle + 5, kind="whisker")
+        said += f", rounds {_time_text(result.lowest_s)} to {_time_text(result.highest_s)}"
+    if result.p95_s is not None:
+        yield svg.dot(scale.place(result.p95_s), middle, 3, kind="dot")
+        said += f", p95 {_time_text(result.p95_s)}"
+    yield svg.text(scale.start + 4, y + 39, said, kind="small")
+
+
+def _error_cell(result: ShownResult, y: float, scale: Scale) -> Iterator[str]:
+    error = _finite_error(result)
+    if error is not None:
+        kind = {True: "good", False: "mark", None: "dot"}[result.is_accurate]
+        x, middle = scale.place(error), y + 8 + _BAR_HEIGHT / 2
+        yield svg.line(scale.start, middle, x, middle, kind="axis")
+        yield svg.dot(x, middle, 4.5, kind=kind)
+    kind = "small flag" if result.is_wrong else "small"
+    yield svg.text(scale.start + 4, y + 39, _accuracy_text(result), kind=kind)
+
+
+def _memory_cell(result: ShownResult, y: float, scale: Scale) -> Iterator[str]:
+    nbytes = result.peak_memory_nbytes
+    if nbytes is not None:
+        yield _bar(nbytes, y, scale)
+    said = "unknown" if nbytes is None else nbytes_text(nbytes)
+    yield svg.text(scale.start + 4, y + 39, said, kind="small")
+
+
+def _bar(value: float, y: float, scale: Scale, *, hatching: str = "") -> str:
+    width = max(1.0, scale.length(value))
+    if hatching:
+        fill = f"url(#{hatching})"
+        return svg.box(scale.start, y + 8, width, _BAR_HEIGHT, kind="outlined", fill=fill)
+    return svg.box(scale.start, y + 8, width, _BAR_HEIGHT, kind="bar")
+
+
+def _name(result: ShownResult) -> str:
+    return f"{result.component_name}/{result.variant_name}"
+
+
+def _place(result: ShownResult) -> str:
+    return f"{short_ep_names(result.ep_name)}, {result.backend}"
+
+
+def _finite_error(result: ShownResult) -> float | None:
+    """The error, where it can be drawn."""
+    error = result.max_abs_error
+    return error if error is not None and math.isfinite(error) else None
+
+
+def _accuracy_text(result: ShownResult) -> str:
+    error = result.max_abs_error
+    off = "" if error is None else f"off by {_error_text(error)}"
+    if result.is_accurate is None:
+        return f"{off}, no tolerance" if off else "not compared"
+    verdict = "accurate" if result.is_accurate else "WRONG OUTPUT"
+    return f"{verdict}, {off}" if off else verdict
+
+
+def _error_text(error: float) -> str:
+    return f"{error:.2g}" if math.isfinite(error) else "infinite"
+
+
+def _memory_text(nbytes: float) -> str:
+    return nbytes_text(round(nbytes)).replace(".0 ", " ")
+
+
+def _time_text(value_s: float) -> str:
+    if not value_s:
+        return "0"
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if value_s * factor < 1000:
+            return f"{value_s * factor:.3g} {unit}"
+    return f"{value_s:.3g} s"
