@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants scale format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants scale browser format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -29,6 +29,7 @@ help:
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
+	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
 	@echo "make fuzz         models, sizes, documents and faults that are wrong, in child processes (FUZZ=\"--seed 7 --minutes 60 --kind shapes\")"
 	@echo "make mutants      small changes of changed lines that no test notices (MUTANTS=\"--since main --room engine --sample 60\")"
@@ -122,6 +123,10 @@ build/scale/.installed: tests/scale/requirements.txt pyproject.toml
 		--editable '.[serve,ray]' --requirement tests/scale/requirements.txt
 	@touch $@
 
+# One after the other: what is measured are frames and seconds of one browser.
+browser: $(VENV)/.installed-browser
+	ORTPKG_TEST_CHROMIUM=$${ORTPKG_TEST_CHROMIUM:-chromium} $(BIN)/python -m pytest -m browser $(or $(T),tests/browser)
+
 store-stress: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.store.stress $(STRESS)
 	$(BIN)/python -m tests.distribution.install_stress
@@ -174,3 +179,8 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt $(VENV)/.made
 	@echo "installing ortpkg and its development tools (once)"
 	@$(PIP) install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-browser: $(VENV)/.installed-dev
+	@echo "installing what drives a browser (once)"
+	@$(PIP) install --quiet --editable '.[dev,browser]'
+	@touch $@
