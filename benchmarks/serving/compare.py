@@ -66,6 +66,21 @@ def ask(pool: ProcessPoolExecutor, server: Server, load: Load) -> Turn:
     return Turn(answers=answers, processor_s=took_s / len(answers.latencies_s))
 
 
+def asking(
+    pool: ProcessPoolExecutor,
+    server: Server,
+    model: str,
+    inputs: Arrays,
+    protocol: str,
+    *,
+    clients: int,
+    duration_s: float,
+) -> Callable[[], Turn]:
+    """Each call is a turn of so many clients at a model of a server."""
+    load = load_of(server, model, inputs, protocol, clients=clients, duration_s=duration_s)
+    return partial(ask, pool, server, load)
+
+
 def load_of(
     server: Server,
     model: str,
@@ -107,22 +122,15 @@ def compare(subject: Subject, arguments: argparse.Namespace) -> None:
                 OURS: (ours, subject.name),
             }
             for count in arguments.clients:
-                contenders: dict[str, Callable[[], Turn]] = {
-                    name: partial(
-                        ask,
-                        clients,
-                        server,
-                        load_of(
-                            server,
-                            model,
-                            inputs,
-                            protocol,
-                            clients=count,
-                            duration_s=arguments.burst,
-                        ),
-                    )
-                    for name, (server, model) in loads.items()
-                }
+                turn = partial(
+                    asking,
+                    clients,
+                    inputs=inputs,
+                    protocol=protocol,
+                    clients=count,
+                    duration_s=arguments.burst,
+                )
+                contenders = {name: turn(server, model) for name, (server, model) in loads.items()}
                 contenders[LOOP] = partial(_loop, looping, subject.model, inputs, arguments.burst)
                 turns = measure(contenders, arguments.rounds)
                 _check_same(turns, is_grpc=protocol == "grpc")

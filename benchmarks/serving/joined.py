@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.serving.compare import Turn, ask, load_of, measure
+from benchmarks.serving.compare import Turn, asking, measure
 from benchmarks.serving.models import subject
 from benchmarks.serving.servers import ortpkg_server, server_by_hand
 
@@ -50,25 +49,18 @@ def main() -> None:
         ortpkg_server(digits, "--batch-latency", arguments.latency) as on,
     ):
         for protocol in ("http", "grpc"):
-            contenders: dict[str, Callable[[], Turn]] = {
-                name: partial(
-                    ask,
-                    pool,
-                    server,
-                    load_of(
-                        server,
-                        model,
-                        inputs,
-                        protocol,
-                        clients=arguments.clients,
-                        duration_s=arguments.burst,
-                    ),
-                )
-                for name, server, model in (
-                    (_EMPTY, empty, "empty"),
-                    (_OFF, off, digits.name),
-                    (_ON, on, digits.name),
-                )
+            turn = partial(
+                asking,
+                pool,
+                inputs=inputs,
+                protocol=protocol,
+                clients=arguments.clients,
+                duration_s=arguments.burst,
+            )
+            contenders = {
+                _EMPTY: turn(empty, "empty"),
+                _OFF: turn(off, digits.name),
+                _ON: turn(on, digits.name),
             }
             _show(protocol, measure(contenders, arguments.rounds))
 

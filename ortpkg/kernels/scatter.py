@@ -41,17 +41,19 @@ def _scatter(
     data: Tensor,
     index: tuple[Tensor, ...],
     updates: Tensor,
+    out: Tensor,
     ufunc: Callable[..., Any] | None,
 ) -> Tensor:
-    """``data`` with ``updates`` at ``index``: put there, or combined one after the other."""
-    out = context.output(0, data.shape, data.dtype)
-    index_nbytes = sum(places.nbytes for places in index)
-    context.check_allocation(index_nbytes)
+    """``data`` with ``updates`` at ``index``: put there, or combined one after the other.
+
+    ``out`` gets it; it was taken before ``index``, which therefore was asked for beside it.
+    """
     if ufunc is None or not updates.size:
         np.copyto(out, data)
         if updates.size:
             out[index] = updates
         return out
+    index_nbytes = sum(places.nbytes for places in index)
     combined_nbytes = data.size * compute_dtype(data.dtype).itemsize
     context.check_allocation(index_nbytes + combined_nbytes + widened_nbytes(updates))
     combined = data.astype(compute_dtype(data.dtype))
@@ -72,10 +74,11 @@ def scatter_elements(info: OpKernelInfo) -> Compute:
             raise ValueError(
                 f"updates of shape {updates.shape} and indices of shape {indices.shape} must agree"
             )
+        out = context.output(0, data.shape, data.dtype)
         positions = wrapped_indices(indices, data.shape[along], context.check_allocation)
         context.check_allocation(element_index_nbytes(positions.shape))
         index = element_index(positions, along) if updates.size else ()
-        return _scatter(context, data, index, updates, ufunc)
+        return _scatter(context, data, index, updates, out, ufunc)
 
     return compute
 
@@ -85,13 +88,14 @@ def scatter_nd(info: OpKernelInfo) -> Compute:
     ufunc = _reduction(info)
 
     def compute(context: OpKernelContext, data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+        out = context.output(0, data.shape, data.dtype)
         index = nd_index(indices, data.shape, context.check_allocation)
         wanted = (*indices.shape[:-1], *data.shape[indices.shape[-1] :])
         if updates.shape != wanted:
             raise ValueError(
                 f"updates have shape {updates.shape}; indices and data ask for {wanted}"
             )
-        return _scatter(context, data, index, updates, ufunc)
+        return _scatter(context, data, index, updates, out, ufunc)
 
     return compute
 

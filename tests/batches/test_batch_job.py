@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.batches.batch_job import BatchWishes, prepared, verify_wishes
+from ortpkg.batches.batch_job import BatchJob, BatchWishes, prepared, verify_wishes
 from ortpkg.batches.input_files import RowFormat
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.package_runner import ModelFacts, PackageUse
@@ -28,9 +28,9 @@ TRIAL = NodeTrial(
 )
 
 
-def prepare(wishes: BatchWishes, use: PackageUse = USE) -> None:
-    with prepared(verify_wishes(wishes), wishes, use, [TRIAL]):
-        pass
+def prepare(wishes: BatchWishes, use: PackageUse = USE) -> BatchJob:
+    with prepared(verify_wishes(wishes), wishes, use, [TRIAL]) as job:
+        return job
 
 
 @pytest.fixture
@@ -45,9 +45,12 @@ def wishes(tmp_path: Path) -> BatchWishes:
 
 
 def test_a_batch_of_the_same_wishes_goes_on(wishes: BatchWishes) -> None:
-    prepare(wishes)
-    prepare(replace(wishes, batch_size=None, format=RowFormat.NPY))
-    prepare(wishes, replace(USE, threads=3, trust=True, canary=True))
+    for job in (
+        prepare(wishes),
+        prepare(replace(wishes, batch_size=None, format=RowFormat.NPY)),
+        prepare(wishes, replace(USE, threads=3, trust=True, canary=True)),
+    ):
+        assert (job.plan.batch_size, len(job.to_do), job.row_count) == (2, 1, 3)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,3 +81,14 @@ def test_an_encrypted_key_takes_its_password_and_no_other(tmp_path: Path) -> Non
         read_private_key(tmp_path / "k.pem", b"battery staple")
     with pytest.raises(UsageError, match="is not encrypted: leave the password out"):
         read_private_key(tmp_path / "plain.pem", b"correct horse")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_a_key_may_come_through_a_pipe(tmp_path: Path) -> None:
+    """As shells give what a command prints: ``--key <(command)``."""
+    key, pipe = new_private_key(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(key.pem(None),))
+    writer.start()
+    assert read_private_key(pipe).public.digest == key.public.digest
+    writer.join()
