@@ -1,0 +1,86 @@
+"""ImageDecoder: files of images to pixels, by pillow (the extra ``images``)."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ortpkg.errors import quoted
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import run_interruptibly
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+#: Those that the operator names, as pillow calls them; it is asked for no other.
+_FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
+#: Pixel format → how pillow calls it.
+_MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
+#: Bytes that pillow holds of a pixel beside the output: as it was read, in the wanted mode, and as
+#: it is handed on.
+_HELD_NBYTES = 12
+#: Of a file's first bytes: where WebP's first chunk says what it is.
+_WEBP_HEAD_NBYTES = 30
+
+
+@kernel("ImageDecoder", since=(20,))
+def image_decoder(info: OpKernelInfo) -> Compute:
+    """Pixels (height, width, channels), 3 channels or, of Grayscale, 1; transparency is left out.
+
+    The size that the file's head tells is asked for before a pixel is read.
+    """
+    pixel_format = str(info.attribute("pixel_format", "RGB"))
+    if pixel_format not in _MODES:
+        raise ValueError(
+            f"there is no pixel format {quoted(pixel_format)}: {', '.join(_MODES)} exist"
+        )
+
+    def compute(context: OpKernelContext, encoded: Tensor) -> Tensor:
+        content = encoded.tobytes()
+        if (size := _webp_size(content)) is not None:  # which pillow makes room for as it opens it
+            context.check_allocation(size[0] * size[1] * _HELD_NBYTES)
+        image = _opened(content)
+        width, height = image.size
+        mode = _MODES[pixel_format]
+        out = context.output(0, (height, width, len(mode)), np.dtype(np.uint8))
+        context.check_allocation(width * height * _HELD_NBYTES)
+        pixels = run_interruptibly(context, lambda: _pixels(image, mode))
+        np.copyto(out, pixels[..., ::-1] if pixel_format == "BGR" else pixels.reshape(out.shape))
+        return out
+
+    return compute
+
+
+def _opened(content: bytes) -> Image:
+    """The image, of which the head was read."""
+    try:
+        import PIL.Image  # an extra, and only for this operator
+    except ImportError as error:
+        raise ValueError("pillow is not installed: pip install 'ortpkg[images]'") from error
+    try:
+        return PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
+    except (OSError, PIL.Image.DecompressionBombError) as error:
+        raise ValueError(f"it is no image that can be decoded: {quoted(str(error))}") from error
+
+
+def _pixels(image: Image, mode: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(image if image.mode == mode else image.convert(mode))
+    except (OSError, SyntaxError) as error:  # the latter of damaged PNG chunks
+        raise ValueError(f"the image is damaged: {quoted(str(error))}") from error
+
+
+def _webp_size(content: bytes) -> tuple[int, int] | None:
+    """(Width, height) that a WebP file tells; None for what is none (RFC 9649, section 2)."""
+    head = content[:_WEBP_HEAD_NBYTES]
+    if len(head) < _WEBP_HEAD_NBYTES or head[:4] != b"RIFF" or head[8:12] != b"WEBP":
+        return None
+    if head[12:16] == b"VP8X":
+        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
+    bits = int.from_bytes(head[21:25] if head[12:16] == b"VP8L" else head[26:30], "little")
+    if head[12:16] == b"VP8L":
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    return bits & 0x3FFF, bits >> 16 & 0x3FFF
