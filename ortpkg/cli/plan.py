@@ -34,6 +34,7 @@ from ortpkg.cli.plan_options import (
     SizesOption,
     SvgOption,
 )
+from ortpkg.cli.plan_pictures import print_memory_chart, print_partition_map
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
@@ -77,7 +78,11 @@ def command(
     memory_limit: LoadMemoryLimitOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Show how a model would run: which nodes on what, in which order, with how much memory."""
+    """Show how a model would run: which nodes on what, in which order, with how much memory.
+
+    A letter a step says who runs it, and columns under the letters how many bytes are in use: in
+    colour on a terminal, in plain ASCII and 80 characters wide where they are piped.
+    """
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
     given = dict(_named_size("--size", text) for text in sizes or [])
@@ -275,7 +280,9 @@ def _print_graph(graph: GraphPlan, output: Output, *, show_nodes: bool, show_mem
     output.line(
         f"{where}: {len(graph.nodes)} steps; kernels: {kernels or 'none'}", style="bold", hang="  "
     )
+    print_partition_map(graph, output)
     output.line(_memory_summary(graph), hang="")
+    print_memory_chart(graph, output)
     print_memories(graph, output)
     if show_nodes:
         columns = [Column("step", is_numeric=True), Column("operator"), Column("node", drops=2)]

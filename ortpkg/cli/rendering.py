@@ -17,7 +17,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.cli.wrapping import display_width, wrapped
 from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, unquoted
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ortpkg.cli.table_layout import Column
 
 JSON_SCHEMA_VERSION = "1.0"
+#: What pictures take where nothing says how wide a line may be.
+_PLAIN_COLUMNS = 80
 
 
 class OutputError(UsageError):
@@ -113,6 +115,14 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{ord(character):04x}" for character in match.group())
 
 
+class PictureRoom(NamedTuple):
+    """How many characters a line has, and which: of Unicode, and whether anybody sees colours."""
+
+    columns: int
+    is_unicode: bool
+    is_terminal: bool
+
+
 class Output:
     """Where one command prints. ``is_json``: the caller asked for ``--json``."""
 
@@ -138,6 +148,20 @@ class Output:
             _styled(
                 sys.stdout, text if hang is None else _wrapped_for(sys.stdout, text, hang), style
             )
+        )
+
+    def spans(self, spans: Sequence[tuple[str, str]]) -> None:
+        """Prints one line of data from (text, style) of its parts, which is never broken."""
+        _write(_styled_spans(sys.stdout, spans))
+
+    @property
+    def room(self) -> PictureRoom:
+        """What a picture made of characters has: a terminal's lines, or plain ones of 80."""
+        is_terminal = sys.stdout.isatty()
+        return PictureRoom(
+            columns=_terminal_columns() if is_terminal else _PLAIN_COLUMNS,
+            is_unicode=is_terminal and _is_unicode(sys.stdout),
+            is_terminal=is_terminal,
         )
 
     def tree(self, lines: Sequence[tuple[str, str, str]], *, short: Callable[[str], str]) -> None:
@@ -238,8 +262,14 @@ def _styled(stream: IO[str], text: object, style: str) -> str:
 
     Either way a text that steers no terminal.
     """
-    if not style or not is_coloured(stream):
-        return plain(text) + "\n"
+    return _styled_spans(stream, [(str(text), style)])
+
+
+def _styled_spans(stream: IO[str], spans: Sequence[tuple[str, str]]) -> str:
+    """The same of parts that have a style each."""
+    safe = [(plain(text), style) for text, style in spans]
+    if not any(style for _, style in safe) or not is_coloured(stream):
+        return "".join(text for text, _ in safe) + "\n"
     from rich.console import Console  # only for colour: 30 ms
     from rich.text import Text
 
@@ -248,7 +278,7 @@ def _styled(stream: IO[str], text: object, style: str) -> str:
         file=io.StringIO(), force_terminal=True, color_system="auto", markup=False, highlight=False
     )
     with console.capture() as captured:
-        console.print(Text(plain(text), style=style), soft_wrap=True)
+        console.print(Text.assemble(*safe), soft_wrap=True)
     return captured.get()
 
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG, drawn by hand: they load nothing and are readable without a program.
+"""Pictures as SVG and as text, drawn by hand: they load nothing and read without a program.
 
-Other folders may import: ``palette``, ``scales``, ``svg``.
+Other folders may import: ``palette``, ``scales``, ``svg``, ``text_pictures``.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import onnx
@@ -11,6 +13,7 @@ import onnx.parser
 import pytest
 
 from ortpkg.cli.app import main
+from ortpkg.cli.rendering import reset
 from tests.done import Done as Done
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
@@ -67,3 +70,22 @@ def model(tmp_path: Path) -> Callable[..., Path]:
         return save_scale(tmp_path / name, **words)
 
     return make
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Standard output and standard error as one terminal that knows colours."""
+    reset()  # another test of this process may have run a command with --quiet
+    made = Terminal()
+    monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=made))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    yield made
+    reset()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,10 +15,10 @@ from ortpkg.cli.rendering import (
     plain,
     print_error,
     print_findings,
-    reset,
 )
 from ortpkg.cli.table_layout import Column
 from ortpkg.errors import Finding, UsageError
+from tests.cli.conftest import Terminal
 
 
 @pytest.mark.parametrize(
@@ -77,25 +74,6 @@ def test_sizes_for_people(nbytes: int, text: str) -> None:
 )
 def test_durations_for_people(duration_s: float, text: str) -> None:
     assert duration_text(duration_s) == text
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what is written to it."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """Standard output and standard error as one terminal that knows colours."""
-    reset()  # another test of this process may have run a command with --quiet
-    made = Terminal()
-    monkeypatch.setattr("ortpkg.cli.rendering.sys", SimpleNamespace(stdout=made, stderr=made))
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    yield made
-    reset()
 
 
 EVIL = "a\x1b]0;title\x07b\u202ec\x9b2J"
@@ -154,3 +132,35 @@ def test_an_empty_no_color_refuses_nothing(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     assert is_coloured(terminal)
+
+
+def test_the_parts_of_a_line_have_their_own_styles_and_cannot_steer_the_terminal(
+    terminal: Terminal,
+) -> None:
+    Output().spans([("a", "red"), (EVIL, "black on cyan"), ("c", "")])
+    shown = terminal.getvalue()
+    assert shown.startswith("\x1b[31ma\x1b[0m\x1b[30;46m")
+    assert ESCAPED in shown
+    assert shown.endswith("c\n")
+
+
+def test_the_parts_of_a_line_are_plain_where_nobody_sees_colours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Output().spans([("a", "red"), (EVIL, ""), ("c", "black on cyan")])
+    assert capsys.readouterr().out == f"a{ESCAPED}c\n"
+
+
+def test_a_picture_has_the_room_of_the_terminal_or_plain_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert Output().room == (80, False, False)
+
+
+def test_a_picture_on_a_terminal_has_its_width(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert terminal.isatty()
+    monkeypatch.setenv("COLUMNS", "120")
+    assert Output().room == (120, True, True)

@@ -31,16 +31,25 @@ def planned_value(
 
 
 def planned_graph(
-    step_count: int, values: Sequence[PlannedValue], *, unknown: int = 0
+    step_count: int,
+    values: Sequence[PlannedValue],
+    *,
+    unknown: int = 0,
+    providers: Sequence[str] = ("CPUExecutionProvider",),
 ) -> GraphPlan:
-    """A plan of so many steps, with ``values`` in its blocks."""
+    """A plan of so many steps, with ``values`` in its blocks.
+
+    ``providers``: of the first steps; the last one is that of all after them.
+    """
     peaks: dict[str, int] = {}
     for value in values:
         top = (value.offset or 0) + (value.nbytes or 0)
         peaks[value.device] = max(peaks.get(value.device, 0), top)
     return GraphPlan(
         path="",
-        nodes=tuple(map(_node, range(step_count))),
+        nodes=tuple(
+            _node(step, providers[min(step, len(providers) - 1)]) for step in range(step_count)
+        ),
         values=tuple(values),
         peak_nbytes=sum(peaks.values()),
         least_possible_nbytes=0,
@@ -52,13 +61,13 @@ def planned_graph(
     )
 
 
-def _node(step: int) -> PlannedNode:
+def _node(step: int, provider: str) -> PlannedNode:
     return PlannedNode(
         step=step,
         name=f"node_{step}",
         op_type=f"Op{step}",
         domain="",
-        provider="CPUExecutionProvider",
+        provider=provider,
         kernel="elementwise",
         inputs=(),
         outputs=(),
