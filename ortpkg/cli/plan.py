@@ -80,8 +80,8 @@ def command(
 ) -> int:
     """Show how a model would run: which nodes on what, in which order, with how much memory.
 
-    A letter a step says who runs it, and columns under the letters how many bytes are in use: in
-    colour on a terminal, in plain ASCII and 80 characters wide where they are piped.
+    A letter says who runs a step, a column under it how many bytes it has in use.
+    They are as wide as the terminal, and plain ASCII where they are piped.
     """
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
