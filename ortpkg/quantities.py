@@ -1,4 +1,4 @@
-"""Sizes and durations as people write and read them."""
+"""Sizes, durations and counts as people write and read them."""
 
 from __future__ import annotations
 
@@ -82,6 +82,11 @@ def duration_text(duration_s: float) -> str:
     if duration_s < 1:
         return f"{duration_s * 1e3:.1f} ms"
     return f"{duration_s:.1f} s"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things whose plural takes an "s": 1 step, 2 steps."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def parse_nbytes(text: str | int, name: str) -> int:

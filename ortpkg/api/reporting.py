@@ -23,6 +23,7 @@ from ortpkg.selection.verdict import Selection
 if TYPE_CHECKING:
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.options import SessionOptions
+    from ortpkg.session.session_plan import SessionPlan
 
 #: Other machines that one report takes.
 _MOST_MACHINES = 32
@@ -137,6 +138,7 @@ def _planned(
     model = ModelVariant(variant, selection, package=info, trust=trust)
     try:
         session, planned_for = _session(model, info, wishes, trust, sess_options)
+        plan = _plan(session)
     except OrtpkgError as error:
         return PlannedModel(
             component_name=component,
@@ -149,7 +151,16 @@ def _planned(
         variant_name=variant.name,
         planned_for=planned_for,
         session=session,
+        plan=plan,
     )
+
+
+def _plan(session: InferenceSession) -> SessionPlan:
+    try:
+        return session.get_plan()
+    except OrtpkgError:  # a child process that plans may end
+        session.close()
+        raise
 
 
 def _session(

@@ -104,14 +104,14 @@ def command(
     if svg is not None:
         _draw(plan.graph, svg, model.name, output)
     if as_json:
-        graphs = _with_subgraphs(plan.graph)
+        graphs = plan.graph.with_subgraphs()
         output.json("plan", {"sizes": given, **plan_json(plan, graphs)})
         return ExitCode.DONE
     if backend is None and ep is None:
         output.note("planned by the embedded engine; --backend auto plans what run would take")
     print_policies(plan, output)
     _print_partitions(plan, output)
-    for graph in _with_subgraphs(plan.graph):
+    for graph in plan.graph.with_subgraphs():
         _print_graph(graph, output, show_nodes=show_nodes, show_memory=show_memory)
     return ExitCode.DONE
 
@@ -242,13 +242,6 @@ def _draw(graph: GraphPlan, path: Path, title: str, output: Output) -> None:
 
     write_text(path, "--svg", memory_timeline_svg(graph, f"{title}: memory pattern"))
     output.note(f"wrote {path}")
-
-
-def _with_subgraphs(graph: GraphPlan) -> list[GraphPlan]:
-    found = [graph]
-    for place in found:
-        found += place.subgraphs
-    return found
 
 
 def _print_partitions(plan: SessionPlan, output: Output) -> None:

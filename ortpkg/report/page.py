@@ -18,6 +18,7 @@ from ortpkg.drawing.palette import stylesheet
 from ortpkg.drawing.svg import visible
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.finding_section import finding_section
+from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.package_section import package_section
 from ortpkg.report.sections.section import Section
 from ortpkg.version import __version__
@@ -48,6 +49,7 @@ class SectionKind:
 #: In the order of the page.
 SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="package", title="Package", make=package_section),
+    SectionKind(id="order", title="Execution order", make=order_section),
     SectionKind(id="findings", title="Findings", make=finding_section),
 )
 

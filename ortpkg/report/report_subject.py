@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ortpkg.errors import Finding
     from ortpkg.measuring.measured_candidates import CandidateResult
     from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.session_plan import SessionPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class PlannedModel:
         component_name, variant_name: which; the second is "" where no variant could be chosen.
         planned_for: in words, whose plan it is: "the embedded engine", "what ortpkg run takes".
         session: ready to run, and never run; None where there is none.
+        plan: what the session planned; None where there is none.
         obstacle: why there is none, a sentence; "" where there is one.
     """
 
@@ -46,6 +48,7 @@ class PlannedModel:
     variant_name: str
     planned_for: str
     session: InferenceSession | None = None
+    plan: SessionPlan | None = None
     obstacle: str = ""
 
 

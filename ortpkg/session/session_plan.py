@@ -164,6 +164,13 @@ class GraphPlan:
         """How many steps each kernel runs, in order of first use."""
         return Counter(node.kernel for node in self.nodes)
 
+    def with_subgraphs(self) -> tuple[GraphPlan, ...]:
+        """This plan and those of all graphs inside of it, the outer ones first."""
+        found = [self]
+        for plan in found:
+            found += plan.subgraphs
+        return tuple(found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPlan:

@@ -1,0 +1,235 @@
+"""The execution order as a picture: steps to the right, a row for each provider and operator.
+
+Steps of the same row and provider that follow each other are one shape. Where there are more steps
+than a picture can tell apart, a column stands for several of them, so that it has a few thousand
+shapes however long the order is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ortpkg.drawing import svg
+from ortpkg.drawing.palette import fill_kind
+from ortpkg.drawing.scales import Scale
+from ortpkg.quantities import counted
+from ortpkg.session.session_plan import GraphPlan, PlannedNode
+
+_LEFT, _RIGHT, _BOTTOM = 176, 16, 40
+_LEAST_WIDTH, _GREATEST_WIDTH, _STEP_WIDTH = 620, 1080, 40
+_ROW_HEIGHT, _LANE_HEIGHT, _HEADING_HEIGHT, _GAP = 18, 22, 20, 8
+_MOST_LANES, _MOST_OPERATORS = 10, 16
+_MOST_SHAPES = 3_000
+_MOST_MARKS = 200
+_LONGEST_LABEL = 23
+_LONGEST_TITLE = 120
+_OTHER_OPERATORS, _OTHER_PROVIDERS = "other operators", "other providers"
+_EP_SUFFIX = "ExecutionProvider"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Rows of one height: their labels, how many steps each has, and the row of each step."""
+
+    labels: Sequence[str]
+    counts: Sequence[int]
+    row_of: Callable[[PlannedNode], int]
+    height: int
+
+    @property
+    def total_height(self) -> int:
+        return len(self.labels) * self.height
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """Steps of one row that become one shape, and the columns that they lie in."""
+
+    first_column: int
+    last_column: int
+    nodes: list[PlannedNode]
+
+    def goes_on(self, column: int, node: PlannedNode) -> bool:
+        """Whether ``node``, of the same row and a column not before the last, belongs to it."""
+        is_next = self.last_column == column - 1 and self.nodes[0].provider == node.provider
+        return is_next or self.last_column == column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    """The steps, several to a column where there are many."""
+
+    nodes: Sequence[PlannedNode]
+    count: int
+    across: Scale
+
+    def first_step(self, column: int) -> int:
+        return column * len(self.nodes) // self.count
+
+    def runs(self, rows: _Rows) -> Sequence[Sequence[_Run]]:
+        """Of each row; a column has the provider of its first step."""
+        found: list[list[_Run]] = [[] for _ in rows.labels]
+        for column in range(self.count):
+            for node in self.nodes[self.first_step(column) : self.first_step(column + 1)]:
+                own = found[rows.row_of(node)]
+                if own and own[-1].goes_on(column, node):
+                    own[-1].nodes.append(node)
+                    own[-1].last_column = column
+                else:
+                    own.append(_Run(first_column=column, last_column=column, nodes=[node]))
+        return found
+
+
+def provider_changes(nodes: Sequence[PlannedNode]) -> tuple[int, ...]:
+    """The steps that another execution provider runs than the step before."""
+    return tuple(
+        after.step for before, after in pairwise(nodes) if before.provider != after.provider
+    )
+
+
+def order_figure(graph: GraphPlan, providers: Sequence[str], *, name: str, title: str) -> str:
+    """An SVG figure of the order of ``graph``, which has one step or more.
+
+    Args:
+        graph: the plan.
+        providers: the session's, whose colours are those of their places here.
+        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
+        title: what the picture is called, for those who cannot see it.
+    """
+    lanes, operators = _lanes(graph.nodes), _operators(graph.nodes)
+    wished = _LEFT + _RIGHT + len(graph.nodes) * _STEP_WIDTH
+    width = min(max(_LEAST_WIDTH, wished), _GREATEST_WIDTH)
+    columns = _Columns(
+        nodes=graph.nodes,
+        count=min(len(graph.nodes), _MOST_SHAPES // (len(lanes.labels) + len(operators.labels))),
+        across=Scale(start=_LEFT, end=width - _RIGHT, greatest=len(graph.nodes)),
+    )
+    colours = {provider: fill_kind(number) for number, provider in enumerate(providers)}
+    lanes_top = _HEADING_HEIGHT
+    operators_top = lanes_top + lanes.total_height + _GAP + _HEADING_HEIGHT
+    floor = operators_top + operators.total_height
+    parts = [
+        svg.text(_LEFT - 8, 14, "execution providers", kind="small", text_anchor="end"),
+        *_drawn(lanes, columns, colours, lanes_top),
+        svg.text(_LEFT - 8, operators_top - 6, "operators", kind="small", text_anchor="end"),
+        *_drawn(operators, columns, colours, operators_top),
+        *_marks(graph, columns.across, lanes_top, floor),
+        *_axis(columns.across, len(graph.nodes), floor),
+    ]
+    return svg.figure(
+        parts,
+        width=width,
+        height=floor + _BOTTOM,
+        name=name,
+        title=title,
+        description=_description(graph),
+    )
+
+
+def _lanes(nodes: Sequence[PlannedNode]) -> _Rows:
+    return _rows([node.provider for node in nodes], _MOST_LANES, _OTHER_PROVIDERS, _by_provider)
+
+
+def _by_provider(node: PlannedNode) -> str:
+    return node.provider
+
+
+def _operators(nodes: Sequence[PlannedNode]) -> _Rows:
+    return _rows([node.op_type for node in nodes], _MOST_OPERATORS, _OTHER_OPERATORS, _by_operator)
+
+
+def _by_operator(node: PlannedNode) -> str:
+    return node.op_type
+
+
+def _rows(
+    keys: Sequence[str], most: int, others: str, key_of: Callable[[PlannedNode], str]
+) -> _Rows:
+    """A row for each of the keys with the most steps, in order of first use, then the others."""
+    counts = Counter(keys)
+    has_others = len(counts) > most
+    named = dict(counts.most_common(most - 1 if has_others else None))
+    labels = [key for key in counts if key in named]
+    places = {label: number for number, label in enumerate(labels)}
+    numbers = [counts[label] for label in labels]
+    if has_others:
+        labels.append(others)
+        numbers.append(len(keys) - sum(numbers))
+    return _Rows(
+        labels=labels,
+        counts=numbers,
+        row_of=lambda node: places.get(key_of(node), len(places)),
+        height=_LANE_HEIGHT if key_of is _by_provider else _ROW_HEIGHT,
+    )
+
+
+def _drawn(rows: _Rows, columns: _Columns, colours: dict[str, str], top: int) -> Iterator[str]:
+    across, height = columns.across, rows.height
+    for label, count, runs in zip(rows.labels, rows.counts, columns.runs(rows), strict=True):
+        note = str(count)
+        words = svg.shortened(label.removesuffix(_EP_SUFFIX), _LONGEST_LABEL - len(note))
+        yield svg.text(_LEFT - 8, top + height - 5, words, note=note, text_anchor="end")
+        yield svg.line(across.start, top + height, across.end, top + height, kind="grid")
+        for run in runs:
+            first, end = (
+                columns.first_step(run.first_column),
+                columns.first_step(run.last_column + 1),
+            )
+            yield svg.box(
+                across.place(first),
+                top + 2,
+                across.length(end - first),
+                height - 4,
+                title=_run_text(run.nodes),
+                kind=f"{colours.get(run.nodes[0].provider, fill_kind(len(colours)))} outlined",
+            )
+        top += height
+
+
+def _run_text(nodes: Sequence[PlannedNode]) -> str:
+    head = nodes[0]
+    if len(nodes) == 1:
+        node_name = svg.shortened(head.name, _LONGEST_TITLE)
+        return f"step {head.step}: {head.op_type} {node_name} on {head.provider}, {head.kernel}"
+    op_types = list(dict.fromkeys(node.op_type for node in nodes))
+    what = ", ".join(op_types[:4]) + (", ..." if len(op_types) > 4 else "")
+    where = f"steps {head.step} to {nodes[-1].step}"
+    return f"{where}: {len(nodes)} of {svg.shortened(what, _LONGEST_TITLE)} on {head.provider}"
+
+
+def _marks(graph: GraphPlan, across: Scale, top: int, floor: int) -> Iterator[str]:
+    """Lines where another provider goes on, triangles where a value crosses to another memory."""
+    changes = provider_changes(graph.nodes)
+    if len(changes) <= _MOST_MARKS:
+        for step in changes:
+            x = across.place(step)
+            yield svg.line(x, top, x, floor, kind="axis", stroke_dasharray="2 3")
+    for copy in graph.copies[:_MOST_MARKS]:
+        x = across.place(copy.step + 0.5)
+        yield svg.area([(x - 5, top - 7), (x, top + 1), (x + 5, top - 7)], top - 7, kind="mark")
+
+
+def _axis(across: Scale, count: int, floor: int) -> Iterator[str]:
+    for tick in dict.fromkeys(map(round, across.round_ticks(10))):
+        if tick < count:
+            x = across.place(tick + 0.5)
+            yield svg.text(x, floor + 15, str(tick), kind="small", text_anchor="middle")
+    middle = (across.start + across.end) / 2
+    yield svg.text(middle, floor + 32, "step", kind="small", text_anchor="middle")
+
+
+def _description(graph: GraphPlan) -> str:
+    counts = Counter(node.provider for node in graph.nodes)
+    said = [
+        f"{counted(count, 'step')} on {each}" for each, count in counts.most_common(_MOST_LANES)
+    ]
+    if changes := provider_changes(graph.nodes):
+        said.append(f"the execution provider changes {counted(len(changes), 'time')}")
+    if copies := len(graph.copies):
+        said.append(
+            f"{counted(copies, 'value')} {'is' if copies == 1 else 'are'} copied between memories"
+        )
+    return "; ".join(said)

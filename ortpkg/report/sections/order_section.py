@@ -1,0 +1,225 @@
+"""In which order the planned models run: steps, their providers and kernels, and sub-graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ortpkg.drawing.svg import shortened
+from ortpkg.quantities import counted
+from ortpkg.report.order_picture import order_figure, provider_changes
+from ortpkg.report.report_subject import PlannedModel, ReportSubject
+from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
+from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
+
+#: Steps that the page lists, of one graph and of all.
+_MOST_STEPS, _MOST_STEPS_IN_ALL = 300, 1500
+_MOST_GRAPHS = 32
+_LONGEST_VALUES = 100
+_LONGEST_NODE = 120
+_WHERE_ALL = "ortpkg plan --nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """One step in words; inputs and outputs are cut where they are too many."""
+
+    step: int
+    operator: str
+    node: str
+    provider: str
+    kernel: str
+    inputs: str
+    outputs: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """What one provider runs: where, how many nodes, how, and the first of them by name."""
+
+    provider: str
+    graph: str
+    node_count: int
+    how: str
+    nodes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphOrder:
+    """The order of one graph.
+
+    Attributes:
+        place: "main graph", or the way to the sub-graph.
+        summary: how many steps, on what, with which kernels.
+        picture: a figure; "" for a graph without steps.
+        steps: the first of them.
+        left_out: the sentence on the rest; "" where there is none.
+    """
+
+    place: str
+    summary: str
+    picture: str
+    steps: tuple[StepRow, ...]
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOrder:
+    """The order of one planned model, or why there is none.
+
+    Attributes:
+        title: component model and variant.
+        planned_for: whose plan it is, in words.
+        obstacle: why there is no plan; "" where there is one.
+        partitions: what each provider takes, as the nodes were before fusing.
+        graphs: the main graph and those inside it.
+        left_out: the sentences on partitions and graphs that are not shown.
+    """
+
+    title: str
+    planned_for: str
+    obstacle: str
+    partitions: tuple[PartitionRow, ...] = ()
+    graphs: tuple[GraphOrder, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderSection(Section):
+    """The order of each model that was planned."""
+
+    models: tuple[ModelOrder, ...]
+
+
+def order_section(subject: ReportSubject) -> OrderSection:
+    """The execution order of each planned model."""
+    budget = _StepBudget(_MOST_STEPS_IN_ALL)
+    unplanned = sum(model.plan is None for model in subject.models)
+    return OrderSection(
+        headline=_headline(subject.models, unplanned),
+        status=Status.WARN if unplanned else Status.PLAIN,
+        models=tuple(
+            _model_order(model, f"order-{number}", budget)
+            for number, model in enumerate(subject.models)
+        ),
+    )
+
+
+class _StepBudget:
+    """How many more steps the page may list."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self, wished: int) -> int:
+        taken = min(wished, self.left, _MOST_STEPS)
+        self.left -= taken
+        return taken
+
+
+def _headline(models: Sequence[PlannedModel], unplanned: int) -> str:
+    if not models:
+        return "No model was planned"
+    if unplanned == len(models):
+        return f"None of {len(models)} models could be planned" if unplanned > 1 else "No plan"
+    graphs = [model.plan.graph for model in models if model.plan is not None]
+    providers = dict.fromkeys(node.provider for graph in graphs for node in graph.nodes)
+    steps = sum(len(graph.nodes) for graph in graphs)
+    changes = sum(len(provider_changes(graph.nodes)) for graph in graphs)
+    said = [f"{counted(steps, 'step')} on {', '.join(providers) or 'nothing'}"]
+    if changes:
+        said.append(f"the provider changes {counted(changes, 'time')}")
+    if unplanned:
+        said.append(f"{unplanned} of {len(models)} models could not be planned")
+    return "; ".join(said)
+
+
+def _model_order(model: PlannedModel, figure: str, budget: _StepBudget) -> ModelOrder:
+    title = f"{model.component_name}, {model.variant_name}".rstrip(", ")
+    if model.plan is None:
+        return ModelOrder(title=title, planned_for=model.planned_for, obstacle=model.obstacle)
+    graphs = model.plan.graph.with_subgraphs()
+    partitions = model.plan.partitions
+    return ModelOrder(
+        title=title,
+        planned_for=model.planned_for,
+        obstacle="",
+        partitions=tuple(_partition_rows(model.plan)),
+        graphs=tuple(
+            _graph_order(
+                graph, model.plan, f"{figure}-{number}", f"{title}: execution order", budget
+            )
+            for number, graph in enumerate(graphs[:_MOST_GRAPHS])
+        ),
+        left_out=tuple(
+            sentence
+            for sentence in (
+                left_out(len(partitions) - MOST_ROWS, "partitions", "ortpkg plan"),
+                left_out(len(graphs) - _MOST_GRAPHS, "graphs inside of it", _WHERE_ALL),
+            )
+            if sentence
+        ),
+    )
+
+
+def _partition_rows(plan: SessionPlan) -> Iterator[PartitionRow]:
+    for partition in plan.partitions[:MOST_ROWS]:
+        yield PartitionRow(
+            provider=partition.provider,
+            graph=partition.graph_path or "main graph",
+            node_count=len(partition.node_names),
+            how=f"compiled as {partition.fused_node}" if partition.fused_node else "node by node",
+            nodes=_listed(partition.node_names),
+        )
+
+
+def _graph_order(
+    graph: GraphPlan, plan: SessionPlan, figure: str, title: str, budget: _StepBudget
+) -> GraphOrder:
+    place = f"graph {graph.path}" if graph.path else "main graph"
+    shown = graph.nodes[: budget.take(len(graph.nodes))]
+    picture = ""
+    if graph.nodes:
+        picture = order_figure(
+            graph, plan.providers, name=figure, title=shortened(f"{title}, {place}", 300)
+        )
+    return GraphOrder(
+        place=place,
+        summary=_summary(graph),
+        picture=picture,
+        steps=tuple(map(_step_row, shown)),
+        left_out=left_out(len(graph.nodes) - len(shown), "steps", _WHERE_ALL),
+    )
+
+
+def _summary(graph: GraphPlan) -> str:
+    kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
+    said = [counted(len(graph.nodes), "step"), f"kernels: {kernels or 'none'}"]
+    if changes := len(provider_changes(graph.nodes)):
+        said.append(f"the execution provider changes {counted(changes, 'time')} (dotted)")
+    if graph.copies:
+        said.append(f"{counted(len(graph.copies), 'value')} copied between memories (red marks)")
+    return "; ".join(said)
+
+
+def _step_row(node: PlannedNode) -> StepRow:
+    return StepRow(
+        step=node.step,
+        operator=f"{node.domain}:{node.op_type}" if node.domain else node.op_type,
+        node=shortened(node.name, _LONGEST_NODE),
+        provider=node.provider,
+        kernel=node.kernel,
+        inputs=_listed(node.inputs),
+        outputs=_listed(node.outputs),
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names as far as there is room, and how many more there are."""
+    shown = ""
+    for number, each in enumerate(names):
+        words = f"{', ' if number else ''}{shortened(each, _LONGEST_VALUES) or '-'}"
+        if number and len(shown) + len(words) > _LONGEST_VALUES:
+            return f"{shown}, and {len(names) - number} more"
+        shown += words
+    return shown

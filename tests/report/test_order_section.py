@@ -1,0 +1,157 @@
+"""The execution order: what the page says is what the session planned, however long it is."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ortpkg import InferenceSession, ModelPackage, ReportWishes
+from ortpkg.drawing.palette import fill_kind
+from ortpkg.report.order_picture import order_figure, provider_changes
+from ortpkg.report.report_subject import PlannedModel
+from ortpkg.report.sections.order_section import order_section
+from ortpkg.report.sections.section import Status
+from ortpkg.session.session_plan import GraphPlan, PlannedCopy, SessionPlan
+from tests.report.conftest import DIGITS
+from tests.report.models import save_named_model
+from tests.report.pages import Page, page_of
+from tests.report.subjects import planned_model, subject_of
+from tests.session.planned_graphs import planned_graph
+
+PREPACK, CPU = "PrepackExecutionProvider", "CPUExecutionProvider"
+
+
+@pytest.fixture(scope="module")
+def digits_plan() -> Iterator[SessionPlan]:
+    with ModelPackage(DIGITS).best_variant(backend="embedded").create_session() as session:
+        yield session.get_plan()
+
+
+def test_the_table_has_each_step_of_the_session_plan(
+    digits_page: Page, digits_plan: SessionPlan
+) -> None:
+    words = digits_page.words
+    for node in digits_plan.graph.nodes:
+        cells = f"{node.step} {node.op_type} {node.name} {node.provider} {node.kernel}"
+        domain = f"{node.domain}:" if node.domain else ""
+        assert cells.replace(f" {node.op_type}", f" {domain}{node.op_type}", 1) in words
+    kernels = ", ".join(f"{n} {name}" for name, n in digits_plan.graph.kernel_counts.items())
+    assert f"main graph: {len(digits_plan.graph.nodes)} steps; kernels: {kernels}" in words
+
+
+def test_the_headline_counts_the_steps(digits_page: Page, digits_plan: SessionPlan) -> None:
+    expected = f"{len(digits_plan.graph.nodes)} steps on {CPU}"
+    assert expected in digits_page.texts_in("span")
+
+
+def test_a_compiled_partition_is_one_step() -> None:
+    page = page_of(ModelPackage(DIGITS).report(ReportWishes(eps=("prepack",))))
+    assert f"1 step on {PREPACK}" in page.texts_in("span")
+    assert "compiled as Prepack__0" in page.texts_in("span")
+
+
+def test_the_section_says_how_often_the_provider_changes() -> None:
+    graph = _graph(["A", "B", "C"], [CPU, PREPACK, CPU])
+    section = order_section(subject_of(DIGITS, planned_model(graph)))
+    assert section.headline == f"3 steps on {CPU}, {PREPACK}; the provider changes 2 times"
+    (model,) = section.models
+    assert [each.summary for each in model.graphs] == [
+        "3 steps; kernels: 3 elementwise; the execution provider changes 2 times (dotted)"
+    ]
+
+
+def test_subgraphs_are_listed_by_their_way() -> None:
+    inner = replace(_graph(["Add"], [CPU]), path="loop_0.body")
+    graph = replace(_graph(["Loop"], [CPU]), subgraphs=(inner,))
+    section = order_section(subject_of(DIGITS, planned_model(graph)))
+    assert [each.place for each in section.models[0].graphs] == ["main graph", "graph loop_0.body"]
+
+
+def test_a_model_without_a_plan_is_named_with_the_reason() -> None:
+    obstacle = "No variant fits this machine."
+    model = PlannedModel(component_name="c", variant_name="", planned_for="", obstacle=obstacle)
+    section = order_section(subject_of(DIGITS, model))
+    assert (section.headline, section.status) == ("No plan", Status.WARN)
+    assert [(each.title, each.obstacle) for each in section.models] == [("c", obstacle)]
+
+
+def test_a_shape_stands_for_steps_of_one_row_that_follow_each_other() -> None:
+    graph = _graph(["Conv", "Relu", "Relu", "Conv"], [CPU, CPU, PREPACK, PREPACK])
+    boxes = _boxes(order_figure(graph, [PREPACK, CPU], name="o", title="t"))
+    assert [(title, kind.split()[0]) for title, kind in boxes] == [
+        (f"steps 0 to 1: 2 of Conv, Relu on {CPU}", fill_kind(1)),
+        (f"steps 2 to 3: 2 of Relu, Conv on {PREPACK}", fill_kind(0)),
+        (f"step 0: Conv node_0 on {CPU}, elementwise", fill_kind(1)),
+        (f"step 3: Conv node_3 on {PREPACK}, elementwise", fill_kind(0)),
+        (f"step 1: Relu node_1 on {CPU}, elementwise", fill_kind(1)),
+        (f"step 2: Relu node_2 on {PREPACK}, elementwise", fill_kind(0)),
+    ]
+    assert provider_changes(graph.nodes) == (2,)
+
+
+def test_marks_show_where_values_are_copied_and_providers_change() -> None:
+    graph = _graph(["A", "B", "C"], [CPU, PREPACK, CPU])
+    copy = PlannedCopy(step=1, value="v", source="Cpu", target="Npu", nbytes=4, duration_s=None)
+    drawn = order_figure(replace(graph, copies=(copy,)), [CPU, PREPACK], name="o", title="t")
+    assert drawn.count('class="mark"') == 1
+    assert drawn.count("stroke-dasharray") == 2
+    assert "changes 2 times; 1 value is copied between memories" in drawn
+
+
+@pytest.mark.parametrize("count", [1, 400, 50_000])
+def test_the_picture_stays_small_and_within_its_borders(count: int) -> None:
+    operators = [f"Op{step % 40}" for step in range(count)]
+    graph = _graph(operators, [(CPU, PREPACK)[step % 3 == 0] for step in range(count)])
+    drawn = order_figure(graph, [CPU, PREPACK], name="o", title="t")
+    assert len(drawn) < 500_000
+    width = int(re.search(r'viewBox="0 0 (\d+)', drawn)[1])  # type: ignore[index]
+    boxes = [each for each in ET.fromstring(drawn).iter() if each.tag.endswith("rect")]
+    assert 2 <= len(boxes) <= 3_100
+    for each in boxes:
+        assert float(each.attrib["x"]) + float(each.attrib["width"]) <= width
+    assert count < 16 or "other operators" in drawn
+
+
+def test_long_orders_are_counted_and_not_all_listed() -> None:
+    models = [planned_model(_graph(["Sin"] * 400, [CPU] * 400))] * 7
+    section = order_section(subject_of(DIGITS, *models))
+    assert section.headline == f"2800 steps on {CPU}"
+    listed = [len(model.graphs[0].steps) for model in section.models]
+    assert listed == [300, 300, 300, 300, 300, 0, 0]
+    sentences = [model.graphs[0].left_out for model in section.models]
+    assert sentences[0] == "100 more steps are not shown here; ortpkg plan --nodes has all."
+    assert sentences[6] == "400 more steps are not shown here; ortpkg plan --nodes has all."
+
+
+def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>\u202e\x07&\"'"
+    path = tmp_path / "named.onnx"
+    save_named_model(path, hostile)
+    with InferenceSession(path) as session:
+        plan = session.get_plan()
+    drawn = order_figure(plan.graph, plan.providers, name="o", title=hostile)
+    assert "<script" not in drawn
+    assert ET.fromstring(drawn) is not None
+    assert "\\u202e\\x07" in drawn
+
+
+def _graph(operators: Sequence[str], providers: Sequence[str]) -> GraphPlan:
+    graph = planned_graph(len(operators), [])
+    return replace(
+        graph,
+        nodes=tuple(
+            replace(node, op_type=op_type, provider=provider)
+            for node, op_type, provider in zip(graph.nodes, operators, providers, strict=True)
+        ),
+    )
+
+
+def _boxes(drawn: str) -> list[tuple[str, str]]:
+    """(title, class) of each shape that has a title."""
+    found = re.findall(r'<rect[^>]* class="([^"]*)"><title>([^<]*)</title>', drawn)
+    return [(title, kind) for kind, title in found]
