@@ -21,14 +21,15 @@ from ortpkg.report.sections.finding_section import finding_section
 from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.package_section import package_section
 from ortpkg.report.sections.section import Section
+from ortpkg.report.sections.selection_section import selection_section
 from ortpkg.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FOLDER = Path(__file__).parent
-_STYLES = ("report.css",)
-_SCRIPTS = ("report.js",)
+_STYLES = ("report.css", "selection.css")
+_SCRIPTS = ("report.js", "verdict_matrix.js")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class SectionKind:
 #: In the order of the page.
 SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="package", title="Package", make=package_section),
+    SectionKind(id="selection", title="Selection", make=selection_section),
     SectionKind(id="order", title="Execution order", make=order_section),
     SectionKind(id="findings", title="Findings", make=finding_section),
 )

@@ -8,6 +8,7 @@ import pytest
 
 from ortpkg import ModelPackage
 from tests.report.pages import Page, page_of
+from tests.selection import conftest as constructed
 
 DIGITS = Path(__file__).resolve().parents[2] / "sample_packages" / "digits.ortpackage"
 
@@ -20,3 +21,8 @@ def digits_html() -> str:
 @pytest.fixture
 def digits_page(digits_html: str) -> Page:
     return page_of(digits_html)
+
+
+#: The fixtures of constructed machines and variants, whose selections are drawn here.
+machines, variants = constructed.machines, constructed.variants
+select, make_variant = constructed.select, constructed.make_variant
