@@ -1,4 +1,4 @@
-"""How many bytes each variant takes: its own, and those that it shares with other variants."""
+"""Which files each variant uses, and how many bytes: its own, and those that it shares."""
 
 from __future__ import annotations
 
@@ -30,16 +30,8 @@ class VariantBytes:
 
 
 def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
-    """(component, variant) → its sizes.
-
-    Models are opened only where variants share a folder, to see which files of it each of them
-    uses; one that cannot be read, or is a set of files, uses all of its folder.
-    """
-    variants = [variant for component in package.components for variant in component.variants]
-    # a bare model's folder is not its own
-    shared = None if package.is_bare_model else _shared_folders(variants)
-    read: _ReadModels = {}
-    files = {_key(variant): _files_of(variant, shared, read) for variant in variants}
+    """(component, variant) → its sizes, of the files that :func:`files_by_variant` finds."""
+    files = files_by_variant(package)
     users = Counter(file for used in files.values() for file in used)
     return {
         key: VariantBytes(
@@ -48,6 +40,19 @@ def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
         )
         for key, used in files.items()
     }
+
+
+def files_by_variant(package: PackageInfo) -> Mapping[VariantKey, Mapping[Path, int]]:
+    """(component, variant) → the files that it uses, each with its size; real paths.
+
+    Models are opened only where variants share a folder, to see which files of it each of them
+    uses; one that cannot be read, or is a set of files, uses all of its folder.
+    """
+    variants = [variant for component in package.components for variant in component.variants]
+    # a bare model's folder is not its own
+    shared = None if package.is_bare_model else _shared_folders(variants)
+    read: _ReadModels = {}
+    return {_key(variant): _files_of(variant, shared, read) for variant in variants}
 
 
 def _key(variant: VariantInfo) -> VariantKey:

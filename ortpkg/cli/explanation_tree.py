@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ortpkg.cli.tree_drawing import TreeNode, drawn
 from ortpkg.selection.explanation import Explanation, Status
 
 _STYLES = {
@@ -15,14 +16,15 @@ _STYLES = {
 }
 
 
-def tree_lines(
-    node: Explanation, lead: str = "", follow: str = ""
-) -> Iterator[tuple[str, str, str]]:
+def tree_lines(explanation: Explanation) -> Iterator[tuple[str, str, str]]:
     """A tree's lines with drawn branches: text, style, and what stands before further lines."""
-    code = f"{node.code}  " if node.code else ""
-    hang = f"{follow}{'│ ' if node.children else '  '} "
-    yield f"{lead}{code}{node.label}", _STYLES[node.status], hang
-    for place, child in enumerate(node.children):
-        is_last = place == len(node.children) - 1
-        branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
-        yield from tree_lines(child, follow + branch, follow + trunk)
+    return drawn(_node(explanation))
+
+
+def _node(explanation: Explanation) -> TreeNode:
+    code = f"{explanation.code}  " if explanation.code else ""
+    return TreeNode(
+        f"{code}{explanation.label}",
+        tuple(map(_node, explanation.children)),
+        style=_STYLES[explanation.status],
+    )

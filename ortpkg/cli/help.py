@@ -141,7 +141,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "gc": ("ortpkg gc --dry-run", "ortpkg gc --keep 1 --used-within 24h"),
     "lock": ("ortpkg lock --dry-run", "ortpkg lock --upgrade"),
     "sync": ("ortpkg sync --frozen --profile server",),
-    "inspect": ("ortpkg inspect digits.ortpackage", "ortpkg inspect model.onnx --json"),
+    "inspect": ("ortpkg inspect digits.ortpackage --tree", "ortpkg inspect model.onnx --json"),
     "diff": ("ortpkg diff digits.ortpackage newer.ortpkg",),
     "explain": ("ortpkg explain ORT204",),
     "migrate-check": ("ortpkg migrate-check digits.ortpackage --strict",),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from ortpkg.authoring.opening import opened
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.load_limits import LoadMemoryLimitOption, LoadTimeoutOption, load_limited
 from ortpkg.cli.package_json import license_of, package_json
+from ortpkg.cli.package_tree import package_tree
 from ortpkg.cli.parameters import (
     CompatOption,
     ExternalPathsOption,
@@ -18,8 +22,9 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
+from ortpkg.cli.tree_drawing import drawn
 from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode
+from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import (
     PackageInfo,
     ValueInfo,
@@ -28,9 +33,17 @@ from ortpkg.package.package_info import (
     version_of,
 )
 
+TreeOption = Annotated[
+    bool,
+    typer.Option(
+        "--tree", help="As a tree: the pipeline, component models, variants and their files."
+    ),
+]
+
 
 def command(
     package: OptionalPackageArgument = None,
+    as_tree: TreeOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
     timeout: LoadTimeoutOption = None,
@@ -39,6 +52,8 @@ def command(
 ) -> int:
     """Show a package's component models, their variants and what each variant needs."""
     output = Output(is_json=as_json)
+    if as_tree and as_json:
+        raise UsageError("give --tree or --json, not both: JSON is for programs")
     root = chosen_package(package, output)
     with (
         load_limited(timeout, memory_limit, output),
@@ -51,6 +66,9 @@ def command(
             output.json(
                 "package", {**package_json(info), "root": str(info.root if root.is_dir() else root)}
             )
+        elif as_tree:
+            lines = drawn(package_tree(info), is_unicode=output.room.is_unicode)
+            output.tree(list(lines), short=short_ep_names)
         else:
             _print(info, root, output)
     return ExitCode.DONE

@@ -41,7 +41,7 @@ def print_partition_map(graph: GraphPlan, output: Output) -> None:
             (f" {shortened(short_ep_names(provider), _LONGEST_NAME)} ({counts[provider]})", "")
         )
     if steps > columns:
-        legend.append((f"; a letter for {-(-steps // columns)} steps or fewer", ""))
+        legend.append((" (several steps share a letter)", ""))
     output.spans(legend)
     runs = cell_map([numbers[node.provider] for node in graph.nodes], columns)
     width, is_unicode = cell_width(steps, columns), output.room.is_unicode

@@ -34,7 +34,7 @@ def test_more_steps_than_characters_share_letters_and_islands_stay(
     print_partition_map(graph, Output())
     legend, cells = _lines(capsys)
     assert legend == (
-        "who runs each step: A cpu (399), B openvino (1); a letter for 5 steps or fewer"
+        "who runs each step: A cpu (399), B openvino (1) (several steps share a letter)"
     )
     assert cells == "A" * 40 + "B" + "A" * 39
 

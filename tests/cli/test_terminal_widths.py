@@ -78,7 +78,13 @@ TREES = [
     "select {long}",
     "validate {long}",
     "doctor",
+    "inspect {long} --tree",
+    "inspect {tinychar} --tree",
 ]
+#: Of pictures: maps of steps and columns of bytes are as wide as the terminal.
+_PICTURE = re.compile(r"(?:[A-Z]─*)+|[ ▁▂▃▄▅▆▇█]+")
+#: Branches of trees, and the mark below a picture, which are other characters on a terminal.
+_DRAWN = {"│", "├─", "└─", "↑"}
 _UNIT = re.compile(r"\W*(B|[kMG]B|[mµ]?s|%)\b")
 
 
@@ -172,9 +178,12 @@ def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], 
         screen.seek(0)
         screen.truncate()
         show()
-        lines = [line for line in screen.getvalue().splitlines() if set(line) != {"─"}]
-        # a trunk beside a line's end
-        unknown = {word for line in lines for word in line.split()} - words - {"│"}
+        lines = [
+            line
+            for line in screen.getvalue().splitlines()
+            if set(line) != {"─"} and not _PICTURE.fullmatch(line)
+        ]
+        unknown = {word for line in lines for word in line.split()} - words - _DRAWN
         assert not unknown, f"at {width} columns: {unknown}"
         for line in lines:
             assert not _UNIT.match(line), f"at {width} columns: a unit without its number: {line!r}"
