@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from ortpkg.shapes.expressions import Atom, Expression, Monomial, Size, Symbol, TooLargeError
+from ortpkg.shapes.expressions import Atom, Expression, Monomial, Size, Symbol, terms_of
 
 
 def least(size: Size) -> float:
@@ -12,18 +13,31 @@ def least(size: Size) -> float:
 
     Minus infinity where there is none.
     """
-    return size if isinstance(size, int) else sum(_least_term(*term) for term in size.terms)
+    return size if isinstance(size, int) else _least_sum(size.terms)
+
+
+def _least_sum(terms: Iterable[tuple[Monomial, int]]) -> float:
+    low = 0.0
+    for monomial, coefficient in terms:
+        low += _least_term(monomial, coefficient)
+        if low == -math.inf:
+            break
+    return low
 
 
 def _least_term(monomial: Monomial, coefficient: int) -> float:
+    """As :func:`least`; each atom is asked once, since operations nest in operations."""
     if not monomial:
         return coefficient
-    low = (
-        math.prod(_least_atom(atom) for atom in monomial)
-        if all(_least_atom(a) >= 0 for a in monomial)
-        else -math.inf
-    )
-    return coefficient * low if coefficient > 0 and low > -math.inf else -math.inf
+    if coefficient < 0:
+        return -math.inf
+    low = float(coefficient)
+    for atom in monomial:
+        least_factor = _least_atom(atom)
+        if least_factor < 0:
+            return -math.inf
+        low *= least_factor
+    return low
 
 
 def _least_atom(atom: Atom) -> float:
@@ -41,10 +55,10 @@ def _least_atom(atom: Atom) -> float:
 
 def is_at_least(left: Size, right: Size) -> bool:
     """Whether ``left >= right`` for all values of the symbols; False where that is not known."""
-    try:
-        return least(left - right) >= 0
-    except TooLargeError:
-        return False
+    rest = dict(terms_of(left))  # left - right, without its order: nobody keeps it
+    for monomial, coefficient in terms_of(right):
+        rest[monomial] = rest.get(monomial, 0) - coefficient
+    return _least_sum(term for term in rest.items() if term[1]) >= 0
 
 
 def is_positive(size: Size) -> bool:

@@ -137,6 +137,9 @@ class Expression:
         return self * -1 + other
 
     def __mul__(self, other: Size) -> Size:
+        if isinstance(other, int):  # the terms stay in their order
+            scaled = ((factors, count * other) for factors, count in self.terms)
+            return size_of_terms(tuple(scaled)) if other else 0
         total: tuple[tuple[Monomial, int], ...] = ()
         for left, times in self.terms:
             row = tuple((_product(left, right), times * count) for right, count in terms_of(other))

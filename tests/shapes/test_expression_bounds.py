@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ortpkg.shapes.expression_bounds import fits, is_zero_with
-from ortpkg.shapes.expressions import Size, evaluate, symbol, symbols_of
-from ortpkg.shapes.size_operations import broadcast, either, floor_divide, larger, smaller
+from ortpkg.shapes import expression_bounds
+from ortpkg.shapes.expression_bounds import fits, is_at_least, is_zero_with
+from ortpkg.shapes.expressions import Atom, Size, evaluate, symbol, symbols_of
+from ortpkg.shapes.size_operations import (
+    broadcast,
+    either,
+    floor_divide,
+    larger,
+    smaller,
+    total,
+)
 from tests.shapes.test_expression_text import sizes
 
 N, M = symbol("N"), symbol("M")
@@ -79,3 +87,44 @@ def test_what_is_said_holds_for_numbers(size: Size, other: Size, numbers: list[i
     assert not fits(size, -50, 50, largest_symbol=3) or -50 <= number <= 50
     assert not fits(size, 0, 50, largest_symbol=3) or 0 <= number <= 50
     assert other_number or not is_zero_with(size, other) or not number
+    assert number >= other_number or not is_at_least(size, other)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (N + 3, N + 2, True),
+        (N + 2, N + 3, False),
+        (2 * N, N, True),
+        (N, M, False),
+        (N * larger(N, M) + 1, N * larger(N, M), True),
+        (N, N, True),
+        (5, 4, True),
+        (N, 1, False),
+    ],
+)
+def test_sizes_that_another_is_never_below(left: Size, right: Size, *, expected: bool) -> None:
+    assert is_at_least(left, right) == expected
+
+
+def test_sizes_of_more_terms_than_are_kept_are_compared() -> None:
+    some = total(*(symbol(f"A{number}") for number in range(20)))
+    others = total(*(symbol(f"B{number}") for number in range(20)))
+    assert not is_at_least(some, others)
+    assert not is_at_least(others, some)
+
+
+def test_operations_in_operations_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    size: Size = N
+    for _ in range(12):
+        size = floor_divide(size * M, 3)
+    asked = []
+    least_atom = expression_bounds._least_atom
+
+    def counting(atom: Atom) -> float:
+        asked.append(atom)
+        return least_atom(atom)
+
+    monkeypatch.setattr(expression_bounds, "_least_atom", counting)
+    assert is_at_least(size, 0)
+    assert len(asked) <= 3 * 12
