@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
 from ortpkg.devices.profiles import MachineProfile, read_profile
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, UsageError, quoted
+from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.report.page import report_html
@@ -101,6 +102,7 @@ def _planned_models(
             if model.session is not None:
                 sessions.callback(model.session.close)
             models.append(model)
+        _verify_sizes(wishes, models)
         yield tuple(models)
 
 
@@ -138,7 +140,8 @@ def _planned(
     model = ModelVariant(variant, selection, package=info, trust=trust)
     try:
         session, planned_for = _session(model, info, wishes, trust, sess_options)
-        plan = _plan(session)
+        sizes = _sizes(session, wishes)
+        plan = _plan(session, sizes)
     except OrtpkgError as error:
         return PlannedModel(
             component_name=component,
@@ -152,12 +155,31 @@ def _planned(
         planned_for=planned_for,
         session=session,
         plan=plan,
+        sizes=sizes,
     )
 
 
-def _plan(session: InferenceSession) -> SessionPlan:
+def _sizes(session: InferenceSession, wishes: ReportWishes) -> dict[str, int]:
+    """What the figures in bytes are for: the wished sizes of the inputs' dimensions, else 1."""
+    names = (size for value in session.get_declared_inputs() for size in value.shape)
+    return {name: wishes.sizes.get(name, 1) for name in names if isinstance(name, str)}
+
+
+def _verify_sizes(wishes: ReportWishes, models: Sequence[PlannedModel]) -> None:
+    """Raises UsageError for the size of a dimension that no planned model has."""
+    known = {name: None for model in models for name in model.sizes}
+    for name in wishes.sizes:
+        if name not in known:
+            there = f"they have {', '.join(map(quoted, known))}" if known else "they have none"
+            raise UsageError(
+                f"no planned model has the symbolic dimension {quoted(name)}"
+                f"{did_you_mean(name, known)}; {there}"
+            )
+
+
+def _plan(session: InferenceSession, sizes: Mapping[str, int]) -> SessionPlan:
     try:
-        return session.get_plan()
+        return session.get_plan(sizes)
     except OrtpkgError:  # a child process that plans may end
         session.close()
         raise

@@ -35,6 +35,7 @@ from ortpkg.cli.plan_options import (
     SvgOption,
 )
 from ortpkg.cli.plan_pictures import print_memory_chart, print_partition_map
+from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
 from ortpkg.ep_names import short_ep_names
@@ -55,8 +56,6 @@ _LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 _MOST_NODES_NAMED = 6
-#: A size of more digits is none that a machine could have.
-_MOST_DIGITS = 18
 
 
 def command(
@@ -85,7 +84,7 @@ def command(
     """
     output = Output(is_json=as_json)
     options = _session_options(level, dimensions or [])
-    given = dict(_named_size("--size", text) for text in sizes or [])
+    given = dict(named_size("--size", text) for text in sizes or [])
     options.memory_limit_nbytes = memory_limit
     options.timeout_s = DEFAULT_TIMEOUT_S if timeout is None else timeout
     _choose_policy(options, policy, costs)
@@ -129,15 +128,8 @@ def _session_options(level: str, dimensions: Sequence[str]) -> SessionOptions:
         )
     options = SessionOptions(graph_optimization_level=GraphOptimizationLevel[_LEVELS[level]])
     for text in dimensions:
-        options.add_free_dimension_override_by_name(*_named_size("--dim", text))
+        options.add_free_dimension_override_by_name(*named_size("--dim", text))
     return options
-
-
-def _named_size(option: str, text: str) -> tuple[str, int]:
-    name, _, size = text.partition("=")
-    if not name or not (size.isascii() and size.isdigit()) or len(size) > _MOST_DIGITS:
-        raise UsageError(f"{option} takes NAME=SIZE, such as batch=8, not {quoted(text)}")
-    return name, int(size)
 
 
 def _choose_policy(options: SessionOptions, policy: str, costs: str | None) -> None:

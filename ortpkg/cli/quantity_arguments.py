@@ -7,6 +7,9 @@ import typer
 from ortpkg.errors import UsageError, quoted
 from ortpkg.quantities import parse_duration_s, parse_nbytes
 
+#: A size of more digits is none that a machine could have.
+_MOST_DIGITS = 18
+
 
 def duration_argument(text: str | float) -> float:
     """Seconds, from "5ms", "1.5s", "10min" or a plain number of seconds; more than 0."""
@@ -34,3 +37,11 @@ def nbytes_argument(text: str | int) -> int:
             " is bytes"
         )
     return nbytes
+
+
+def named_size(option: str, text: str) -> tuple[str, int]:
+    """``NAME=SIZE`` of a dimension. UsageError, which says ``option``, for another form."""
+    name, _, size = text.partition("=")
+    if not name or not (size.isascii() and size.isdigit()) or len(size) > _MOST_DIGITS:
+        raise UsageError(f"{option} takes NAME=SIZE, such as batch=8, not {quoted(text)}")
+    return name, int(size)

@@ -21,6 +21,7 @@ from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_outp
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import JsonOption, ProfilesOption, TrustOption
 from ortpkg.cli.progress import copy_progress
+from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
@@ -75,6 +76,17 @@ PlannedBackendOption = Annotated[
         ),
     ),
 ]
+ReportSizesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--size",
+        metavar="NAME=SIZE",
+        help=(
+            "Show what memory plans take where a symbolic dimension is so large; default: 1."
+            " Repeatable."
+        ),
+    ),
+]
 BenchOption = Annotated[
     bool,
     typer.Option(
@@ -95,6 +107,7 @@ def command(
     graphs: GraphsOption = DrawnGraphs.CHOSEN,
     ep: PlannedEpsOption = None,
     backend: PlannedBackendOption = None,
+    sizes: ReportSizesOption = None,
     run_bench: BenchOption = False,
     verify: VerifyOption = False,
     open_page: OpenOption = False,
@@ -122,6 +135,7 @@ def command(
             graphs=graphs,
             backend=backend,
             eps=tuple(ep or ()),
+            sizes=dict(named_size("--size", text) for text in sizes or ()),
             results=_measured(opened_package, output, trust=trust) if run_bench else (),
             verifies_all=verify,
         )

@@ -18,6 +18,7 @@ from ortpkg.drawing.palette import stylesheet
 from ortpkg.drawing.svg import visible
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.finding_section import finding_section
+from ortpkg.report.sections.memory_section import memory_section
 from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.package_section import package_section
 from ortpkg.report.sections.section import Section
@@ -52,6 +53,7 @@ SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="package", title="Package", make=package_section),
     SectionKind(id="selection", title="Selection", make=selection_section),
     SectionKind(id="order", title="Execution order", make=order_section),
+    SectionKind(id="memory", title="Memory", make=memory_section),
     SectionKind(id="findings", title="Findings", make=finding_section),
 )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.selection.verdict import Selection
 
@@ -41,6 +42,8 @@ class PlannedModel:
         planned_for: in words, whose plan it is: "the embedded engine", "what ortpkg run takes".
         session: ready to run, and never run; None where there is none.
         plan: what the session planned; None where there is none.
+        sizes: of the symbolic dimensions of its inputs, for the plan's figures in bytes: as they
+            were asked for, 1 for each that was not.
         obstacle: why there is none, a sentence; "" where there is one.
     """
 
@@ -49,6 +52,7 @@ class PlannedModel:
     planned_for: str
     session: InferenceSession | None = None
     plan: SessionPlan | None = None
+    sizes: Mapping[str, int] = EMPTY
     obstacle: str = ""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.profiles import MachineProfile
+from ortpkg.documents.frozen import EMPTY
 
 if TYPE_CHECKING:
     from ortpkg.measuring.measured_candidates import CandidateResult
@@ -32,6 +33,7 @@ class ReportWishes:
             what does.
         eps: execution providers to divide the graphs among, in this order, in place of the one that
             selection found.
+        sizes: of symbolic dimensions, for the memory that plans take; each is 1 where it has none.
         results: what was measured for this report.
         verifies_all: hash every file, however large.
     """
@@ -40,5 +42,6 @@ class ReportWishes:
     graphs: DrawnGraphs = DrawnGraphs.CHOSEN
     backend: str | None = None
     eps: Sequence[str] = ()
+    sizes: Mapping[str, int] = EMPTY
     results: Sequence[CandidateResult] = ()
     verifies_all: bool = False

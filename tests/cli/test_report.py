@@ -82,3 +82,12 @@ def test_a_package_with_findings_is_reported(ortpkg: RunCommand, tmp_path: Path)
     done = ortpkg("report", "p.ortpackage")
     assert done.code == 0
     assert "0 component models, 0 variants" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_sizes_are_named_numbers(ortpkg: RunCommand, tmp_path: Path) -> None:
+    done = ortpkg("report", str(DIGITS), "--size", "batch=64")
+    assert done.code == 0
+    assert "Figures in bytes are for batch=64;" in (tmp_path / "report.html").read_text("utf-8")
+    refused = ortpkg("report", str(DIGITS), "--size", "batch", "--overwrite")
+    assert refused.code == 2
+    assert "--size takes NAME=SIZE, such as batch=8, not 'batch'" in refused.err

@@ -1,0 +1,263 @@
+"""How memory lives in the planned models: blocks over steps, peaks, copies, and each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ortpkg.drawing.svg import shortened
+from ortpkg.engine.allocation_planner import AllocKind
+from ortpkg.quantities import counted, duration_text, nbytes_text
+from ortpkg.report.report_subject import PlannedModel, ReportSubject
+from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
+from ortpkg.session.memory_profile import laid_out_values
+from ortpkg.session.memory_timeline import memory_timeline_figure
+from ortpkg.session.session_plan import GraphPlan, PlannedCopy, PlannedValue
+
+#: Values that the page draws, and lists, of one graph and of all.
+_MOST_BOXES, _MOST_BOXES_IN_ALL = 1500, 5000
+_MOST_VALUES, _MOST_VALUES_IN_ALL = 200, 1500
+_MOST_GRAPHS = 32
+_LONGEST_NAME, _LONGEST_FORMULA = 120, 200
+_WHERE_ALL = "ortpkg plan --memory"
+_KINDS: Mapping[AllocKind, str] = {
+    AllocKind.ALLOCATE: "own buffer",
+    AllocKind.REUSE: "another's buffer",
+    AllocKind.PRE_EXISTING: "fed",
+    AllocKind.ALLOCATE_STATICALLY: "weight",
+    AllocKind.ALLOCATE_OUTPUT: "output",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueRow:
+    """One value: where its buffer comes from, how large it is, where it lies and how long."""
+
+    name: str
+    kind: str
+    size: str
+    offset: str
+    first_step: int
+    last_step: str
+    buffer: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRow:
+    """One value that crosses between memories, as (step, value, from, to, size, time)."""
+
+    step: int
+    value: str
+    source: str
+    target: str
+    size: str
+    duration: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphMemory:
+    """The memory of one graph.
+
+    Attributes:
+        place: "main graph", or the way to the sub-graph.
+        facts: (what, value) in words.
+        picture: a figure; "" where nothing is laid out.
+        values: the largest of them.
+        copies: the first of them.
+        left_out: the sentences on what is not shown.
+    """
+
+    place: str
+    facts: tuple[tuple[str, str], ...]
+    picture: str
+    values: tuple[ValueRow, ...]
+    copies: tuple[CopyRow, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMemory:
+    """The memory of one planned model, or why there is no plan.
+
+    Attributes:
+        title: component model and variant.
+        obstacle: why there is no plan; "" where there is one.
+        sizes: the sentence on the sizes that its figures are for; "" where none is symbolic.
+        graphs: the main graph and those inside it that have values.
+        left_out: the sentence on graphs that are not shown.
+    """
+
+    title: str
+    obstacle: str
+    sizes: str = ""
+    graphs: tuple[GraphMemory, ...] = ()
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySection(Section):
+    """The memory of each model that was planned."""
+
+    models: tuple[ModelMemory, ...]
+
+
+def memory_section(subject: ReportSubject) -> MemorySection:
+    """How much memory each planned model takes, and when."""
+    budgets = _Budgets(_MOST_BOXES_IN_ALL, _MOST_VALUES_IN_ALL)
+    return MemorySection(
+        headline=_headline(subject.models),
+        status=Status.PLAIN,
+        models=tuple(
+            _model_memory(model, f"memory-{number}", budgets)
+            for number, model in enumerate(subject.models)
+        ),
+    )
+
+
+@dataclass(slots=True)
+class _Budgets:
+    """How many more values the page may draw, and list."""
+
+    boxes: int
+    rows: int
+
+    def take_boxes(self, wished: int) -> int:
+        taken = min(wished, self.boxes, _MOST_BOXES)
+        self.boxes -= taken
+        return taken
+
+    def take_rows(self, wished: int) -> int:
+        taken = min(wished, self.rows, _MOST_VALUES)
+        self.rows -= taken
+        return taken
+
+
+def _headline(models: Sequence[PlannedModel]) -> str:
+    planned = [(model, model.plan.graph) for model in models if model.plan is not None]
+    if not planned:
+        return "No plan, so that nothing is known of memory" if models else "No model was planned"
+    model, graph = max(planned, key=lambda each: each[1].peak_nbytes)
+    at_least = "at least " if graph.unknown_count else ""
+    said = f"peak {at_least}{nbytes_text(graph.peak_nbytes)} of activations"
+    if len(planned) == 1:
+        said += f", {nbytes_text(graph.weight_nbytes)} of weights"
+    else:
+        said += f" ({shortened(model.component_name, _LONGEST_NAME)}), the most of {len(planned)}"
+    return f"{said}{_with_sizes(model.sizes)}"
+
+
+def _with_sizes(sizes: Mapping[str, int]) -> str:
+    if not sizes:
+        return ""
+    said = [f"{shortened(name, 40)}={size}" for name, size in list(sizes.items())[:4]]
+    return f", with {', '.join(said)}{', ...' if len(sizes) > 4 else ''}"
+
+
+def _model_memory(model: PlannedModel, figure: str, budgets: _Budgets) -> ModelMemory:
+    title = f"{model.component_name}, {model.variant_name}".rstrip(", ")
+    if model.plan is None:
+        return ModelMemory(title=title, obstacle=model.obstacle)
+    graphs = model.plan.graph.with_subgraphs()
+    return ModelMemory(
+        title=title,
+        obstacle="",
+        sizes=_sizes_sentence(model.sizes),
+        graphs=tuple(
+            _graph_memory(graph, f"{figure}-{number}", title, budgets)
+            for number, graph in enumerate(graphs[:_MOST_GRAPHS])
+        ),
+        left_out=left_out(len(graphs) - _MOST_GRAPHS, "graphs inside of it", _WHERE_ALL),
+    )
+
+
+def _sizes_sentence(sizes: Mapping[str, int]) -> str:
+    if not sizes:
+        return ""
+    shown = [f"{shortened(name, 60)}={size}" for name, size in list(sizes.items())[:16]]
+    more = f" and {len(sizes) - 16} more" if len(sizes) > 16 else ""
+    return (
+        f"Figures in bytes are for {', '.join(shown)}{more}; ortpkg report --size NAME=SIZE gives"
+        " symbolic dimensions other sizes, as ortpkg plan --size does."
+    )
+
+
+def _graph_memory(graph: GraphPlan, figure: str, title: str, budgets: _Budgets) -> GraphMemory:
+    place = f"graph {graph.path}" if graph.path else "main graph"
+    laid_out = laid_out_values(graph)
+    boxes = budgets.take_boxes(len(laid_out))
+    picture = ""
+    if boxes:
+        whole = shortened(f"{title}: memory over steps, {place}", 300)
+        picture = memory_timeline_figure(graph, whole, name=figure, most_boxes=boxes)
+    ordered = sorted(_listed_values(graph), key=lambda value: -(value.nbytes or 0))
+    rows = ordered[: budgets.take_rows(len(ordered))]
+    sentences = (
+        left_out(len(ordered) - len(rows), "values", _WHERE_ALL),
+        left_out(len(graph.copies) - MOST_ROWS, "copies", "ortpkg plan"),
+    )
+    return GraphMemory(
+        place=place,
+        facts=tuple(_facts(graph)),
+        picture=picture,
+        values=tuple(map(_value_row, rows)),
+        copies=tuple(map(_copy_row, graph.copies[:MOST_ROWS])),
+        left_out=tuple(each for each in sentences if each),
+    )
+
+
+def _listed_values(graph: GraphPlan) -> Iterator[PlannedValue]:
+    """All but weights, of which the sum is shown."""
+    return (value for value in graph.values if value.kind is not AllocKind.ALLOCATE_STATICALLY)
+
+
+def _facts(graph: GraphPlan) -> Iterator[tuple[str, str]]:
+    at_least = "at least " if graph.unknown_count else ""
+    if graph.has_intermediate_values:
+        yield "Peak of activations", f"{at_least}{nbytes_text(graph.peak_nbytes)}"
+        if len(graph.peaks) > 1:
+            for device, nbytes in list(graph.peaks.items())[:16]:
+                yield f"Peak in {device}", nbytes_text(nbytes)
+        least = nbytes_text(graph.least_possible_nbytes)
+        above = graph.overhead_percent
+        how = f"the peak is {above:.1f} % above" if above >= 0.05 else "which is reached"
+        yield "Least that this order needs", f"{least}, {how}" if graph.peak_nbytes else least
+        yield "Without sharing", nbytes_text(graph.unshared_nbytes)
+    else:
+        yield "Peak of activations", "none: there are no intermediate values"
+    yield "Weights", nbytes_text(graph.weight_nbytes)
+    if graph.peak_formulas:
+        formulas = ", ".join(graph.peak_formulas)
+        whole = f"max({formulas})" if len(graph.peak_formulas) > 1 else formulas
+        yield "Least peak as a formula", f"{shortened(whole, _LONGEST_FORMULA)} bytes"
+    if graph.unknown_count:
+        yield "Sizes known only in a run", counted(graph.unknown_count, "value")
+    if graph.copies:
+        yield "Copied between memories", counted(len(graph.copies), "value")
+
+
+def _value_row(value: PlannedValue) -> ValueRow:
+    size = shortened(value.size, _LONGEST_NAME) or "unknown"
+    if value.nbytes is not None:
+        size = nbytes_text(value.nbytes)
+    return ValueRow(
+        name=shortened(value.name, _LONGEST_NAME),
+        kind=_KINDS[value.kind],
+        size=size,
+        offset="" if value.offset is None else str(value.offset),
+        first_step=value.first_step,
+        last_step="no end" if value.last_step is None else str(value.last_step),
+        buffer="" if value.buffer == value.name else shortened(value.buffer, _LONGEST_NAME),
+        device=value.device,
+    )
+
+
+def _copy_row(copy: PlannedCopy) -> CopyRow:
+    return CopyRow(
+        step=copy.step,
+        value=shortened(copy.value, _LONGEST_NAME),
+        source=copy.source,
+        target=copy.target,
+        size="unknown" if copy.nbytes is None else nbytes_text(copy.nbytes),
+        duration="unknown" if copy.duration_s is None else duration_text(copy.duration_s),
+    )
