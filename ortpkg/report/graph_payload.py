@@ -1,0 +1,119 @@
+"""Packs a graph's facts for the page: JSON of texts and numbers, compressed, as base64.
+
+``graph_data.js`` reads it. Base64 can end no script element, whatever the names in a model are.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+
+from ortpkg.drawing.svg import shortened
+from ortpkg.report.graph_facts import GraphFacts, GraphStage, NodeFact
+from ortpkg.report.graph_folding import FoldGroup, fold
+
+#: Of what the script reads; another one is refused.
+PAYLOAD_VERSION = 1
+#: Characters of one text.
+_MOST_CHARACTERS = 1000
+#: Stands for what is not there, where numbers are listed.
+_NONE = -1
+
+
+class _Texts:
+    """Numbers for texts; equal texts have one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def numbers(self, texts: Iterable[str]) -> list[int]:
+        return [self.number(text) for text in texts]
+
+    def listed(self) -> list[str]:
+        return [shortened(text, _MOST_CHARACTERS) for text in self._numbers]
+
+
+def packed_graph(facts: GraphFacts) -> str:
+    """The facts of one graph with its fold trees, as text that stands in a data block."""
+    texts = _Texts()
+    document = {
+        "version": PAYLOAD_VERSION,
+        "path": facts.path,
+        "providers": list(facts.providers),
+        "partitions": [
+            [each.provider, texts.number(each.fused_node), each.node_count]
+            for each in facts.partitions
+        ],
+        "before": _stage(facts.before, texts),
+        "after": None if facts.after is None else _stage(facts.after, texts),
+    }
+    return packed_text(json.dumps(document | {"texts": texts.listed()}, separators=(",", ":")))
+
+
+def packed_text(text: str) -> str:
+    """Text compressed by zlib, as base64; what the page's ``unpackText`` gives back."""
+    # A lone surrogate, which no model can hold but a made-up name may, has no UTF-8.
+    data = text.encode("utf-8", "replace")
+    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
+
+
+def unpacked_text(packed: str) -> str:
+    """The text that :func:`packed_text` packed."""
+    return zlib.decompress(base64.b64decode(packed)).decode("utf-8")
+
+
+def _stage(stage: GraphStage, texts: _Texts) -> Mapping[str, object]:
+    tree = fold(stage.nodes)
+    values = _Texts()
+    inputs = [values.numbers(node.inputs) for node in stage.nodes]
+    outputs = [values.numbers(node.outputs) for node in stage.nodes]
+    ends = {"inputs": values.numbers(stage.inputs), "outputs": values.numbers(stage.outputs)}
+    names = values.listed()
+    return {
+        "nodes": _nodes(stage.nodes, texts)
+        | {
+            "inputCounts": [len(each) for each in inputs],
+            "inputs": [number for each in inputs for number in each],
+            "outputCounts": [len(each) for each in outputs],
+            "outputs": [number for each in outputs for number in each],
+            "groups": list(tree.group_of),
+        },
+        "values": texts.numbers(names),
+        "types": texts.numbers(stage.values.get(name, "") for name in names),
+        "groups": [_group(each, texts) for each in tree.groups],
+        "leftOut": stage.left_out,
+    } | ends
+
+
+def _nodes(nodes: Iterable[NodeFact], texts: _Texts) -> dict[str, list[int]]:
+    nodes = tuple(nodes)
+    return {
+        "names": texts.numbers(node.name for node in nodes),
+        "operators": texts.numbers(node.op_type for node in nodes),
+        "domains": texts.numbers(node.domain for node in nodes),
+        "kernels": texts.numbers(node.kernel for node in nodes),
+        "providers": [_number(node.provider) for node in nodes],
+        "partitions": [_number(node.partition) for node in nodes],
+        "steps": [_number(node.step) for node in nodes],
+    }
+
+
+def _group(group: FoldGroup, texts: _Texts) -> list[object]:
+    return [
+        texts.number(group.label),
+        _number(group.parent),
+        int(group.is_run),
+        group.node_count,
+        [[texts.number(name), count] for name, count in group.operators],
+        [[_number(provider), count] for provider, count in group.providers],
+        _number(group.partition),
+    ]
+
+
+def _number(index: int | None) -> int:
+    return _NONE if index is None else index
