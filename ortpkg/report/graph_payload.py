@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 
-from ortpkg.drawing.svg import shortened
+from ortpkg.drawing.svg import shortened, visible
 from ortpkg.report.graph_facts import GraphFacts, GraphStage, NodeFact
 from ortpkg.report.graph_folding import FoldGroup, fold
 
@@ -34,8 +34,8 @@ class _Texts:
     def numbers(self, texts: Iterable[str]) -> list[int]:
         return [self.number(text) for text in texts]
 
-    def listed(self) -> list[str]:
-        return [shortened(text, _MOST_CHARACTERS) for text in self._numbers]
+    def listed(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
 
 
 def packed_graph(facts: GraphFacts) -> str:
@@ -52,7 +52,8 @@ def packed_graph(facts: GraphFacts) -> str:
         "before": _stage(facts.before, texts),
         "after": None if facts.after is None else _stage(facts.after, texts),
     }
-    return packed_text(json.dumps(document | {"texts": texts.listed()}, separators=(",", ":")))
+    shown = [shortened(visible(text), _MOST_CHARACTERS) for text in texts.listed()]
+    return packed_text(json.dumps(document | {"texts": shown}, separators=(",", ":")))
 
 
 def packed_text(text: str) -> str:
@@ -78,12 +79,12 @@ def _stage(stage: GraphStage, texts: _Texts) -> Mapping[str, object]:
         "nodes": _nodes(stage.nodes, texts)
         | {
             "inputCounts": [len(each) for each in inputs],
-            "inputs": [number for each in inputs for number in each],
+            "inputs": _differences(number for each in inputs for number in each),
             "outputCounts": [len(each) for each in outputs],
-            "outputs": [number for each in outputs for number in each],
+            "outputs": _differences(number for each in outputs for number in each),
             "groups": list(tree.group_of),
         },
-        "values": texts.numbers(names),
+        "values": _differences(texts.numbers(names)),
         "types": texts.numbers(stage.values.get(name, "") for name in names),
         "groups": [_group(each, texts) for each in tree.groups],
         "leftOut": stage.left_out,
@@ -93,7 +94,7 @@ def _stage(stage: GraphStage, texts: _Texts) -> Mapping[str, object]:
 def _nodes(nodes: Iterable[NodeFact], texts: _Texts) -> dict[str, list[int]]:
     nodes = tuple(nodes)
     return {
-        "names": texts.numbers(node.name for node in nodes),
+        "names": _differences(texts.numbers(node.name for node in nodes)),
         "operators": texts.numbers(node.op_type for node in nodes),
         "domains": texts.numbers(node.domain for node in nodes),
         "kernels": texts.numbers(node.kernel for node in nodes),
@@ -113,6 +114,12 @@ def _group(group: FoldGroup, texts: _Texts) -> list[object]:
         [[_number(provider), count] for provider, count in group.providers],
         _number(group.partition),
     ]
+
+
+def _differences(numbers: Iterable[int]) -> list[int]:
+    """Each number less the one before: numbers that rise evenly become alike, and compress well."""
+    listed = list(numbers)
+    return [number - before for before, number in zip([0, *listed], listed, strict=False)]
 
 
 def _number(index: int | None) -> int:
