@@ -156,6 +156,7 @@ def _planned(
         session=session,
         plan=plan,
         sizes=sizes,
+        model_path=model.model_path,
     )
 
 

@@ -26,7 +26,7 @@ MOST_NODES = 50_000
 #: Graphs of one model; more have loops in loops by the dozen, or are hostile.
 MOST_GRAPHS = 50
 #: Inferring the sizes of a larger model takes longer than a whole report may.
-_MOST_NODES_INFERRED = 20_000
+_MOST_NODES_INFERRED = 10_000
 #: Torch writes the modules around a node as a list in Python's notation, outermost first.
 _SCOPE_METADATA = "pkg.torch.onnx.name_scopes"
 _MOST_SCOPE_CHARACTERS = 4000
@@ -117,14 +117,16 @@ class GraphFacts:
 
 
 def graph_facts(
-    session: InferenceSession, model_path: str | os.PathLike[str]
+    session: InferenceSession,
+    model_path: str | os.PathLike[str],
+    plan: SessionPlan | None = None,
 ) -> tuple[GraphFacts, ...]:
     """The main graph of ``model_path`` and then its sub-graphs, as ``session`` planned them.
 
-    At most ``MOST_GRAPHS`` graphs. Raises ModelError where the file is not there any more, or has
+    At most ``MOST_GRAPHS`` graphs. ``plan``: the session's, where the caller has it. Raises ModelError where the file is not there any more, or has
     changed since the session read it in a way that no session could read.
     """
-    plan = session.get_plan()
+    plan = session.get_plan() if plan is None else plan
     folder = session.get_session_options().config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY)
     model = load_model(model_path, external_data_folder=folder or None)
     if sum(len(graph) for graph in all_graphs(model.graph)) <= _MOST_NODES_INFERRED:

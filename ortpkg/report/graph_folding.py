@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ortpkg.report.graph_facts import NodeFact
+if TYPE_CHECKING:
+    from ortpkg.report.graph_facts import NodeFact
+
 
 #: What one opened group shows at most.
 MOST_CHILDREN = 120

@@ -9,10 +9,13 @@ import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from ortpkg.drawing.svg import shortened, visible
-from ortpkg.report.graph_facts import GraphFacts, GraphStage, NodeFact
 from ortpkg.report.graph_folding import FoldGroup, fold
+
+if TYPE_CHECKING:
+    from ortpkg.report.graph_facts import GraphFacts, GraphStage, NodeFact
 
 #: Of what the script reads; another one is refused.
 PAYLOAD_VERSION = 1

@@ -18,6 +18,7 @@ from ortpkg.drawing.palette import stylesheet
 from ortpkg.drawing.svg import visible
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.finding_section import finding_section
+from ortpkg.report.sections.graph_section import graph_section
 from ortpkg.report.sections.memory_section import memory_section
 from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.package_section import package_section
@@ -29,8 +30,19 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FOLDER = Path(__file__).parent
-_STYLES = ("report.css", "selection.css")
-_SCRIPTS = ("report.js", "verdict_matrix.js")
+_STYLES = ("report.css", "selection.css", "graph_view.css")
+_SCRIPTS = (
+    "report.js",
+    "verdict_matrix.js",
+    "graph_data.js",
+    "graph_scene.js",
+    "graph_layouter.js",
+    "graph_picture.js",
+    "graph_camera.js",
+    "graph_search.js",
+    "graph_details.js",
+    "graph_view.js",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +64,7 @@ class SectionKind:
 SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="package", title="Package", make=package_section),
     SectionKind(id="selection", title="Selection", make=selection_section),
+    SectionKind(id="graphs", title="Graphs", make=graph_section),
     SectionKind(id="order", title="Execution order", make=order_section),
     SectionKind(id="memory", title="Memory", make=memory_section),
     SectionKind(id="findings", title="Findings", make=finding_section),

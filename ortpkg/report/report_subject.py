@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortpkg.documents.frozen import EMPTY
@@ -44,6 +45,7 @@ class PlannedModel:
         plan: what the session planned; None where there is none.
         sizes: of the symbolic dimensions of its inputs, for the plan's figures in bytes: as they
             were asked for, 1 for each that was not.
+        model_path: the file that the session read; None where there is no session.
         obstacle: why there is none, a sentence; "" where there is one.
     """
 
@@ -53,6 +55,7 @@ class PlannedModel:
     session: InferenceSession | None = None
     plan: SessionPlan | None = None
     sizes: Mapping[str, int] = EMPTY
+    model_path: Path | None = None
     obstacle: str = ""
 
 

@@ -37,8 +37,8 @@ class GraphData {
       fusedNode: document.texts[fusedNode],
       count,
     }));
-    this.before = new GraphStage(document.before, document.texts);
-    this.after = document.after && new GraphStage(document.after, document.texts);
+    this.before = new GraphStage(document.before, document.texts, this.partitions);
+    this.after = document.after && new GraphStage(document.after, document.texts, this.partitions);
   }
 }
 
@@ -63,8 +63,14 @@ class Lists {
 
 /** The graph at one time: of the file, or as it runs. */
 class GraphStage {
-  constructor(stage, texts) {
+  constructor(stage, texts, partitions) {
     const nodes = stage.nodes;
+    /** The partition behind each fused node's name. */
+    this.fused = new Map(partitions.map((each) => [each.fusedNode, each]));
+    this.fused.delete("");
+    this.fusedPartitions = new Set(
+      partitions.flatMap((each, index) => (each.fusedNode ? [index] : [])),
+    );
     this.nodeCount = nodes.groups.length;
     this.leftOut = stage.leftOut;
     this.texts = texts;

@@ -74,7 +74,7 @@ class GraphPicture {
     if (this.stage.group(item)) {
       return `graph-item graph-group${this.scene.isOpened(item) ? " is-opened" : ""}`;
     }
-    const isFused = this.stage.fusedNames.has(this.stage.name(item));
+    const isFused = this.stage.fused.has(this.stage.name(item));
     return `graph-item graph-node${isFused ? " is-fused" : ""}`;
   }
 
@@ -85,13 +85,11 @@ class GraphPicture {
   }
 
   header({ id, width }) {
-    const most = Math.floor((width - 56) / CHARACTER_WIDTH);
-    const { label, count } = this.stage.group(id);
-    const title = `${label} (${count} nodes)`;
+    const title = headerText(this.stage.group(id));
     return [
       svgElement("rect", { class: "graph-header", width, height: 24, rx: 8 }),
       svgElement("text", { class: "graph-sign", x: 10, y: 17 }, "−"),
-      svgElement("text", { class: "head", x: 26, y: 17 }, shortLabel(title, Math.max(most, 6))),
+      svgElement("text", { class: "head", x: 26, y: 17 }, title),
     ];
   }
 
@@ -101,9 +99,11 @@ class GraphPicture {
     const parts = this.shape(id, width, height);
     const left = this.stage.group(id) ? 28 : 12;
     parts.push(svgElement("text", { class: "head", x: left, y: second ? 17 : 19 }, first));
-    if (second) parts.push(svgElement("text", { class: "small", x: left, y: 32 }, second));
+    // What is faint could not be read on the colours of providers.
+    const small = this.stage.isNode(id) ? "name" : "small";
+    if (second) parts.push(svgElement("text", { class: small, x: left, y: 32 }, second));
     if (mark) {
-      parts.push(svgElement("text", { class: "small graph-mark", x: width - 8, y: 15 }, mark));
+      parts.push(svgElement("text", { class: `${small} graph-mark`, x: width - 8, y: 15 }, mark));
     }
     return parts;
   }
@@ -195,7 +195,7 @@ function itemDescription(data, stage, item) {
   const group = stage.group(item);
   if (group) {
     const shares = group.providers.map(([provider, count]) => `${providerName(data, provider)} ${count}`);
-    return `group ${group.label}, ${group.count} nodes: ${shares.join(", ")}`;
+    return `group ${group.label}, ${counted(group.count, "node")}: ${shares.join(", ")}`;
   }
   const provider = providerName(data, stage.providers[item]);
   return `${stage.operator(item)} ${stage.name(item)}, ${provider}`;

@@ -7,8 +7,22 @@ const MOST_VISIBLE = 600;
 const MOST_OPENED_AT_ONCE = 300;
 const MOST_OPENED_AT_START = 40;
 const MOST_LABEL_CHARACTERS = 28;
-const CHARACTER_WIDTH = 7.4;
-const SMALL_CHARACTER_WIDTH = 6;
+/** As the stylesheet of pictures has them. */
+const HEAD_FONT = "600 13px system-ui, sans-serif";
+const SMALL_FONT = "11px system-ui, sans-serif";
+
+const measured = new Map();
+const measuring = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is, in pixels. */
+function textWidth(text, font) {
+  const key = `${font}|${text}`;
+  if (!measured.has(key)) {
+    measuring.font = font;
+    measured.set(key, measuring.measureText(text).width);
+  }
+  return measured.get(key);
+}
 
 /** The opened groups of one stage, and what that makes visible. */
 class GraphScene {
@@ -17,7 +31,7 @@ class GraphScene {
     this.stage = stage;
     /** Opened groups as items, the ones opened first before others. */
     this.opened = new Set([stage.root]);
-    this.openWithin(MOST_OPENED_AT_START);
+    this.openLevels(MOST_OPENED_AT_START);
   }
 
   isOpened(item) {
@@ -62,28 +76,32 @@ class GraphScene {
     this.opened = new Set([this.stage.root]);
   }
 
+  /** Opens whole levels of groups, and of the last level as many as there is room for. */
   openAll() {
-    this.openWithin(MOST_OPENED_AT_ONCE);
+    this.openLevels(MOST_OPENED_AT_ONCE);
+    this.openSome(MOST_OPENED_AT_ONCE);
   }
 
-  /** Opens groups from outside in, as long as no more items than that are visible. */
-  openWithin(most) {
-    const pending = [...this.opened];
-    let count = this.visible().length;
-    for (const outer of pending) {
-      for (const child of this.stage.group(outer).children) {
-        const group = this.stage.group(child);
-        if (!group) continue;
-        if (!this.isOpened(child)) {
-          if (count + group.children.length > most) continue;
-          count += group.children.length;
-          this.opened.add(child);
-          pending.push(child);
-        } else if (!pending.includes(child)) {
-          pending.push(child);
-        }
-      }
+  /** Opens groups level by level, as long as no more items than that are visible. */
+  openLevels(most) {
+    for (let level = this.foldedGroups(); level.length; level = this.foldedGroups()) {
+      const added = level.reduce((sum, item) => sum + this.stage.group(item).children.length, 0);
+      if (this.visible().length + added > most) return;
+      level.forEach((item) => this.opened.add(item));
     }
+  }
+
+  openSome(most) {
+    let count = this.visible().length;
+    for (const item of this.foldedGroups()) {
+      count += this.stage.group(item).children.length;
+      if (count > most) return;
+      this.opened.add(item);
+    }
+  }
+
+  foldedGroups() {
+    return this.visible().filter((item) => this.stage.group(item) && !this.isOpened(item));
   }
 
   /** Opens what hides an item. */
@@ -102,15 +120,27 @@ class GraphScene {
     const children = this.stage.group(item).children.map((child) =>
       this.isOpened(child) ? this.requestFor(child) : { id: child, ...itemSize(this.stage, child) },
     );
+    const isRoot = item === this.stage.root;
     const inner = children.filter((child) => child.children).map((child) => child.key);
     return {
       id: item,
-      isRoot: item === this.stage.root,
+      isRoot,
+      leastWidth: isRoot ? 0 : textWidth(headerText(this.stage.group(item)), HEAD_FONT) + 44,
       key: `${item}(${inner.join(",")})`,
       children,
       ...this.stage.level(item),
     };
   }
+}
+
+/** @returns {string} "1 node", "2 nodes" */
+function counted(number, noun) {
+  return `${number} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/** The title of an opened group. */
+function headerText({ label, count }) {
+  return `${shortLabel(label)} (${counted(count, "node")})`;
 }
 
 /** A text of at most so many characters; of long names the end tells more than the beginning. */
@@ -128,17 +158,19 @@ function itemLines(stage, item) {
   }
   const group = stage.group(item);
   if (group) {
-    const nodes = `${group.count} nodes`;
+    const nodes = counted(group.count, "node");
     const named = group.operators.slice(0, 2).map(([name]) => name);
     return [shortLabel(group.label), [nodes, ...named].join(" · ")];
   }
+  const partition = stage.fused.get(stage.name(item));
+  if (partition) return [shortLabel(stage.operator(item)), `${counted(partition.count, "node")} as one`];
   const own = stage.name(item).split(/\/|::/).pop();
   return [shortLabel(stage.operator(item)), own === stage.operator(item) ? "" : shortLabel(own)];
 }
 
 function itemSize(stage, item) {
   const [first, second] = itemLines(stage, item);
-  const text = Math.max(first.length * CHARACTER_WIDTH, second.length * SMALL_CHARACTER_WIDTH);
+  const text = Math.max(textWidth(first, HEAD_FONT), textWidth(second, SMALL_FONT));
   const mark = partitionMark(stage, item) ? 26 : 0;
   const sign = stage.group(item) ? 20 : 0;
   const width = Math.max(64, Math.round(text) + 24 + mark + sign);

@@ -8,6 +8,7 @@
  * @typedef {object} LayoutGroup one opened group, as graph_scene.js asks for it
  * @property {number} id
  * @property {boolean} isRoot whether it is the whole graph, which has no border
+ * @property {number} leastWidth that its header takes
  * @property {string} key equal keys have equal layouts
  * @property {Array<{id: number, width: number, height: number}|LayoutGroup>} children
  * @property {number[]} inPorts what lies outside and leads into the group, by id
@@ -19,9 +20,10 @@
 
 const HEADER_HEIGHT = 30;
 const PADDING = 14;
-const LEAST_GROUP_WIDTH = 150;
+const FAR_INSET = 14;
 const MOST_KEPT = 300;
-/** Of all lines of a group together; lines beyond are only begun and ended. */
+/** Of one line, and of all lines of a group together; lines beyond are only begun and ended. */
+const MOST_RANKS_OF_A_LINE = 4;
 const MOST_RANKS_PASSED = 300;
 /** With more lines than that, ranks are found by a quicker way that leaves longer lines. */
 const MOST_EDGES_RANKED_WELL = 700;
@@ -98,24 +100,33 @@ function keepPortsAtTheBorder(graph, group) {
 /**
  * Parts the lines into those that are led around what lies between and those that go too far.
  *
- * What a line passes costs time and room at every rank, so the longest ones are drawn as far only.
+ * What a line passes costs time and room at every rank. So a long line is drawn as far, which is
+ * begun and ended only, unless one of its ends would have no other line, and so are the longest
+ * ones where all together pass too much.
  *
  * @returns {{near: Array, far: Array}}
  */
 function partedEdges(group) {
   const ranks = ranksOf(group);
   const span = ([from, to]) => Math.abs(ranks.get(to) - ranks.get(from));
-  const near = group.edges.slice().sort((one, other) => span(one) - span(other));
+  const [near, far, joined] = [[], [], new Set()];
   let passed = 0;
-  let count = 0;
-  while (count < near.length && passed + span(near[count]) <= MOST_RANKS_PASSED) {
-    passed += span(near[count]);
-    count++;
+  for (const edge of group.edges.slice().sort((one, other) => span(one) - span(other))) {
+    const [leaving, entering] = [`${edge[0]}>`, `>${edge[1]}`];
+    const isNeeded = !joined.has(leaving) || !joined.has(entering);
+    const isShort = span(edge) <= MOST_RANKS_OF_A_LINE;
+    if ((!isShort && !isNeeded) || passed + span(edge) > MOST_RANKS_PASSED) {
+      far.push(edge);
+      continue;
+    }
+    passed += span(edge);
+    near.push(edge);
+    joined.add(leaving).add(entering);
   }
-  return { near: near.slice(0, count), far: near.slice(count) };
+  return { near, far };
 }
 
-/** How many lines lie at most before each member; lines that lead back count for nothing. */
+/** About the rank that each member will have; lines that lead back count for nothing. */
 function ranksOf(group) {
   const order = new Map(group.inPorts.map((port) => [`i${port}`, -1]));
   group.children.forEach((child, index) => order.set(`c${child.id}`, index));
@@ -124,7 +135,23 @@ function ranksOf(group) {
   const forward = group.edges.filter(([from, to]) => order.get(from) < order.get(to));
   forward.sort(([one], [other]) => order.get(one) - order.get(other));
   for (const [from, to] of forward) ranks.set(to, Math.max(ranks.get(to), ranks.get(from) + 1));
+  pullDown(forward, ranks);
   return ranks;
+}
+
+/** Moves members with no more lines from above than to below next to what they lead to. */
+function pullDown(forward, ranks) {
+  const targets = new Map();
+  const entering = new Map();
+  for (const [from, to] of forward) {
+    if (!targets.has(from)) targets.set(from, []);
+    targets.get(from).push(to);
+    entering.set(to, (entering.get(to) ?? 0) + 1);
+  }
+  for (const [from, listed] of [...targets].reverse()) {
+    if (from[0] !== "c" || (entering.get(from) ?? 0) > listed.length) continue;
+    ranks.set(from, Math.min(...listed.map((to) => ranks.get(to))) - 1);
+  }
 }
 
 /** Reads what dagre found: boxes and lines from the group's upper left corner on. */
@@ -164,7 +191,7 @@ function frameOf(group, near, graph) {
   const header = group.isRoot ? 0 : HEADER_HEIGHT;
   const extent = extentOf(group, near, graph);
   const [inWidth, inHeight] = [extent.right - extent.left, extent.bottom - extent.top];
-  const spare = Math.max(0, (group.isRoot ? 0 : LEAST_GROUP_WIDTH) - inWidth);
+  const spare = Math.max(0, group.leastWidth - inWidth - 2 * PADDING);
   return {
     width: inWidth + spare + 2 * PADDING,
     height: inHeight + header + 2 * PADDING,
@@ -173,12 +200,13 @@ function frameOf(group, near, graph) {
   };
 }
 
+/** Where far lines begin and end, beside the others. */
 function below({ left, top, box }) {
-  return [left + box.width / 2, top + box.height];
+  return [left + box.width - FAR_INSET, top + box.height];
 }
 
-function above({ left, top, box }) {
-  return [left + box.width / 2, top];
+function above({ left, top }) {
+  return [left + FAR_INSET, top];
 }
 
 /** The space that children and lines take; ports lie on its border and take none. */

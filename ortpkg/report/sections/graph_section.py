@@ -1,0 +1,234 @@
+"""The graphs of what was planned: who runs which nodes, as a view for the script and as tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortpkg.drawing.palette import fill_kind
+from ortpkg.report.graph_payload import packed_graph, packed_text
+from ortpkg.report.report_subject import PlannedModel, ReportSubject
+from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
+
+if TYPE_CHECKING:
+    from ortpkg.report.graph_facts import GraphFacts, GraphStage
+
+_STATIC = Path(__file__).parents[1] / "static"
+#: Of all views of a page together; graphs beyond are shown as tables.
+_MOST_PACKED = 1_500_000
+_OPTIMIZED_AWAY = "optimized away"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRow:
+    """One partition, in words.
+
+    Attributes:
+        provider: who runs it.
+        kind: the class of its colour.
+        node_count: nodes of the model file that are in it.
+        runs_as: "one by one", or the name of the node that stands for them.
+    """
+
+    provider: str
+    kind: str
+    node_count: int
+    runs_as: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphPart:
+    """One graph of a model.
+
+    Attributes:
+        title: which.
+        caption: what was planned by what, and what came of it.
+        packed: what the script draws; "" where the page would become too large.
+        partitions: in order of assignment.
+        columns: what runs operators: providers, and the words for what no step runs.
+        operators: (operator, how many nodes by column), the most frequent first.
+        left_out: how many operators are not shown, in a sentence.
+    """
+
+    title: str
+    caption: str
+    packed: str
+    partitions: tuple[PartitionRow, ...]
+    columns: tuple[str, ...]
+    operators: tuple[tuple[str, tuple[int, ...]], ...]
+    left_out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelGraphs:
+    """The graphs of one variant's model, or the sentence why there is none."""
+
+    title: str
+    graphs: tuple[GraphPart, ...]
+    obstacle: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSection(Section):
+    """Each model that was planned.
+
+    Attributes:
+        models: in execution order of their components.
+        layout_source: what lays graphs out in a worker, packed; "" where none is drawn.
+        layout_library: name, version and licence of the library in it.
+    """
+
+    models: tuple[ModelGraphs, ...]
+    layout_source: str
+    layout_library: str
+
+
+def graph_section(subject: ReportSubject) -> GraphSection:
+    """The graphs of the subject's models, each with its sub-graphs."""
+    room = _Room(_MOST_PACKED)
+    models = tuple(_model(each, room) for each in subject.models)
+    is_drawn = any(graph.packed for model in models for graph in model.graphs)
+    return GraphSection(
+        headline=_headline(subject.models, models),
+        status=Status.WARN if any(model.obstacle for model in models) else Status.PLAIN,
+        models=models,
+        layout_source=_layout_source() if is_drawn else "",
+        layout_library=_layout_library(),
+    )
+
+
+class _Room:
+    """How many characters the views of a page may still take."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def taken_by(self, packed: str) -> str:
+        """``packed``, or "" where it does not fit any more."""
+        if len(packed) > self._left:
+            return ""
+        self._left -= len(packed)
+        return packed
+
+
+def _headline(planned: Sequence[PlannedModel], models: Sequence[ModelGraphs]) -> str:
+    if not planned:
+        return "No graph was asked for"
+    missing = sum(bool(model.obstacle) for model in models)
+    if missing:
+        return f"{len(models) - missing} of {len(models)} models planned"
+    return f"{len(models)} model{'s' * (len(models) != 1)} planned"
+
+
+def _model(planned: PlannedModel, room: _Room) -> ModelGraphs:
+    title = " / ".join(filter(None, (planned.component_name, planned.variant_name)))
+    if planned.session is None or planned.model_path is None:
+        return ModelGraphs(
+            title=title, graphs=(), obstacle=planned.obstacle or "It is no single model file."
+        )
+    from ortpkg.errors import OrtpkgError
+    from ortpkg.report.graph_facts import graph_facts  # with the engine, where there is a session
+
+    try:
+        facts = graph_facts(planned.session, planned.model_path, planned.plan)
+    except OrtpkgError as error:  # the file changed since the session read it
+        return ModelGraphs(title=title, graphs=(), obstacle=str(error))
+    return ModelGraphs(
+        title=title,
+        graphs=tuple(_graph(each, planned, title, room) for each in facts),
+        obstacle="",
+    )
+
+
+def _graph(facts: GraphFacts, planned: PlannedModel, title: str, room: _Room) -> GraphPart:
+    counts = _operator_counts(facts)
+    shown = counts[:MOST_ROWS]
+    return GraphPart(
+        title=f"Sub-graph {facts.path} of {title}" if facts.path else f"Graph of {title}",
+        caption=" ".join(_sentences(facts, planned)),
+        packed=room.taken_by(packed_graph(facts)),
+        partitions=tuple(
+            PartitionRow(
+                provider=facts.providers[each.provider],
+                kind=fill_kind(each.provider),
+                node_count=each.node_count,
+                runs_as=each.fused_node or "one by one",
+            )
+            for each in facts.partitions[:MOST_ROWS]
+        ),
+        columns=_columns(facts),
+        operators=shown,
+        left_out=left_out(len(counts) - len(shown), "operators", "ortpkg plan --json"),
+    )
+
+
+def _sentences(facts: GraphFacts, planned: PlannedModel) -> Iterator[str]:
+    """What was planned by what, in sentences."""
+    before, after = facts.before, facts.after
+    count = len(before.nodes) + before.left_out
+    yield f"{_nodes(count)} of the model file, planned by {planned.planned_for}."
+    if after is None:
+        yield "It has no plan of its own: a node around it was fused, or optimized away."
+    else:
+        steps = len(after.nodes) + after.left_out
+        yield f"{_nodes(steps)} run{'s' * (steps == 1)} after optimizations."
+    fused = sum(bool(each.fused_node) for each in facts.partitions)
+    if fused:
+        inside = sum(each.node_count for each in facts.partitions if each.fused_node)
+        many = f"{fused} partitions run" if fused > 1 else "One partition runs"
+        yield f"{many} as fused nodes, of {_nodes(inside)} together."
+    away = sum(node.provider is None for node in before.nodes)
+    if after is not None and away:
+        yield f"Optimizations folded {_nodes(away)} of the file, or fused them into others."
+    yield from _left_out_sentences(before, after)
+
+
+def _left_out_sentences(before: GraphStage, after: GraphStage | None) -> Iterator[str]:
+    for stage, which in ((before, "of the file"), (after, "that run")):
+        if stage is not None and stage.left_out:
+            yield f"The last {_nodes(stage.left_out)} {which} are in no picture and no table here."
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' * (count != 1)}"
+
+
+def _columns(facts: GraphFacts) -> tuple[str, ...]:
+    """Those providers that run something, and the words for what none runs where there is such."""
+    used = {node.provider for node in facts.before.nodes}
+    names = [name for number, name in enumerate(facts.providers) if number in used]
+    return (*names, *((_OPTIMIZED_AWAY,) if None in used else ()))
+
+
+def _operator_counts(facts: GraphFacts) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """How many nodes of the file each provider runs of each operator."""
+    counts: Counter[tuple[str, str]] = Counter()
+    totals: Counter[str] = Counter()
+    for node in facts.before.nodes:
+        runs = _OPTIMIZED_AWAY if node.provider is None else facts.providers[node.provider]
+        name = f"{node.op_type} ({node.domain})" if node.domain else node.op_type
+        counts[name, runs] += 1
+        totals[name] += 1
+    columns = _columns(facts)
+    return tuple(
+        (name, tuple(counts[name, column] for column in columns))
+        for name, _ in totals.most_common()
+    )
+
+
+@cache
+def _layout_source() -> str:
+    """The script of the layout worker: the library with its licence, and what calls it."""
+    names = ("vendor/dagre.min.js.LEGAL.txt", "vendor/dagre.min.js", "layout_worker.js")
+    return packed_text("\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names))
+
+
+@cache
+def _layout_library() -> str:
+    entry = json.loads((_STATIC / "vendor" / "vendor.json").read_text(encoding="utf-8"))[0]
+    return f"{entry['name']} {entry['version']} ({entry['license']} licence)"

@@ -1,0 +1,42 @@
+"""Graphs that reports show: facts from names, and models from text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import onnx.parser
+
+from ortpkg.report.graph_facts import GraphFacts, NodeFact, graph_facts
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import SessionOptions
+
+#: A chain of matrix products, which the provider that packs weights takes, and what it leaves.
+MIXED = """g (float[N, 4] x) => (float[N, 4] y)
+<float[4, 4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}, float[2] a = {1, 2}, float[2] b = {1, 2}> {
+    [before] e = Exp(x)
+    [product] m = MatMul(e, w)
+    [after] y = Tanh(m)
+}"""
+
+
+def named_nodes(names: Sequence[str]) -> list[NodeFact]:
+    """Nodes of these names; an operator is what follows the last separator of its name."""
+    return [NodeFact(name=name, op_type=name.rpartition("/")[2] or "Add") for name in names]
+
+
+def model_file(folder: Path, text: str, *, opset: int = 21) -> Path:
+    """A model file of the text of a graph."""
+    path = folder / "model.onnx"
+    header = f'<ir_version: 10, opset_import: ["" : {opset}]>'
+    onnx.save(onnx.parser.parse_model(f"{header}\n{text}"), path)
+    return path
+
+
+def facts_of(path: Path, *, backend: str = "embedded") -> tuple[GraphFacts, ...]:
+    """The facts of a model file as a session plans it on that backend."""
+    options = SessionOptions()
+    options.add_session_config_entry("ortpkg.backend", backend)
+    with InferenceSession(path, options) as session:
+        return graph_facts(session, path)
