@@ -123,8 +123,10 @@ def graph_facts(
 ) -> tuple[GraphFacts, ...]:
     """The main graph of ``model_path`` and then its sub-graphs, as ``session`` planned them.
 
-    At most ``MOST_GRAPHS`` graphs. ``plan``: the session's, where the caller has it. Raises ModelError where the file is not there any more, or has
-    changed since the session read it in a way that no session could read.
+    At most ``MOST_GRAPHS`` graphs. ``plan``: the session's, where the caller has it.
+
+    Raises ModelError where the file is not there any more, or has changed since the session read it
+    in a way that no session could read.
     """
     plan = session.get_plan() if plan is None else plan
     folder = session.get_session_options().config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY)
@@ -212,13 +214,12 @@ def _facts(
     providers: tuple[str, ...],
 ) -> GraphFacts:
     before = _before(graph, placement, plan)
-    scopes = {node.name: node.scope for node in before.nodes if node.scope}
     return GraphFacts(
         path=path,
         providers=providers,
         partitions=placement.facts(),
         before=before,
-        after=None if plan is None else _after(plan, placement, before, scopes),
+        after=None if plan is None else _after(plan, placement, before, graph),
     )
 
 
@@ -236,10 +237,20 @@ def _before(graph: Graph, placement: _Placement, plan: GraphPlan | None) -> Grap
             for node, name in zip(nodes, names, strict=True)
         ),
         left_out=len(order) - len(nodes),
-        values={name: type_text(known) for name, known in graph.types.items()},
+        values=_types_of_file(graph, nodes),
         inputs=tuple(name for name in graph.inputs if name not in graph.initializers),
         outputs=graph.outputs,
     )
+
+
+def _types_of_file(graph: Graph, nodes: Iterable[Node]) -> Mapping[str, str]:
+    """Types of what the nodes take and make, values of graphs around a sub-graph among them."""
+    ends = dict.fromkeys((*graph.inputs, *graph.outputs))
+    used = dict.fromkeys(
+        name for node in nodes for name in (*node.inputs, *node.implicit_inputs, *node.outputs)
+    )
+    texts = {name: type_text(graph.type_of(name)) for name in {**ends, **used} if name}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _file_node(
@@ -275,13 +286,11 @@ def _exported_scope(metadata: Mapping[str, str]) -> tuple[str, ...]:
 # --- as it runs ---------------------------------------------------------------------------------
 
 
-def _after(
-    plan: GraphPlan,
-    placement: _Placement,
-    before: GraphStage,
-    scopes: Mapping[str, tuple[str, ...]],
-) -> GraphStage:
+def _after(plan: GraphPlan, placement: _Placement, before: GraphStage, graph: Graph) -> GraphStage:
     shown = plan.nodes[:MOST_NODES]
+    scopes = {node.name: node.scope for node in before.nodes if node.scope}
+    # Plans list what a node itself takes; what its sub-graphs take, the file's node says.
+    taken_inside = {node.name: node.implicit_inputs for node in graph.nodes if node.implicit_inputs}
     names = unique_names(node.name for node in shown)
     return GraphStage(
         nodes=tuple(
@@ -294,7 +303,7 @@ def _after(
                 partition=placement.partition_of(node.name),
                 step=node.step,
                 kernel=node.kernel,
-                inputs=node.inputs,
+                inputs=(*node.inputs, *taken_inside.get(node.name, ())),
                 outputs=node.outputs,
             )
             for node, name in zip(shown, names, strict=True)

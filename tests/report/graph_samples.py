@@ -12,12 +12,22 @@ from ortpkg.report.graph_facts import GraphFacts, NodeFact, graph_facts
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 
-#: A chain of matrix products, which the provider that packs weights takes, and what it leaves.
-MIXED = """g (float[N, 4] x) => (float[N, 4] y)
-<float[4, 4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}, float[2] a = {1, 2}, float[2] b = {1, 2}> {
-    [before] e = Exp(x)
+#: Two partitions of a provider that compiles, around a node that it does not take, and a node that
+#: optimizations fold.
+MIXED = """g (float[N, 4] x) => (int64[2, M] y)
+<float[4, 4] w = {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}, float[4] a = {1, 2, 3, 4}> {
+    [folded] b = Neg(a)
+    [first] e = Exp(x)
     [product] m = MatMul(e, w)
-    [after] y = Tanh(m)
+    [sum] s = Add(m, b)
+    [places] p = NonZero(s)
+    [last] y = Neg(p)
+}"""
+BRANCHES = """g (bool p, float[8] x) => (float[8] y) {
+    [choice] y = If(p) <
+        then_branch = t () => (float[8] a) { [one] b = Exp(x) [two] a = Neg(b) },
+        else_branch = e () => (float[8] c) { [three] c = Neg(x) }
+    >
 }"""
 
 

@@ -22,6 +22,7 @@ _STATIC = Path(__file__).parents[1] / "static"
 #: Of all views of a page together; graphs beyond are shown as tables.
 _MOST_PACKED = 1_500_000
 _OPTIMIZED_AWAY = "optimized away"
+_ONE_FUSED = "One partition runs as a fused node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +181,8 @@ def _sentences(facts: GraphFacts, planned: PlannedModel) -> Iterator[str]:
     fused = sum(bool(each.fused_node) for each in facts.partitions)
     if fused:
         inside = sum(each.node_count for each in facts.partitions if each.fused_node)
-        many = f"{fused} partitions run" if fused > 1 else "One partition runs"
-        yield f"{many} as fused nodes, of {_nodes(inside)} together."
+        many = f"{fused} partitions run as fused nodes" if fused > 1 else _ONE_FUSED
+        yield f"{many}, of {_nodes(inside)} together."
     away = sum(node.provider is None for node in before.nodes)
     if after is not None and away:
         yield f"Optimizations folded {_nodes(away)} of the file, or fused them into others."
