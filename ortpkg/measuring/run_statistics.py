@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_RANGES = 12
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTimes:
@@ -18,6 +20,9 @@ class RunTimes:
             benchmark.
         throughput_per_s: runs per second, one after the other.
         count: how many runs.
+        fastest_s: of all runs.
+        histogram: how many runs fell into each of 12 equal ranges of time between ``fastest_s`` and
+            ``p95_s``; those that took longer are left out, since one of them would hide the rest.
     """
 
     p50_s: float
@@ -26,6 +31,8 @@ class RunTimes:
     highest_s: float
     throughput_per_s: float
     count: int
+    fastest_s: float
+    histogram: tuple[int, ...]
 
 
 def run_times(rounds: Sequence[Sequence[int]]) -> RunTimes:
@@ -39,7 +46,20 @@ def run_times(rounds: Sequence[Sequence[int]]) -> RunTimes:
         highest_s=max(medians) / 1e9,
         throughput_per_s=len(together) / max(sum(together) / 1e9, 1e-12),
         count=len(together),
+        fastest_s=together[0] / 1e9,
+        histogram=_histogram(together, _nearest_rank(together, 95)),
     )
+
+
+def _histogram(ordered: Sequence[int], greatest: int) -> tuple[int, ...]:
+    """How many values fall into each of some equal ranges from the least one to ``greatest``."""
+    counts = [0] * _RANGES
+    least = ordered[0]
+    for value in ordered:
+        if value <= greatest:
+            share = (value - least) / max(greatest - least, 1)
+            counts[min(int(share * _RANGES), _RANGES - 1)] += 1
+    return tuple(counts)
 
 
 def _nearest_rank(ordered: Sequence[int], percent: int) -> int:

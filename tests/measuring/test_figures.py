@@ -9,6 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ortpkg.arrays.synthetic_inputs import synthetic_feed
 from ortpkg.errors import UsageError
@@ -86,6 +88,20 @@ def test_sums_up_rounds() -> None:
 def test_one_run_is_its_own_percentile() -> None:
     found = run_times([[7]])
     assert found.p50_s == found.p95_s == found.lowest_s == pytest.approx(7e-9)
+    assert found.histogram == (1, *[0] * 11)
+
+
+def test_counts_runs_by_ranges_of_time_up_to_the_percentile() -> None:
+    found = run_times([[*[100] * 6, *[160] * 10], [220, 220, 220, 1_000_000]])
+    assert (found.fastest_s, found.p95_s) == pytest.approx((100e-9, 220e-9))
+    assert found.histogram == (6, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 3)
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=200))
+def test_ranges_of_time_hold_all_runs_but_the_slowest(times_ns: list[int]) -> None:
+    found = run_times([times_ns])
+    assert 0.95 * len(times_ns) <= sum(found.histogram) <= len(times_ns)
+    assert found.histogram[0] >= 1
 
 
 # --- memory ---------------------------------------------------------------------------------------
