@@ -13,9 +13,10 @@ from ortpkg.authoring.package_checks import validate
 from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
 from ortpkg.devices.profiles import MachineProfile, read_profile
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, UsageError, quoted
+from ortpkg.measuring.record_store import load_recorded_state
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import PackageInfo, VariantInfo
-from ortpkg.providers.machine_offer import asked_once
+from ortpkg.providers.machine_offer import asked_once, this_machine
 from ortpkg.report.page import report_html
 from ortpkg.report.report_subject import MachineSelections, PlannedModel, ReportSubject
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
@@ -61,6 +62,7 @@ def make_report(
                     models=models,
                     findings=validate(info.root, compat=info.compat),
                     results=tuple(wishes.results),
+                    recorded=load_recorded_state(info, this_machine()),
                     trust=trust,
                     verifies_all=wishes.verifies_all,
                     made_at=datetime.now(UTC),

@@ -9,13 +9,14 @@ done, the caller gets the reason as a text, because what was measured still coun
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import quoted, unquoted
 from ortpkg.host.directories import has_records, records_directory
 from ortpkg.measuring.fingerprint import (
@@ -60,6 +61,21 @@ def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedState:
+    """What is recorded of a package, and on what it was measured.
+
+    Attributes:
+        records: as a selection takes them.
+        recorded_at: when the last of ``records.measurements`` was made, in ISO 8601; "" for none.
+        facts: the machine and the versions with which they were made, by name.
+    """
+
+    records: SelectionRecords
+    recorded_at: str = ""
+    facts: Mapping[str, str] = EMPTY
+
+
 def load_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords | None:
     """What is recorded of ``package`` on this machine; None where nothing is. Never raises.
 
@@ -68,6 +84,12 @@ def load_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords 
     versions with which the variant failed. A file that is no record of ours gives empty records
     whose ``stale_reason`` says so. Costs microseconds where nothing is recorded.
     """
+    state = load_recorded_state(package, offer)
+    return None if state is None else state.records
+
+
+def load_recorded_state(package: PackageInfo, offer: MachineOffer) -> RecordedState | None:
+    """As :func:`load_records`, with what it was measured on."""
     if not has_records():
         return None
     digest = package_digest(package.root)
@@ -75,31 +97,37 @@ def load_records(package: PackageInfo, offer: MachineOffer) -> SelectionRecords 
     if stored is None:
         return None
     if stored.problem:
-        why = f"the file {quoted(stored.path)} is ignored: {unquoted(stored.problem)}"
-        kept = () if stored.record is None else stored.record.quarantined
-        return SelectionRecords(
-            quarantined=tuple(entry for entry in kept if _is_in_force(entry, offer.ep_devices)),
-            package_digest=digest,
-            stale_reason=why,
-            problem=f"{why}; {_what_is_known(stored)}",
-        )
+        return RecordedState(records=_damaged_records(stored, digest, offer))
     record = stored.record
     assert record is not None
     now = fingerprint_of(offer.machine, offer.ep_devices)
-    measurements: tuple[Measurement, ...] = ()
+    machine = MachineRecord(fingerprint={}, recorded_at="", measurements=())
     stale_reason = ""
     if record.machines:
         machine = record.machines[nearest([each.fingerprint for each in record.machines], now)]
-        measurements = machine.measurements
         stale_reason = _stale_reason(machine, changes(machine.fingerprint, now))
-    return SelectionRecords(
-        measurements=measurements,
+    records = SelectionRecords(
+        measurements=machine.measurements,
         quarantined=tuple(
             entry for entry in record.quarantined if _is_in_force(entry, offer.ep_devices)
         ),
         package_digest=digest,
         fingerprint=fingerprint_text(now),
         stale_reason=stale_reason,
+    )
+    return RecordedState(
+        records=records, recorded_at=machine.recorded_at, facts=machine.fingerprint
+    )
+
+
+def _damaged_records(stored: StoredRecord, digest: str, offer: MachineOffer) -> SelectionRecords:
+    why = f"the file {quoted(stored.path)} is ignored: {unquoted(stored.problem)}"
+    kept = () if stored.record is None else stored.record.quarantined
+    return SelectionRecords(
+        quarantined=tuple(entry for entry in kept if _is_in_force(entry, offer.ep_devices)),
+        package_digest=digest,
+        stale_reason=why,
+        problem=f"{why}; {_what_is_known(stored)}",
     )
 
 

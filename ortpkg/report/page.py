@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.drawing.palette import stylesheet
 from ortpkg.drawing.svg import visible
 from ortpkg.report.report_subject import ReportSubject
+from ortpkg.report.sections.bench_section import bench_section
 from ortpkg.report.sections.finding_section import finding_section
 from ortpkg.report.sections.graph_section import graph_section
 from ortpkg.report.sections.memory_section import memory_section
@@ -67,6 +68,7 @@ SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="graphs", title="Graphs", make=graph_section),
     SectionKind(id="order", title="Execution order", make=order_section),
     SectionKind(id="memory", title="Memory", make=memory_section),
+    SectionKind(id="bench", title="Measurements", make=bench_section),
     SectionKind(id="findings", title="Findings", make=finding_section),
 )
 

@@ -15,6 +15,7 @@ from ortpkg.selection.verdict import Selection
 if TYPE_CHECKING:
     from ortpkg.errors import Finding
     from ortpkg.measuring.measured_candidates import CandidateResult
+    from ortpkg.measuring.record_store import RecordedState
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.session_plan import SessionPlan
 
@@ -71,6 +72,7 @@ class ReportSubject:
         findings: those of ``ortpkg validate``.
         results: what was measured for this report; empty where nothing was, and what ``ortpkg
             bench`` recorded here is shown.
+        recorded: what ``ortpkg bench`` recorded of it on this machine; None for nothing.
         trust: whether the package's publisher is trusted.
         verifies_all: hash every file, however large.
         made_at: when, with a time zone.
@@ -82,6 +84,7 @@ class ReportSubject:
     models: tuple[PlannedModel, ...]
     findings: tuple[Finding, ...]
     results: Sequence[CandidateResult] = ()
+    recorded: RecordedState | None = None
     trust: bool = False
     verifies_all: bool = False
     made_at: datetime
