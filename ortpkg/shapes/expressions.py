@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Bounds of an expression: a stranger's model must not make it grow.
 _MOST_TERMS = 24
 _MOST_DEPTH = 12
 _MOST_FACTORS = 8
+#: Atoms, each as often as it stands: sorting, comparing and showing look at all of them.
+_MOST_ATOMS = 512
 
 
 class TooLargeError(ArithmeticError):
@@ -41,6 +43,11 @@ class Symbol:
         """0, since no operation is nested in it."""
         return 0
 
+    @property
+    def atom_count(self) -> int:
+        """1: itself."""
+        return 1
+
     def __str__(self) -> str:
         return self.name
 
@@ -49,22 +56,36 @@ class Symbol:
 class Operation:
     """An operation over two sizes that is no polynomial.
 
-    ``kind`` is a key of :data:`_OPERATIONS`.
+    What follows from its sizes is kept, since sizes are held against each other again and again.
+
+    Attributes:
+        kind: a key of :data:`_OPERATIONS`.
+        left, right: what it is of.
+        depth: how deep operations are nested in it.
+        atom_count: how many atoms stand in it, itself among them.
+        text: itself, as people write it.
     """
 
     kind: str
     left: Size
     right: Size
+    depth: int = field(init=False, compare=False, repr=False)
+    atom_count: int = field(init=False, compare=False, repr=False)
+    text: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def depth(self) -> int:
-        """How deep operations are nested in it."""
-        return 1 + max(depth_of(self.left), depth_of(self.right))
+    def __post_init__(self) -> None:
+        left, right = self.left, self.right
+        text = (
+            f"floor({_bracketed(left, ' ')}/{_bracketed(right, ' */')})"
+            if self.kind == "floor"
+            else f"{self.kind}({left}, {right})"
+        )
+        object.__setattr__(self, "depth", 1 + max(depth_of(left), depth_of(right)))
+        object.__setattr__(self, "atom_count", 1 + atom_count_of(left) + atom_count_of(right))
+        object.__setattr__(self, "text", text)
 
     def __str__(self) -> str:
-        if self.kind == "floor":
-            return f"floor({_bracketed(self.left, ' ')}/{_bracketed(self.right, ' */')})"
-        return f"{self.kind}({self.left}, {self.right})"
+        return self.text
 
 
 Atom = Symbol | Operation
@@ -177,6 +198,11 @@ def depth_of(size: Size) -> int:
     return 0 if isinstance(size, int) else size.depth
 
 
+def atom_count_of(size: Size) -> int:
+    """How many atoms stand in a size, those inside operations too; 0 for a number."""
+    return 0 if isinstance(size, int) else sum(atom.atom_count for atom in size.atoms())
+
+
 def terms_of(size: Size) -> tuple[tuple[Monomial, int], ...]:
     """The terms whose sum the size is; none of 0."""
     if isinstance(size, Expression):
@@ -211,20 +237,26 @@ def _sum(
 
 
 def size_of_terms(terms: tuple[tuple[Monomial, int], ...]) -> Size:
-    """The sum of terms, of which no two have the same factors."""
+    """The sum of terms, of which no two have the same factors.
+
+    TooLargeError where too many atoms stand in it.
+    """
     if not terms:
         return 0
     if len(terms) == 1 and not terms[0][0]:
         return terms[0][1]
-    return Expression(terms)
+    made = Expression(terms)
+    if atom_count_of(made) > _MOST_ATOMS:
+        raise TooLargeError
+    return made
 
 
 def operation(kind: str, left: Size, right: Size) -> Size:
-    """The operation of that kind, or its number. TooLargeError where too many are nested."""
+    """The operation of that kind, or its number. TooLargeError where too much is in it."""
     if isinstance(left, int) and isinstance(right, int):
         return _OPERATIONS[kind](left, right)
     made = Operation(kind, left, right)
-    if made.depth > _MOST_DEPTH:
+    if made.depth > _MOST_DEPTH or made.atom_count > _MOST_ATOMS:
         raise TooLargeError
     return Expression((((made,), 1),))
 

@@ -153,3 +153,19 @@ def test_an_expression_has_the_value_of_what_it_was_computed_from(
         assert evaluate(size, values) == number
     if isinstance(size, Expression) and is_at_least(size, 0):
         assert number >= 0
+
+
+@pytest.mark.parametrize("factors", [2, 4, 8])
+def test_what_would_hold_too_many_atoms_is_refused_before_anybody_has_to_look_at_them(
+    factors: int,
+) -> None:
+    """Each level holds so many times what the one below holds: 8^12 atoms of one name."""
+    size: Size = N
+    for _ in range(12):
+        try:
+            size = floor_divide(product([size] * factors), 3)
+        except TooLargeError:
+            return
+        assert is_at_least(size, 0)
+        assert len(str(size)) < 10_000
+    pytest.fail("no level was too large")
