@@ -301,8 +301,8 @@ def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
 
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-    # of one length, NULs at their ends included
-    is_bytes = array.dtype.kind == "V" and array.dtype.names is None
+    # Of one length, NULs at their ends included; small floats are of kind V, too.
+    is_bytes = array.dtype.type is np.void and array.dtype.names is None
     if array.dtype.kind not in "USO" and not is_bytes:
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
     _check_shape(name, declared, array)

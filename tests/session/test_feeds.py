@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx.parser
 import pytest
@@ -168,6 +169,14 @@ def test_bytes_that_are_no_text_are_told_with_where_they_stand(
 
     assert caught.value.expected == "text in UTF-8"
     assert len(str(caught.value)) < 150
+
+
+@pytest.mark.parametrize("small", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn])
+def test_small_floats_are_no_texts(small: type) -> None:
+    """numpy calls them of kind V, as it does bytes of one length."""
+    declared = NodeArg("n", "tensor(string)", [], TensorType(ElementType.STRING, None))
+    with pytest.raises(InvalidFeedError, match=f"numpy {np.dtype(small).name}"):
+        check_feeds({"n": np.array([0.46875, 200]).astype(small)}, [declared], ())
 
 
 def test_a_run_ends_while_millions_of_texts_are_checked() -> None:
