@@ -7,11 +7,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 
 VariantKey = tuple[str, str]
+#: (component, variant) → the files that it uses, each with its size; real paths.
+FilesByVariant: TypeAlias = Mapping[VariantKey, Mapping[Path, int]]
 #: (model, folder of its data) → the files that it uses: variants may all have one model.
 _ReadModels = dict[tuple[Path, Path], list[Path] | None]
 
@@ -29,9 +32,28 @@ class VariantBytes:
     shared_nbytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedBytes:
+    """Files that the same variants use, each of which lies once.
+
+    Attributes:
+        users: (component, variant) of each of them, two or more, in declaration order.
+        files: their real paths.
+        nbytes: of all files together.
+    """
+
+    users: tuple[VariantKey, ...]
+    files: tuple[Path, ...]
+    nbytes: int
+
+
 def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     """(component, variant) → its sizes, of the files that :func:`files_by_variant` finds."""
-    files = files_by_variant(package)
+    return sizes_of(files_by_variant(package))
+
+
+def sizes_of(files: FilesByVariant) -> Mapping[VariantKey, VariantBytes]:
+    """(component, variant) → its sizes."""
     users = Counter(file for used in files.values() for file in used)
     return {
         key: VariantBytes(
@@ -42,7 +64,26 @@ def variant_sizes(package: PackageInfo) -> Mapping[VariantKey, VariantBytes]:
     }
 
 
-def files_by_variant(package: PackageInfo) -> Mapping[VariantKey, Mapping[Path, int]]:
+def shared_by(files: FilesByVariant) -> tuple[SharedBytes, ...]:
+    """What several variants use, by who uses it, the greatest first."""
+    users: dict[Path, list[VariantKey]] = {}
+    sizes: dict[Path, int] = {}
+    for key, used in files.items():
+        for file, nbytes in used.items():
+            users.setdefault(file, []).append(key)
+            sizes[file] = nbytes
+    groups: dict[tuple[VariantKey, ...], list[Path]] = {}
+    for file, keys in users.items():
+        if len(keys) > 1:
+            groups.setdefault(tuple(keys), []).append(file)
+    found = (
+        SharedBytes(users=keys, files=tuple(each), nbytes=sum(sizes[file] for file in each))
+        for keys, each in groups.items()
+    )
+    return tuple(sorted(found, key=lambda each: -each.nbytes))
+
+
+def files_by_variant(package: PackageInfo) -> FilesByVariant:
     """(component, variant) → the files that it uses, each with its size; real paths.
 
     Models are opened only where variants share a folder, to see which files of it each of them

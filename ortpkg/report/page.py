@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FOLDER = Path(__file__).parent
-_STYLES = ("report.css", "selection.css", "graph_view.css")
+_STYLES = ("report.css", "package.css", "selection.css", "graph_view.css")
 _SCRIPTS = (
     "report.js",
     "verdict_matrix.js",

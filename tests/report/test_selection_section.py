@@ -154,7 +154,7 @@ def test_other_machines_have_a_matrix_and_their_warnings() -> None:
     )
     assert "Best verdict on each variant of classifier on each machine" in page.words
     assert (
-        "plain-server : the machine profile 'plain-server' is constructed: nobody probed such a"
+        "Warnings of other machines plain-server : the machine profile 'plain-server' is constructed: nobody probed such a"
         " machine"
     ) in page.words
 

@@ -5,17 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ortpkg.authoring.variant_sizes import VariantBytes, VariantKey, variant_sizes
+from ortpkg.authoring.variant_sizes import (
+    VariantBytes,
+    VariantKey,
+    files_by_variant,
+    sizes_of,
+)
+from ortpkg.ep_names import short_ep_names
 from ortpkg.package.package_info import (
     ComponentInfo,
     PackageInfo,
-    ValueInfo,
     VariantInfo,
+    has_packages_version,
     version_of,
 )
 from ortpkg.quantities import nbytes_text
 from ortpkg.report.report_subject import ReportSubject
+from ortpkg.report.sections.flow_picture import MOST_CARDS, flow_picture
+from ortpkg.report.sections.pipeline_flow import (
+    FlowStep,
+    PipelineFlow,
+    card_count,
+    flow_steps,
+    pipeline_flow,
+    type_text,
+)
 from ortpkg.report.sections.section import MOST_ROWS, Section, left_out
+from ortpkg.report.sections.stored_weights import StoredWeights, stored_weights
+from ortpkg.selection.variant_facts import DATA_TYPES_FACT, QUANTIZATION_FACT, precision_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +41,11 @@ class VariantRow:
 
     Attributes:
         name: the variant's.
-        version: its own or the package's; "" where neither is stated.
+        version: its own or the package's; "none" where neither is stated.
         ep, device, architecture: its constraints; "any" where there is none.
-        precision: its data types and quantization, as its metadata state them.
+        ep_name: the EP's full name; "" where there is none.
+        precision: what it computes in: its quantization, or its floating-point type.
+        data_types: all of them, as its metadata state them.
         own_size, shared_size: of its files; the second is "" where it shares none.
         is_chosen: whether this machine would run it.
         is_absent: whether its files are not here.
@@ -35,9 +54,11 @@ class VariantRow:
     name: str
     version: str
     ep: str
+    ep_name: str
     device: str
     architecture: str
     precision: str
+    data_types: str
     own_size: str
     shared_size: str
     is_chosen: bool
@@ -46,11 +67,40 @@ class VariantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPart:
-    """One component model: its variants, and the sentence on those that are not shown."""
+    """One component model: its variants, and the sentence on those that are not shown.
+
+    Attributes:
+        name: the component's.
+        variants: in declaration order.
+        has_versions: whether a variant has a version that is not the package's.
+        shares: whether a variant has files in common with another one.
+        left_out: how many more variants there are; "" where all are shown.
+    """
 
     name: str
     variants: tuple[VariantRow, ...]
+    has_versions: bool
+    shares: bool
     left_out: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelinePart:
+    """The pipeline as a picture and a table.
+
+    Attributes:
+        picture: "" where nothing is known of it.
+        steps: the runs of components, in order.
+        obstacle: why values are not shown; "" where they are.
+        left_out: how many more steps there are than the table shows.
+        is_drawn_whole: whether the picture shows every step.
+    """
+
+    picture: str
+    steps: tuple[FlowStep, ...]
+    obstacle: str
+    left_out: str
+    is_drawn_whole: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,34 +108,47 @@ class PackageSection(Section):
     """What the package says of itself.
 
     Attributes:
+        description: the package's own words.
         facts: (what, value) in the order in which they are read.
+        folder: where it lies.
         values: (which, name, type) of its overall inputs and outputs.
+        pipeline: what flows between its components.
         components: in execution order.
+        weights: what several variants share; None where they share nothing.
     """
 
+    description: str
     facts: tuple[tuple[str, str], ...]
+    folder: str
     values: tuple[tuple[str, str, str], ...]
+    pipeline: PipelinePart
     components: tuple[ComponentPart, ...]
+    weights: StoredWeights | None
 
 
 def package_section(subject: ReportSubject) -> PackageSection:
     """The package's own words, and the sizes of its files."""
     info = subject.info
-    sizes = variant_sizes(info)
+    files = files_by_variant(info)
+    sizes = sizes_of(files)
     variants = sum(len(component.variants) for component in info.components)
     return PackageSection(
         headline=", ".join(
             (_count(len(info.components), "component model"), _count(variants, "variant"))
         ),
+        description=info.description or "",
         facts=tuple((what, value) for what, value in _facts(info) if value),
+        folder=str(info.root),
         values=tuple(
-            (which, value.name, _type_text(value))
+            (which, value.name, type_text(value))
             for which, values in (("input", info.inputs), ("output", info.outputs))
             for value in values[:MOST_ROWS]
         ),
+        pipeline=_pipeline(pipeline_flow(subject)),
         components=tuple(
             _component(component, subject, sizes) for component in info.components[:MOST_ROWS]
         ),
+        weights=stored_weights(info, files),
     )
 
 
@@ -98,19 +161,26 @@ def _facts(info: PackageInfo) -> tuple[tuple[str, str], ...]:
     license_text = metadata.get("license") if isinstance(metadata, Mapping) else None
     return (
         ("Version", info.version or ""),
-        ("Description", info.description or ""),
         ("License", license_text if isinstance(license_text, str) else ""),
         ("Format", "an ONNX file" if info.is_bare_model else f"{info.format.value} format"),
         ("Samples", "yes" if info.has_samples else ""),
         ("Pipeline", "yes" if info.is_pipeline else ""),
-        ("Folder", str(info.root)),
     )
 
 
-def _type_text(value: ValueInfo) -> str:
-    if value.shape is None:
-        return value.type
-    return f"{value.type} [{', '.join('?' if size is None else str(size) for size in value.shape)}]"
+def _pipeline(flow: PipelineFlow) -> PipelinePart:
+    steps = tuple(flow_steps(flow.cards))
+    return PipelinePart(
+        picture=(
+            flow_picture(flow.cards, name="pipeline", title="What flows through the package")
+            if flow.cards
+            else ""
+        ),
+        steps=steps[:MOST_ROWS],
+        obstacle=flow.obstacle,
+        left_out=left_out(len(steps) - MOST_ROWS, "steps", "pipeline.json"),
+        is_drawn_whole=card_count(flow.cards) <= MOST_CARDS,
+    )
 
 
 def _component(
@@ -120,12 +190,15 @@ def _component(
     best = None if selection is None else selection.best
     chosen = "" if best is None else best.variant.name
     shown = component.variants[:MOST_ROWS]
+    rows = tuple(
+        _variant(each, subject.info, sizes[component.name, each.name], each.name == chosen)
+        for each in shown
+    )
     return ComponentPart(
         name=component.name,
-        variants=tuple(
-            _variant(each, subject.info, sizes[component.name, each.name], each.name == chosen)
-            for each in shown
-        ),
+        variants=rows,
+        has_versions=not all(map(has_packages_version, shown)),
+        shares=any(each.shared_size for each in rows),
         left_out=left_out(
             len(component.variants) - len(shown), "variants", "ortpkg inspect --json"
         ),
@@ -138,11 +211,13 @@ def _variant(
     constraints = variant.constraints
     return VariantRow(
         name=variant.name,
-        version=version_of(variant, info) or "",
-        ep=constraints.ep or "any",
+        version=version_of(variant, info) or "none",
+        ep=short_ep_names(constraints.ep or "any"),
+        ep_name=constraints.ep or "",
         device=constraints.device or "any",
         architecture=constraints.architecture or "any",
         precision=_precision(variant),
+        data_types=_data_types(variant),
         own_size="absent" if variant.is_absent else nbytes_text(size.own_nbytes),
         shared_size=nbytes_text(size.shared_nbytes) if size.shared_nbytes else "",
         is_chosen=is_chosen,
@@ -151,7 +226,14 @@ def _variant(
 
 
 def _precision(variant: VariantInfo) -> str:
-    types = variant.metadata.get("data_types") or ()
-    stated = [str(each) for each in types] if isinstance(types, tuple) else [str(types)]
-    quantization = variant.metadata.get("quantization")
-    return ", ".join([*stated, *([str(quantization)] if quantization else [])])
+    """E.g. "qdq-int8", "fp32"; the data types where they tell no precision."""
+    quantization = variant.metadata.get(QUANTIZATION_FACT)
+    if isinstance(quantization, str) and quantization != "none":
+        return quantization
+    precision = precision_of(variant.metadata)
+    return _data_types(variant) if precision is None else precision.label
+
+
+def _data_types(variant: VariantInfo) -> str:
+    stated = variant.metadata.get(DATA_TYPES_FACT) or ()
+    return ", ".join(map(str, stated)) if isinstance(stated, tuple) else str(stated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ortpkg.drawing.svg import shortened
@@ -40,7 +40,8 @@ class ComponentChoice:
         chosen: the winner; "" where nothing fits this machine.
         place: where it runs, in words.
         asked_for: the wishes, in words.
-        warnings: (machine, sentence): of this machine first.
+        warnings: of this machine, a sentence each.
+        other_warnings: (machine, sentence) of the others.
         ties: names of variants that declaration order alone puts behind the winner.
         devices: variants × EP devices of this machine.
         machines: variants × machines; None where there is but one.
@@ -52,7 +53,8 @@ class ComponentChoice:
     chosen: str
     place: str
     asked_for: str
-    warnings: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+    other_warnings: tuple[tuple[str, str], ...]
     ties: tuple[str, ...]
     devices: VerdictMatrix
     machines: VerdictMatrix | None
@@ -142,7 +144,8 @@ def _choice(
         chosen="" if best is None else best.variant.name,
         place="" if best is None or best.ep_device is None else ep_device_words(best.ep_device),
         asked_for=asked_for(selection),
-        warnings=tuple(_warnings(subject.machines, component.name)),
+        warnings=tuple(map(short_ep_names, selection.warnings)),
+        other_warnings=tuple(_other_warnings(subject, component.name)),
         ties=tuple(selection.ties[:MOST_ROWS]),
         devices=device_matrix(selection, component, most_cells),
         machines=(
@@ -159,11 +162,10 @@ def _choice(
     )
 
 
-def _warnings(machines: Sequence[MachineSelections], component: str) -> Iterator[tuple[str, str]]:
-    """(machine, sentence); what is said of this machine is not said again of others."""
-    said: set[str] = set()
-    for machine in machines:
+def _other_warnings(subject: ReportSubject, component: str) -> Iterator[tuple[str, str]]:
+    """What is said of this machine, too, is not said again."""
+    said = set(subject.here.selections[component].warnings)
+    for machine in subject.machines:
         for warning in machine.selections[component].warnings:
             if warning not in said:
-                said.add(warning)
                 yield machine.name, short_ep_names(warning)

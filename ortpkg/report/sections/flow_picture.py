@@ -1,0 +1,141 @@
+"""Draws a pipeline: its steps one below the other, and beside them a line for each value.
+
+A line begins where its value is made, runs down, and has an arrow into whatever takes the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ortpkg.drawing.svg import box, dot, figure, group, line, shortened, text
+from ortpkg.report.sections.pipeline_flow import CardKind, FlowCard, FlowLine
+
+#: What a picture shows at most; the rest is counted.
+MOST_CARDS = 40
+_MOST_LINES = 8
+_MOST_LANES = 16
+
+_LANE_WIDTH = 13
+_CARD_WIDTH = 430
+_INDENT = 14
+_HEAD = 26
+_LINE_HEIGHT = 19
+_GAP = 16
+_TOP = 6
+_LONGEST_TITLE = 48
+_LONGEST_LABEL = 34
+_LONGEST_NOTE = 34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Port:
+    """Where a value leaves a card or enters it."""
+
+    value: str
+    is_taken: bool
+    x: float
+    y: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Sheet:
+    """What is drawn so far; x counts from the right edge of the lanes."""
+
+    shapes: list[str] = field(default_factory=list)
+    ports: list[_Port] = field(default_factory=list)
+    y: float = _TOP
+    cards: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lane:
+    """The line of a value, from where it is made to where it is taken last."""
+
+    number: int
+    made: _Port
+    uses: tuple[_Port, ...]
+
+
+def flow_picture(cards: Sequence[FlowCard], *, name: str, title: str) -> str:
+    """The cards with the values that flow between them."""
+    sheet = _Sheet()
+    for card in cards:
+        _place(card, sheet, depth=0)
+    lanes = list(_lanes(sheet.ports))
+    gutter = _LANE_WIDTH * (1 + max((lane.number + 1 for lane in lanes), default=0))
+    lines = [part for lane in lanes for part in _drawn(lane)]
+    return figure(
+        [group([*sheet.shapes, *lines], transform=f"translate({gutter} 0)")],
+        width=gutter + _CARD_WIDTH + 2,
+        height=round(sheet.y - _GAP + _TOP),
+        name=name,
+        title=title,
+        description="The table below says which component takes and gives what.",
+    )
+
+
+def _place(card: FlowCard, sheet: _Sheet, depth: int) -> None:
+    """Draws a card below what is there, and what lies in it."""
+    if sheet.cards == MOST_CARDS:
+        return
+    sheet.cards += 1
+    left, top = float(depth * _INDENT), sheet.y
+    place = len(sheet.shapes)
+    title = shortened(card.title, _LONGEST_TITLE)
+    sign = "↻ " if card.kind is CardKind.REPEAT else ""
+    sheet.shapes.append(text(left + 10, top + 17, f"{sign}{title}", kind="head"))
+    sheet.y += _HEAD
+    for inner in card.body:
+        _place(inner, sheet, depth + 1)
+    for each in card.lines[:_MOST_LINES]:
+        _place_line(each, sheet, left)
+    if len(card.lines) > _MOST_LINES:
+        more = f"and {len(card.lines) - _MOST_LINES} more values"
+        sheet.shapes.append(text(left + 10, sheet.y + 12, more, kind="small"))
+        sheet.y += _LINE_HEIGHT
+    height = sheet.y + 4 - top
+    width = _CARD_WIDTH - 2 * left
+    outline = box(left, top, width, height, rx="6", kind=f"flow-{card.kind}", title=card.title)
+    sheet.shapes.insert(place, outline)
+    sheet.y += 4 + _GAP
+
+
+def _place_line(each: FlowLine, sheet: _Sheet, left: float) -> None:
+    label = shortened(each.label, _LONGEST_LABEL)
+    note = shortened(each.note, _LONGEST_NOTE)
+    sheet.shapes.append(text(left + 14, sheet.y + 12, label, note=note))
+    sheet.ports.append(_Port(value=each.value, is_taken=each.is_taken, x=left, y=sheet.y + 8))
+    sheet.y += _LINE_HEIGHT
+
+
+def _lanes(ports: Sequence[_Port]) -> Iterator[_Lane]:
+    """A lane for each value that is taken somewhere; lanes that have ended are used again."""
+    ends: list[float] = []
+    for made in ports:
+        if made.is_taken:
+            continue
+        uses = tuple(each for each in ports if each.is_taken and each.value == made.value)
+        if not uses:
+            continue
+        number = next((n for n, end in enumerate(ends) if end < made.y), len(ends))
+        if number == _MOST_LANES:
+            continue
+        if number == len(ends):
+            ends.append(0)
+        ends[number] = uses[-1].y
+        yield _Lane(number=number, made=made, uses=uses)
+
+
+def _drawn(lane: _Lane) -> Iterator[str]:
+    x, made = -_LANE_WIDTH * (lane.number + 1.0), lane.made
+    last = lane.uses[-1]
+    yield line(made.x, made.y, x, made.y, kind="flow-line")
+    yield line(x, made.y, x, last.y, kind="flow-line")
+    yield dot(made.x, made.y, 3.5, kind="flow-dot")
+    for use in lane.uses:
+        yield line(x, use.y, use.x, use.y, kind="flow-line")
+        yield line(use.x - 5, use.y - 4, use.x, use.y, kind="flow-line")
+        yield line(use.x - 5, use.y + 4, use.x, use.y, kind="flow-line")
+        if use is not last:
+            yield dot(x, use.y, 2, kind="flow-dot")

@@ -1,0 +1,192 @@
+"""What lies once in a package though several variants use it: the bytes, and a picture of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ortpkg.authoring.variant_sizes import (
+    FilesByVariant,
+    SharedBytes,
+    VariantKey,
+    shared_by,
+    sizes_of,
+)
+from ortpkg.drawing.palette import FILL_COUNT, fill_kind
+from ortpkg.drawing.scales import Scale
+from ortpkg.drawing.svg import box, figure, shortened, text
+from ortpkg.package.package_info import PackageInfo
+from ortpkg.quantities import nbytes_text
+from ortpkg.report.sections.section import MOST_ROWS, left_out
+
+#: Bars of a picture: of variants, and of what they share, each of which has a colour of its own.
+_MOST_BARS = 40
+_MOST_SHARED = FILL_COUNT - 1  # the first fill looks like a variant's own bar
+_MOST_NAMES = 20
+
+_LABELS_END = 210
+_BARS_START = 220
+_BARS_END = 500
+_WIDTH = 1000
+_ROW_HEIGHT = 26
+_BAR_HEIGHT = 16
+_LEAST_BAR = 2
+_LONGEST_LABEL = 32
+_LONGEST_USERS = 64
+#: A chip of a colour in a variant's row: it uses what has that colour.
+_CHIP = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPart:
+    """What one variant has alone, or several have in common.
+
+    Attributes:
+        label: the variant's name, or the letter under which the shared part is drawn.
+        nbytes: of the files.
+        files: for a shared part their paths in the package, in words; "" for a variant.
+        users: for a shared part the variants that use it, in words; "" for a variant.
+        letters: for a variant the letters of the shared parts that it uses.
+    """
+
+    label: str
+    nbytes: int
+    files: str = ""
+    users: str = ""
+    letters: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> str:
+        """The bytes in words."""
+        return nbytes_text(self.nbytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWeights:
+    """How a package keeps what its variants share.
+
+    Attributes:
+        summary: how many bytes lie there, and how many would if nothing were shared.
+        own: of each variant what no other one uses, in declaration order.
+        shared: the greatest first.
+        left_out: the sentence on what is not shown.
+        picture: both, drawn.
+    """
+
+    summary: str
+    own: tuple[StoredPart, ...]
+    shared: tuple[StoredPart, ...]
+    left_out: str
+    picture: str
+
+
+def stored_weights(info: PackageInfo, files: FilesByVariant) -> StoredWeights | None:
+    """What several variants use; None where there is no such thing."""
+    groups = shared_by(files)
+    if not groups:
+        return None
+    own = tuple(_own_parts(info, files, groups[:_MOST_SHARED]))
+    shared = tuple(_shared_parts(info, groups[:_MOST_SHARED]))
+    more = (len(files) - len(own)) + (len(groups) - len(shared))
+    return StoredWeights(
+        summary=_summary(files, groups),
+        own=own,
+        shared=shared,
+        left_out=left_out(more, "variants and shared parts", "ortpkg inspect --tree"),
+        picture=_picture(own, shared),
+    )
+
+
+def _summary(files: FilesByVariant, groups: Sequence[SharedBytes]) -> str:
+    sizes = sizes_of(files).values()
+    once = sum(each.own_nbytes for each in sizes) + sum(each.nbytes for each in groups)
+    apart = sum(each.own_nbytes + each.shared_nbytes for each in sizes)
+    return (
+        f"What several variants use lies once: {nbytes_text(once)} in all, where"
+        f" {nbytes_text(apart)} would lie if every variant had files of its own."
+    )
+
+
+def _own_parts(
+    info: PackageInfo, files: FilesByVariant, groups: Sequence[SharedBytes]
+) -> Iterator[StoredPart]:
+    sizes = sizes_of(files)
+    users = [(_letter(place), frozenset(each.users)) for place, each in enumerate(groups)]
+    for key in list(files)[:MOST_ROWS]:
+        yield StoredPart(
+            label=_variant_label(key, info),
+            nbytes=sizes[key].own_nbytes,
+            letters=tuple(letter for letter, keys in users if key in keys),
+        )
+
+
+def _shared_parts(info: PackageInfo, groups: Sequence[SharedBytes]) -> Iterator[StoredPart]:
+    for place, each in enumerate(groups):
+        yield StoredPart(
+            label=_letter(place),
+            nbytes=each.nbytes,
+            files=_listed([path.name for path in each.files]),
+            users=_listed([_variant_label(key, info) for key in each.users]),
+        )
+
+
+def _letter(place: int) -> str:
+    return chr(ord("A") + place)
+
+
+def _variant_label(key: VariantKey, info: PackageInfo) -> str:
+    component, variant = key
+    return variant if len(info.components) == 1 else f"{component} / {variant}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    listed = ", ".join(names[:_MOST_NAMES])
+    return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _picture(own: Sequence[StoredPart], shared: Sequence[StoredPart]) -> str:
+    drawn = own[:_MOST_BARS]
+    greatest = max((each.nbytes for each in (*drawn, *shared)), default=0)
+    scale = Scale(start=_BARS_START, end=_BARS_END, greatest=float(greatest or 1))
+    parts: list[str] = []
+    y = 0
+    for heading, rows in (("of one variant", drawn), ("shared, lies once", shared)):
+        parts.append(text(_LABELS_END, y + 14, heading, kind="small", text_anchor="end"))
+        y += _ROW_HEIGHT
+        for each in rows:
+            parts += _row(each, y, scale)
+            y += _ROW_HEIGHT
+    return figure(
+        parts,
+        width=_WIDTH,
+        height=y,
+        name="stored-weights",
+        title="Bytes of each variant alone, and bytes that several variants share",
+        description="The table below has the same numbers.",
+    )
+
+
+def _row(part: StoredPart, y: int, scale: Scale) -> Iterator[str]:
+    baseline = y + _BAR_HEIGHT - 3
+    yield text(_LABELS_END, baseline, shortened(part.label, _LONGEST_LABEL), text_anchor="end")
+    kind = _fill(part.label) if part.users else "bar"
+    length = max(scale.length(part.nbytes), _LEAST_BAR) if part.nbytes else 0
+    if length:
+        yield box(_BARS_START, y, length, _BAR_HEIGHT, kind=kind, title=part.users or part.label)
+    end = _BARS_START + length + 8
+    users = shortened(part.users, _LONGEST_USERS)
+    if not part.letters:
+        yield text(end, baseline, part.size, note=f"used by {users}" if users else "")
+        return
+    words = f"{part.size}, and"
+    yield text(end, baseline, words)
+    end += 7.5 * len(words)
+    for place, letter in enumerate(part.letters):
+        x = end + place * (_CHIP + 4)
+        yield box(x, y - 1, _CHIP, _CHIP, rx="3", kind=_fill(letter))
+        yield text(x + _CHIP / 2, baseline, letter, text_anchor="middle")
+
+
+def _fill(letter: str) -> str:
+    return fill_kind(ord(letter) - ord("A") + 1)
