@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ortpkg import ModelPackage
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.browser.watched_pages import WatchedPages
 
-SAMPLES = Path(__file__).resolve().parents[2] / "sample_packages"
 #: The browser to be driven, a command or a path; without it nothing here is collected.
 CHROMIUM = os.environ.get("ORTPKG_TEST_CHROMIUM", "")
 collect_ignore_glob = [] if CHROMIUM else ["test_*.py"]
@@ -52,8 +49,3 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[WatchedPages]:
     yield pages
     pages.close()
     pages.verify()
-
-
-@pytest.fixture(scope="session")
-def digits_html() -> str:
-    return ModelPackage(SAMPLES / "digits.ortpackage").report()

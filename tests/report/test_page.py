@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
-import json
 import re
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from ortpkg import ModelPackage, ReportWishes
 from ortpkg.errors import ProfileError, UsageError
 from tests.report.conftest import DIGITS
-from tests.report.models import save_named_model
+from tests.report.models import package_called
 from tests.report.pages import Page, page_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><b>"
@@ -94,7 +93,7 @@ def test_each_section_says_in_a_line_what_it_found(digits_page: Page) -> None:
 
 
 def test_names_of_a_stranger_stay_names(tmp_path: Path) -> None:
-    root = _package_called(tmp_path, HOSTILE)
+    root = package_called(tmp_path, HOSTILE)
     html = ModelPackage(root, compat="onnxruntime-1.31").report()  # which allows any name
     page = page_of(html)
     assert not page.all("img")
@@ -106,7 +105,7 @@ def test_names_of_a_stranger_stay_names(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_variants_are_counted_and_not_all_shown(tmp_path: Path) -> None:
-    root = _package_called(tmp_path, "many", variants=10_000)
+    root = package_called(tmp_path, "many", variants=10_000)
     html = ModelPackage(root).report()
     assert len(html) < 3_000_000
     words = page_of(html).words
@@ -115,7 +114,7 @@ def test_ten_thousand_variants_are_counted_and_not_all_shown(tmp_path: Path) -> 
 
 
 def test_a_model_that_cannot_be_planned_is_no_error(tmp_path: Path) -> None:
-    root = _package_called(tmp_path, "broken")
+    root = package_called(tmp_path, "broken")
     next(root.rglob("*.onnx")).write_bytes(b"no model")
     assert "Findings" in page_of(ModelPackage(root).report()).words
 
@@ -126,20 +125,3 @@ def test_wishes_that_nothing_can_have_are_refused() -> None:
         package.report(ReportWishes(profiles=("nowhere",)))
     with pytest.raises(UsageError, match="at most 32 other machines, not 33"):
         package.report(ReportWishes(profiles=("plain-server",) * 33))
-
-
-def _package_called(tmp_path: Path, name: str, *, variants: int = 1) -> Path:
-    """A package of one component; it, its variants and the values of their model have that name."""
-    root = tmp_path / "p.ortpackage"
-    (root / "v").mkdir(parents=True)
-    save_named_model(root / "v" / "model.onnx", f"{name}</script>\u202e")
-    variant = {"variant_directory": "v", "executor_info": {"ort": {"model_file": "model.onnx"}}}
-    names = [f"{name}{number or ''}" for number in range(variants)]
-    manifest = {
-        "schema_version": "1.0",
-        "package_name": name,
-        "description": f"{name}</script>\u202e\x07",
-        "components": {name: {"component_name": name, "variants": dict.fromkeys(names, variant)}},
-    }
-    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return root

@@ -1,0 +1,61 @@
+"""The page on paper."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.layout import page_overflow
+from tests.browser.subjects import report_of
+from tests.browser.watched_pages import WatchedPages
+
+pytestmark = pytest.mark.browser
+
+_CLOSED = "document.querySelectorAll('details:not([open])').length"
+
+
+@pytest.mark.parametrize("subject", ["digits", "tinychar", "bert"])
+def test_everything_is_open_on_paper_and_closed_again(
+    open_report: WatchedPages, subject: str
+) -> None:
+    page = open_report(report_of(subject), dark=True)
+    closed = page.evaluate(_CLOSED)
+    page.evaluate(
+        "window.addEventListener('beforeprint', () => {"
+        " window.closedOnPaper = document.querySelectorAll('details:not([open])').length; })"
+    )
+    sheets = page.pdf(format="A4")
+    assert page.evaluate("window.closedOnPaper") == 0
+    assert page.evaluate(_CLOSED) == closed
+    assert sheets.startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", sheets)) >= 1
+
+
+@pytest.mark.parametrize("subject", ["digits", "tinychar", "bert"])
+def test_nothing_is_cut_off_on_paper(open_report: WatchedPages, subject: str) -> None:
+    page = open_report(report_of(subject), width=718, dark=True)  # A4 between margins of 1 cm
+    page.emulate_media(media="print")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert page_overflow(page) == []
+    hidden = page.evaluate(
+        "() => [...document.querySelectorAll('main table, main svg.picture')].filter((each) => {"
+        " for (let at = each.parentElement; at; at = at.parentElement) {"
+        "   if (getComputedStyle(at).overflowX !== 'visible' && at.scrollWidth > at.clientWidth + 1)"
+        "     return true; }"
+        " return false; }).map((each) => each.localName + ' in ' + each.closest('section').id)"
+    )
+    assert hidden == []
+
+
+def test_paper_is_white_and_has_no_buttons(open_report: WatchedPages) -> None:
+    page = open_report(report_of("digits"), dark=True)
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("button:visible").count() == 0
+    sticky = page.evaluate(
+        "() => [...document.querySelectorAll('body *')].filter((each) =>"
+        " each.checkVisibility() && ['fixed', 'sticky'].includes(getComputedStyle(each).position))"
+        ".map((each) => each.className)"
+    )
+    assert sticky == []
