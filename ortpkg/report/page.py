@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.drawing.palette import stylesheet
-from ortpkg.drawing.svg import visible
+from ortpkg.drawing.svg import shortened, visible
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.bench_section import bench_section
 from ortpkg.report.sections.finding_section import finding_section
@@ -44,6 +44,10 @@ _SCRIPTS = (
     "graph_details.js",
     "graph_view.js",
 )
+
+
+#: Letters of one text, in a table or where one points at a name; what is longer is cut.
+_LONGEST_TEXT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +115,13 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """What a template shows: texts of strangers without what steers a reader; markup as it is."""
+    """What a template shows: markup of ours as it is, texts of strangers without what steers a
+    reader, and with an end.
+    """
     from markupsafe import Markup  # with jinja2
 
     if isinstance(value, str) and not isinstance(value, Markup):
-        return visible(value)
+        return shortened(visible(value), _LONGEST_TEXT)
     return value
 
 
