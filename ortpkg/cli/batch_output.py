@@ -166,7 +166,7 @@ def _bars(job: BatchJob, before: int, *, shows: bool) -> Iterator[Callable[[Tall
     )
     colors: Literal["auto"] | None = "auto" if is_coloured(sys.stderr) else None
     console = Console(stderr=True, color_system=colors)
-    with Bars(*columns, console=console, transient=True) as bars:
+    with Bars(*columns, console=console, transient=True, redirect_stdout=False) as bars:
         task = bars.add_task("waiting for workers", total=job.row_count, completed=before)
         yield lambda tally: _draw(bars, task, tally)
 

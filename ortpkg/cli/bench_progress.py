@@ -28,7 +28,8 @@ def bench_progress(output: Output) -> Iterator[OnStep]:
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bars:
         task = bars.add_task("", total=None)
 
         def advance(step: Step) -> None:

@@ -6,9 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ortpkg.cli.rendering import is_coloured, is_quiet, plain
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 Progress = Callable[[str, int, int], None]
 
@@ -26,7 +30,46 @@ def copy_progress() -> Iterator[Progress | None]:
     if is_quiet() or not sys.stderr.isatty() or os.environ.get("CI"):
         yield None
         return
-    from rich.console import Console  # loaded only where a bar may be drawn
+    bars = _CopyBars()
+    try:
+        yield bars.advance
+    finally:
+        bars.end()
+
+
+class _CopyBars:
+    """A bar for each file while any is copied; between copies nothing is drawn.
+
+    So what a command prints meets no bar, and standard output is never written by what draws.
+    """
+
+    def __init__(self) -> None:
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def advance(self, file: str, done: int, total: int) -> None:
+        """Draws that so many bytes of ``file`` are done."""
+        if total < _LEAST_SHOWN_NBYTES:
+            return
+        if self._bars is None:
+            self._bars = _copy_bars()
+            self._bars.start()
+        if file not in self._tasks:
+            self._tasks[file] = self._bars.add_task(plain(file), total=total)
+        self._bars.update(self._tasks[file], completed=done)
+        if self._bars.finished:
+            self.end()
+
+    def end(self) -> None:
+        """Takes away what was drawn."""
+        if self._bars is not None:
+            self._bars.stop()
+        self._bars = None
+        self._tasks.clear()
+
+
+def _copy_bars() -> Bars:
+    from rich.console import Console  # loaded only where a bar is drawn
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -44,17 +87,8 @@ def copy_progress() -> Iterator[Progress | None]:
         TimeRemainingColumn(),
     )
     colors: Literal["auto"] | None = "auto" if is_coloured(sys.stderr) else None
-    with Bars(*columns, console=Console(stderr=True, color_system=colors), transient=True) as bars:
-        tasks = {}
-
-        def advance(file: str, done: int, total: int) -> None:
-            if total < _LEAST_SHOWN_NBYTES:
-                return
-            if file not in tasks:
-                tasks[file] = bars.add_task(plain(file), total=total)
-            bars.update(tasks[file], completed=done)
-
-        yield advance
+    console = Console(stderr=True, color_system=colors)
+    return Bars(*columns, console=console, transient=True, redirect_stdout=False)
 
 
 @contextmanager
@@ -69,6 +103,7 @@ def elapsed(what: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     colors: Literal["auto"] | None = "auto" if is_coloured(sys.stderr) else None
-    with Bars(*columns, console=Console(stderr=True, color_system=colors), transient=True) as bars:
+    console = Console(stderr=True, color_system=colors)
+    with Bars(*columns, console=console, transient=True, redirect_stdout=False) as bars:
         bars.add_task(plain(what), total=None)
         yield
