@@ -9,10 +9,11 @@ from ortpkg.drawing.scales import Scale
 from ortpkg.drawing.svg import box, figure, line, shortened, text
 from ortpkg.report.sections.winner_path import WinnerPath
 
-_LABELS_END = 150
+_LABELS_END = 112
+_COUNTS_END = 152
 _BARS_START = 160
-_BARS_END = 440
-_WIDTH = 1000
+_BARS_END = 400
+_WIDTH = 960
 _ROW_HEIGHT = 30
 _BAR_HEIGHT = 18
 _TOP = 6
@@ -81,13 +82,15 @@ def _drawn(place: int, row: _Row, scale: Scale) -> Iterator[str]:
     y = _TOP + place * _ROW_HEIGHT
     baseline = y + _BAR_HEIGHT - 4
     yield text(_LABELS_END, baseline, row.label, text_anchor="end")
+    yield text(_COUNTS_END, baseline, str(row.left), kind="head", text_anchor="end")
     end = float(_BARS_START)
     for count, kind in ((row.left, "kept"), (row.fell, "fallen")):
         if count:
             length = max(scale.length(count), _LEAST_BAR)
             yield box(end, y, length, _BAR_HEIGHT, kind=kind)
             end += length
-    yield text(end + 8, baseline, str(row.left), note=shortened(row.note, _LONGEST_NOTE))
+    if row.note:
+        yield text(end + 8, baseline, shortened(row.note, _LONGEST_NOTE), kind="small")
 
 
 def _description(path: WinnerPath) -> str:

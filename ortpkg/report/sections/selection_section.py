@@ -26,7 +26,7 @@ from ortpkg.selection.verdict import Selection
 #: Component models whose choice is shown; the rest are counted.
 _MOST_COMPONENTS = 40
 #: Cells of all matrices of one kind together.
-_MOST_CELLS = 4000
+_MOST_CELLS = 1600
 _MOST_HEADLINES = 3
 _LONGEST_NAME = 40
 

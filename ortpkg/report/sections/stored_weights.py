@@ -24,17 +24,18 @@ _MOST_BARS = 40
 _MOST_SHARED = FILL_COUNT - 1  # the first fill looks like a variant's own bar
 _MOST_NAMES = 20
 
-_LABELS_END = 210
-_BARS_START = 220
-_BARS_END = 500
+_LABELS_END = 190
+_SIZES_END = 262
+_BARS_START = 270
+_BARS_END = 550
 _WIDTH = 1000
 _ROW_HEIGHT = 26
 _BAR_HEIGHT = 16
 _LEAST_BAR = 2
-_LONGEST_LABEL = 32
+_LONGEST_LABEL = 28
 _LONGEST_USERS = 64
 #: A chip of a colour in a variant's row: it uses what has that colour.
-_CHIP = 18
+_CHIP = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +152,7 @@ def _picture(own: Sequence[StoredPart], shared: Sequence[StoredPart]) -> str:
     scale = Scale(start=_BARS_START, end=_BARS_END, greatest=float(greatest or 1))
     parts: list[str] = []
     y = 0
-    for heading, rows in (("of one variant", drawn), ("shared, lies once", shared)):
+    for heading, rows in (("shared, lies once", shared), ("of one variant", drawn)):
         parts.append(text(_LABELS_END, y + 14, heading, kind="small", text_anchor="end"))
         y += _ROW_HEIGHT
         for each in rows:
@@ -170,21 +171,19 @@ def _picture(own: Sequence[StoredPart], shared: Sequence[StoredPart]) -> str:
 def _row(part: StoredPart, y: int, scale: Scale) -> Iterator[str]:
     baseline = y + _BAR_HEIGHT - 3
     yield text(_LABELS_END, baseline, shortened(part.label, _LONGEST_LABEL), text_anchor="end")
-    kind = _fill(part.label) if part.users else "bar"
-    length = max(scale.length(part.nbytes), _LEAST_BAR) if part.nbytes else 0
-    if length:
-        yield box(_BARS_START, y, length, _BAR_HEIGHT, kind=kind, title=part.users or part.label)
-    end = _BARS_START + length + 8
-    users = shortened(part.users, _LONGEST_USERS)
-    if not part.letters:
-        yield text(end, baseline, part.size, note=f"used by {users}" if users else "")
-        return
-    words = f"{part.size}, and"
-    yield text(end, baseline, words)
-    end += 7.5 * len(words)
+    yield text(_SIZES_END, baseline, part.size, text_anchor="end")
+    end = float(_BARS_START)
+    if part.nbytes:
+        kind = _fill(part.label) if part.users else "bar"
+        length = max(scale.length(part.nbytes), _LEAST_BAR)
+        yield box(end, y, length, _BAR_HEIGHT, kind=kind, title=part.users or part.label)
+        end += length + 8
+    if part.users:
+        users = f"used by {shortened(part.users, _LONGEST_USERS)}"
+        yield text(end, baseline, users, kind="small")
     for place, letter in enumerate(part.letters):
         x = end + place * (_CHIP + 4)
-        yield box(x, y - 1, _CHIP, _CHIP, rx="3", kind=_fill(letter))
+        yield box(x, y, _CHIP, _CHIP, rx="3", kind=_fill(letter))
         yield text(x + _CHIP / 2, baseline, letter, text_anchor="middle")
 
 
