@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -92,7 +93,7 @@ class _Exported:
         op_type: str,
         inputs: Sequence[str],
         output: str = "",
-        **attributes: object,
+        **attributes: Any,
     ) -> str:
         """Appends a node of one output, and gives that output's name."""
         name = f"{scope.rstrip('/')}/{op_type}"

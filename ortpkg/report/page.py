@@ -115,8 +115,9 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """What a template shows: markup of ours as it is, texts of strangers without what steers a
-    reader, and with an end.
+    """What a template shows: markup of ours as it is, texts of strangers made harmless.
+
+    Those have nothing that steers a reader, and an end.
     """
     from markupsafe import Markup  # with jinja2
 

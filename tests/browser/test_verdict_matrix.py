@@ -12,7 +12,8 @@ pytestmark = pytest.mark.browser
 
 
 def _note(page: Page) -> str:
-    return page.locator(".verdict-note").inner_text()
+    words: str = page.locator(".verdict-note").inner_text()
+    return words
 
 
 def _focused(page: Page) -> str:
