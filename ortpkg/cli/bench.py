@@ -133,7 +133,7 @@ def command(
     """Measure every variant on everything here that can run it, each in a process of its own.
 
     Says how fast it is, how much memory it takes and how far its outputs are from what the package
-    expects.
+    expects. A terminal shows how the times of runs spread, too.
     """
     from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,12 +164,15 @@ def test_a_record_of_an_older_version_has_no_line_of_rounds() -> None:
 def test_the_fastest_that_is_not_wrong_is_named_for_those_who_cannot_see() -> None:
     picture = _figure(
         _shown("wrong", p50_s=0.001, is_accurate=False),
-        _shown("fast", p50_s=0.002),
         _shown("slow", p50_s=0.003),
+        _shown("fast", p50_s=0.002),
         _shown("gone", problem="skipped"),
+        replace(_shown("other", p50_s=0.0005), component_name="d"),
     )
     assert picture.findtext("desc") == (
-        "Time, error and memory of 3 of 4 candidates. The fastest is c/fast on cpu, embedded: 2 ms."
+        "Time, error and memory of 4 of 5 candidates."
+        " The fastest of c is fast on cpu, embedded: 2 ms."
+        " The fastest of d is other on cpu, embedded: 500 µs."
     )
 
 
