@@ -59,7 +59,9 @@ def _opened(content: bytes) -> Image:
     try:
         import PIL.Image  # an extra, and only for this operator
     except ImportError as error:
-        raise ValueError("pillow is not installed: pip install 'ortpkg[images]'") from error
+        raise ValueError(
+            "it needs the library pillow, which is not installed: it comes with ortpkg's extra images"
+        ) from error
     try:
         return PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
     except (OSError, PIL.Image.DecompressionBombError) as error:

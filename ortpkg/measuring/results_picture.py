@@ -90,7 +90,8 @@ def _description(results: Sequence[ShownResult]) -> str:
                 fastest[each.component_name] = (each.p50_s, each)
     said = [f"Time, error and memory of {len(measured)} of {len(results)} candidates."]
     said += [
-        f"The fastest of {component} is {best.variant_name} on {_place(best)}: {_time_text(time_s)}."
+        f"The fastest of {component} is {best.variant_name} on {_place(best)}:"
+        f" {_time_text(time_s)}."
         for component, (time_s, best) in list(fastest.items())[:_MOST_NAMED]
     ]
     return svg.shortened(" ".join(said), _LONGEST_DESCRIPTION)
