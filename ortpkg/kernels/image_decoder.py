@@ -60,7 +60,8 @@ def _opened(content: bytes) -> Image:
         import PIL.Image  # an extra, and only for this operator
     except ImportError as error:
         raise ValueError(
-            "it needs the library pillow, which is not installed: it comes with ortpkg's extra images"
+            "it needs the library pillow, which is not installed: it comes with ortpkg's extra"
+            " images"
         ) from error
     try:
         return PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
