@@ -143,10 +143,20 @@ def test_a_picture_has_so_many_cards_at_most(length: int, drawn: int) -> None:
     assert picture.count('class="flow-component"') == drawn
 
 
-def test_a_card_with_many_values_counts_the_rest() -> None:
-    lines = tuple(FlowLine(value=f"v{n}", is_taken=False, label=f"v{n}") for n in range(20))
-    card = FlowCard(kind=CardKind.INPUTS, title="inputs", lines=lines)
-    assert "and 12 more values" in flow_picture((card,), name="p", title="Inputs")
+def test_a_card_with_many_values_counts_the_rest_of_what_it_takes_and_gives() -> None:
+    lines = tuple(
+        FlowLine(value=f"v{n}", is_taken=is_taken, label=f"v{n}")
+        for is_taken, numbers in ((True, range(20)), (False, range(20, 30)))
+        for n in numbers
+    )
+    picture = flow_picture(
+        (FlowCard(kind=CardKind.COMPONENT, title="c", lines=lines),), name="p", title="Many"
+    )
+    assert "takes 12 more values" in picture
+    assert "gives 2 more values" in picture
+    assert ">v7</text>" in picture
+    assert ">v8</text>" not in picture
+    assert ">v20</text>" in picture
 
 
 def test_cards_in_loops_are_counted_and_told_with_their_loops() -> None:

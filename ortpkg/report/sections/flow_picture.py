@@ -13,7 +13,7 @@ from ortpkg.report.sections.pipeline_flow import CardKind, FlowCard, FlowLine
 
 #: What a picture shows at most; the rest is counted.
 MOST_CARDS = 40
-_MOST_LINES = 8
+_MOST_LINES = 8  # of what a card takes, and of what it gives
 _MOST_LANES = 16
 
 _LANE_WIDTH = 13
@@ -25,7 +25,7 @@ _GAP = 16
 _TOP = 6
 _LONGEST_TITLE = 48
 _LONGEST_LABEL = 34
-_LONGEST_NOTE = 34
+_LONGEST_LINE = 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +88,8 @@ def _place(card: FlowCard, sheet: _Sheet, depth: int) -> None:
     sheet.y += _HEAD
     for inner in card.body:
         _place(inner, sheet, depth + 1)
-    for each in card.lines[:_MOST_LINES]:
-        _place_line(each, sheet, left)
-    if len(card.lines) > _MOST_LINES:
-        more = f"and {len(card.lines) - _MOST_LINES} more values"
-        sheet.shapes.append(text(left + 10, sheet.y + 12, more, kind="small"))
-        sheet.y += _LINE_HEIGHT
+    _place_lines([each for each in card.lines if each.is_taken], sheet, left)
+    _place_lines([each for each in card.lines if not each.is_taken], sheet, left)
     height = sheet.y + 4 - top
     width = _CARD_WIDTH - 2 * left
     outline = box(left, top, width, height, rx="6", kind=f"flow-{card.kind}", title=card.title)
@@ -101,12 +97,19 @@ def _place(card: FlowCard, sheet: _Sheet, depth: int) -> None:
     sheet.y += 4 + _GAP
 
 
-def _place_line(each: FlowLine, sheet: _Sheet, left: float) -> None:
-    label = shortened(each.label, _LONGEST_LABEL)
-    note = shortened(each.note, _LONGEST_NOTE)
-    sheet.shapes.append(text(left + 14, sheet.y + 12, label, note=note))
-    sheet.ports.append(_Port(value=each.value, is_taken=each.is_taken, x=left, y=sheet.y + 8))
-    sheet.y += _LINE_HEIGHT
+def _place_lines(lines: Sequence[FlowLine], sheet: _Sheet, left: float) -> None:
+    """Writes the first of what a card takes or gives, and how many more there are."""
+    for each in lines[:_MOST_LINES]:
+        label = shortened(each.label, _LONGEST_LABEL)
+        note = shortened(each.note, _LONGEST_LINE - len(label))
+        sheet.shapes.append(text(left + 14, sheet.y + 12, label, note=note))
+        sheet.ports.append(_Port(value=each.value, is_taken=each.is_taken, x=left, y=sheet.y + 8))
+        sheet.y += _LINE_HEIGHT
+    more = len(lines) - _MOST_LINES
+    if more > 0:
+        words = f"{'takes' if lines[0].is_taken else 'gives'} {more} more values"
+        sheet.shapes.append(text(left + 14, sheet.y + 12, words, kind="small"))
+        sheet.y += _LINE_HEIGHT
 
 
 def _lanes(ports: Sequence[_Port]) -> Iterator[_Lane]:

@@ -78,7 +78,7 @@ class Judged:
 
     Attributes:
         variant: its name.
-        places: labels of the columns.
+        places: labels of the columns; "all" alone where it is the same in all of several.
         cell: what is said there.
     """
 
@@ -215,4 +215,7 @@ def _judged(
         for column, cell in zip(columns, row, strict=True):
             places.setdefault(cell, []).append(column.label)
         for cell, labels in places.items():
-            yield Judged(variant=name, places=tuple(labels), cell=cell)
+            is_everywhere = len(labels) == len(columns) > 1
+            yield Judged(
+                variant=name, places=("all",) if is_everywhere else tuple(labels), cell=cell
+            )
