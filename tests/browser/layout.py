@@ -43,7 +43,7 @@ _SMALL_TARGETS = """
   return [...document.querySelectorAll("a[href], button, summary, select, input, [role=button],"
       + " [role=tab], [role=gridcell][tabindex], [role=checkbox]")]
     .filter((each) => each.checkVisibility() && !inside(each) && !each.classList.contains("skip"))
-    .map((each) => [each, each.getBoundingClientRect()])
+    .map((each) => [each, (each.closest("label") || each).getBoundingClientRect()])
     .filter(([, box]) => box.width < 24 || box.height < 24)
     .map(([each, box]) => `${each.localName} ${each.innerText || each.id}: `
       + `${Math.round(box.width)} x ${Math.round(box.height)}`);
@@ -75,6 +75,21 @@ def disorder(page: Page) -> list[str]:
             if below["top"] < above["bottom"] - 1 and below["left"] < above["left"] + above["width"]
         ]
     return problems
+
+
+def show_graphs(page: Page) -> int:
+    """Has every graph drawn, which happens when it comes into sight; how many there are."""
+    views = page.locator(".graph-view")
+    for number in range(views.count()):
+        views.nth(number).scroll_into_view_if_needed()
+        views.nth(number).locator(".graph-status").get_by_text("visible").wait_for()
+    page.evaluate("scrollTo(0, 0)")
+    return int(views.count())
+
+
+def open_all(page: Page) -> None:
+    """Opens what is folded away."""
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
 
 
 def kept_screenshot(page: Page, name: str) -> bytes:

@@ -10,7 +10,9 @@ from tests.browser.layout import (
     disorder,
     is_of_one_colour,
     kept_screenshot,
+    open_all,
     page_overflow,
+    show_graphs,
     small_targets,
 )
 from tests.browser.subjects import report_of
@@ -55,6 +57,7 @@ def test_a_picture_of_the_page_is_as_large_as_the_page(
     open_report: WatchedPages, subject: str, dark: bool, width: int
 ) -> None:
     page = open_report(report_of(subject), width=width, dark=dark)
+    show_graphs(page)
     name = f"{subject}-{width}-{'dark' if dark else 'light'}"
     seen = struct.unpack(">II", kept_screenshot(page, name)[16:24])
     height = page.evaluate("document.scrollingElement.scrollHeight")
@@ -65,7 +68,10 @@ def test_a_picture_of_the_page_is_as_large_as_the_page(
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("subject", ["digits", "tinychar", "bert"])
 def test_every_picture_shows_something(open_report: WatchedPages, subject: str, dark: bool) -> None:
-    pictures = open_report(report_of(subject), dark=dark).locator("main svg.picture:visible")
+    page = open_report(report_of(subject), dark=dark)
+    assert show_graphs(page)
+    pictures = page.locator("main svg.picture:visible:not([aria-hidden])")
+    assert pictures.count() >= 4
     for number in range(pictures.count()):
         assert not is_of_one_colour(pictures.nth(number)), number
 
@@ -73,12 +79,13 @@ def test_every_picture_shows_something(open_report: WatchedPages, subject: str, 
 def test_what_a_finger_has_to_hit_is_large_enough(open_report: WatchedPages) -> None:
     for subject in ("digits", "tinychar"):
         page = open_report(report_of(subject), width=360, height=740, touch=True)
+        show_graphs(page)
         assert small_targets(page) == []
 
 
 def test_tables_scroll_by_themselves(open_report: WatchedPages) -> None:
     page = open_report(report_of("digits"), width=360)
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    open_all(page)
     assert page_overflow(page) == []
     wide = page.locator("main table").evaluate_all(
         "(tables) => tables.filter((each) => each.offsetWidth > each.parentElement.clientWidth)"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.layout import page_overflow
+from tests.browser.layout import open_all, page_overflow
 from tests.browser.subjects import report_of
 from tests.browser.watched_pages import WatchedPages
 
@@ -36,7 +36,7 @@ def test_everything_is_open_on_paper_and_closed_again(
 def test_nothing_is_cut_off_on_paper(open_report: WatchedPages, subject: str) -> None:
     page = open_report(report_of(subject), width=718, dark=True)  # A4 between margins of 1 cm
     page.emulate_media(media="print")
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    open_all(page)
     assert page_overflow(page) == []
     hidden = page.evaluate(
         "() => [...document.querySelectorAll('main table, main svg.picture')].filter((each) => {"

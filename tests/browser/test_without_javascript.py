@@ -16,12 +16,9 @@ def test_texts_tables_and_pictures_are_there(open_report: WatchedPages, subject:
     plain = open_report(report_of(subject), javascript=False)
     for what in ("main > section", "main table", "main svg.picture", "main figcaption"):
         assert plain.locator(what).count() == scripted.locator(what).count() > 0, what
-    shown = plain.locator("main svg.picture:visible")
-    assert (
-        shown.count()
-        >= plain.locator("main svg.picture").count()
-        - plain.locator("main details svg.picture").count()
-    )
+    for each in plain.locator("main > section figure > .scrolls > *").all():
+        assert each.is_visible()
+    assert plain.locator(".graph-view:visible").count() == 0
 
 
 def test_tables_open_and_links_lead(open_report: WatchedPages) -> None:
