@@ -22,14 +22,31 @@ def test_everything_is_open_on_paper_and_closed_again(
     page = open_report(report_of(subject), dark=True)
     closed = page.evaluate(_CLOSED)
     page.evaluate(
-        "window.addEventListener('beforeprint', () => {"
-        " window.closedOnPaper = document.querySelectorAll('details:not([open])').length; })"
+        f"window.addEventListener('beforeprint', () => {{ window.closedOnPaper = {_CLOSED}; }})"
     )
     sheets = page.pdf(format="A4")
     assert page.evaluate("window.closedOnPaper") == 0
     assert page.evaluate(_CLOSED) == closed
     assert sheets.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", sheets)) >= 1
+
+
+def test_graphs_are_whole_on_paper_though_nobody_saw_them(open_report: WatchedPages) -> None:
+    page = open_report(report_of("tinychar"))
+    page.wait_for_function("() => !document.querySelector('.graph-view:not(.is-drawn)')")
+    assert page.evaluate("scrollY") == 0
+    seen = page.locator("svg.graph-picture > g").first.get_attribute("transform")
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    for graph in page.locator("svg.graph-picture").all():
+        assert graph.evaluate(
+            "(svg) => { const room = svg.getBoundingClientRect();"
+            " const drawn = svg.firstElementChild.getBoundingClientRect();"
+            " return drawn.width > 50 && drawn.left >= room.left - 2 && drawn.right <= room.right + 2"
+            " && drawn.top >= room.top - 2 && drawn.bottom <= room.bottom + 2; }"
+        )
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("svg.graph-picture > g").first.get_attribute("transform") == seen
 
 
 @pytest.mark.parametrize("subject", ["digits", "tinychar", "bert"])

@@ -52,6 +52,18 @@ class GraphCamera {
     this.apply();
   }
 
+  /** Has the whole picture fill its element, whatever that measures, for printing. */
+  fillPaper({ width, height }) {
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.content.removeAttribute("transform");
+  }
+
+  /** Shows again what was seen before. */
+  leavePaper() {
+    this.svg.removeAttribute("viewBox");
+    this.apply();
+  }
+
   /** Zooms, with the place (x, y) of the window staying where it is; the middle by default. */
   zoomBy(factor, place = this.middle()) {
     const zoom = Math.min(Math.max(this.zoom * factor, LEAST_ZOOM), MOST_ZOOM);

@@ -40,6 +40,8 @@ class GraphView {
     this.svg.addEventListener("keydown", (event) => this.onKey(event));
     this.svg.addEventListener("focusin", (event) => this.onFocus(event));
     this.element.addEventListener("click", (event) => this.onButton(event));
+    window.addEventListener("beforeprint", () => this.picture && this.camera.fillPaper(this.picture.layout));
+    window.addEventListener("afterprint", () => this.picture && this.camera.leavePaper());
     for (const choice of this.element.querySelectorAll("input[type=radio]")) {
       choice.disabled = !this.data[choice.value];
       choice.addEventListener("change", () => this.chooseStage(choice.value));
@@ -104,6 +106,7 @@ class GraphView {
       : null;
     this.picture = picture;
     this.content.replaceChildren(...picture.layers);
+    this.element.classList.add("is-drawn");
     picture.highlight(this.selected);
     this.makeReachable(this.selected);
     if (focused !== null) picture.elements.get(this.scene.shownFor(focused))?.focus({ preventScroll: true });
@@ -268,22 +271,31 @@ class GraphView {
   }
 }
 
-/** Starts each view when it comes into sight. */
+/** Starts each view when it comes into sight, and the others while the page rests, since paper shows all. */
 function setUpGraphViews() {
   const source = document.getElementById("graph-layout-source");
   if (!source) return;
   const layouter = new GraphLayouter(source.textContent);
+  const waiting = new Set(document.querySelectorAll(".graph-view"));
+  const start = (element) => {
+    watcher.unobserve(element);
+    if (waiting.delete(element)) startGraphView(element, layouter);
+  };
   const watcher = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (!isIntersecting) continue;
-      watcher.unobserve(target);
-      startGraphView(target, layouter);
-    }
+    for (const { target, isIntersecting } of entries) if (isIntersecting) start(target);
   }, { rootMargin: "200px" });
-  for (const element of document.querySelectorAll(".graph-view")) {
+  for (const element of waiting) {
     element.hidden = false;
     watcher.observe(element);
   }
+  const whenAtRest = window.requestIdleCallback ?? ((act) => setTimeout(act, 200));
+  const startNext = () => {
+    const [next] = waiting;
+    if (next === undefined) return;
+    start(next);
+    whenAtRest(startNext);
+  };
+  window.addEventListener("load", () => whenAtRest(startNext));
 }
 
 async function startGraphView(element, layouter) {
