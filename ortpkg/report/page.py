@@ -20,6 +20,7 @@ from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.bench_section import bench_section
 from ortpkg.report.sections.finding_section import finding_section
 from ortpkg.report.sections.graph_section import graph_section
+from ortpkg.report.sections.integrity_section import integrity_section
 from ortpkg.report.sections.memory_section import memory_section
 from ortpkg.report.sections.order_section import order_section
 from ortpkg.report.sections.package_section import package_section
@@ -73,6 +74,7 @@ SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="order", title="Execution order", make=order_section),
     SectionKind(id="memory", title="Memory", make=memory_section),
     SectionKind(id="bench", title="Measurements", make=bench_section),
+    SectionKind(id="integrity", title="Digests and contexts", make=integrity_section),
     SectionKind(id="findings", title="Findings", make=finding_section),
 )
 

@@ -38,6 +38,14 @@ def key_of_certificate(certificate: bytes, where: str) -> PublicKey:
     return _key_of(_parsed([certificate], where)[0], where)
 
 
+def names_of_certificate(certificate: bytes, where: str) -> list[str]:
+    """The names that a certificate, in DER, gives its holder; nobody has vouched for them yet."""
+    try:
+        return _names_of(_parsed([certificate], where)[0])
+    except (ValueError, x509.UnsupportedGeneralNameType) as error:
+        raise _wrong(where, "its certificate's names are damaged, or of no known kind") from error
+
+
 def check_certificates(
     chain: Sequence[bytes],
     roots: bytes,

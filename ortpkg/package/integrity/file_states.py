@@ -1,0 +1,184 @@
+"""How each file of a package stands to what digests.json records, read as far as a budget goes.
+
+Within the budget it is what ``ortpkg verify`` finds. Beyond it a file counts by the digest that was
+remembered of it, by its size, or not at all, and the state says which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ortpkg.package.integrity.absent_files import absent_files
+from ortpkg.package.integrity.digest_check import (
+    DifferenceKind,
+    DigestDifference,
+    differences,
+    hash_recorded,
+    list_files,
+)
+from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, read_digests
+from ortpkg.package.integrity.verification import check_own_record, verify_package
+from ortpkg.package.sidecar import has_digests
+from ortpkg.storage.digest_cache import DigestCache
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
+
+
+class FileState(StrEnum):
+    """How a file stands to what is recorded; the first four are no reason to worry."""
+
+    VERIFIED = "verified"
+    KNOWN = "known from before"
+    NOT_READ = "not read"
+    ABSENT = "absent"
+    CHANGED = "changed"
+    MISSING = "missing"
+    EXTRA = "extra"
+    UNREADABLE = "unreadable"
+
+
+_STATES: Mapping[DifferenceKind, FileState] = {
+    DifferenceKind.CHANGED: FileState.CHANGED,
+    DifferenceKind.MISSING: FileState.MISSING,
+    DifferenceKind.EXTRA: FileState.EXTRA,
+    DifferenceKind.UNREADABLE: FileState.UNREADABLE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedFile:
+    """One file of a package.
+
+    Attributes:
+        path: relative to the root, with ``/``.
+        state: how it stands to what is recorded.
+        nbytes: as recorded; of a file that is not recorded, what it has.
+        message: what is wrong with it; "" for nothing.
+    """
+
+    path: str
+    state: FileState
+    nbytes: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStates:
+    """All files of a package.
+
+    Attributes:
+        files: recorded ones in their order, then others that there are.
+        package_digest: SHA-256 over all recorded files; "" where nothing is recorded.
+        notes: what else a person should know.
+    """
+
+    files: tuple[StatedFile, ...]
+    package_digest: str
+    notes: tuple[str, ...]
+
+
+def file_states(root: Path, *, most_nbytes: int | None) -> FileStates:
+    """How the files of the package at ``root`` stand to what digests.json records.
+
+    That something differs is no error.
+
+    Args:
+        root: the package.
+        most_nbytes: how much is hashed; None: everything.
+
+    Raises:
+        PackageNotFoundError: ``root`` is no package.
+        PackageFormatError: it holds too many files, or digests.json cannot be read.
+    """
+    recorded = read_digests(root) if has_digests(root) else None
+    nbytes = 0 if recorded is None else sum(each.nbytes for each in recorded.files.values())
+    if recorded is not None and most_nbytes is not None and nbytes > most_nbytes:
+        return _partly_read(root, recorded, most_nbytes)
+    report = verify_package(root)
+    return FileStates(
+        files=tuple(_files(root, recorded, report.differences, report.absent_files)),
+        package_digest=report.package_digest,
+        notes=report.notes,
+    )
+
+
+def _files(
+    root: Path,
+    recorded: PackageDigests | None,
+    found: Sequence[DigestDifference],
+    absent: Mapping[str, object],
+    unread: Mapping[str, FileState] | None = None,
+) -> Iterator[StatedFile]:
+    by_path = {each.file: each for each in found}
+    files: Mapping[str, RecordedFile] = {} if recorded is None else recorded.files
+    for path, file in files.items():
+        difference = by_path.pop(path, None)
+        state = (unread or {}).get(path, FileState.VERIFIED)
+        if path in absent:
+            state = FileState.ABSENT
+        elif difference is not None:
+            state = _STATES[difference.kind]
+        message = "" if difference is None else difference.message
+        yield StatedFile(path=path, state=state, nbytes=file.nbytes, message=message)
+    for path, difference in by_path.items():
+        state = _STATES[difference.kind]
+        nbytes = 0
+        with contextlib.suppress(OSError, ValueError):
+            nbytes = (root / path).lstat().st_size
+        yield StatedFile(path=path, state=state, nbytes=nbytes, message=difference.message)
+
+
+def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> FileStates:
+    """Hashes files in their order as far as they fit; asks memory and sizes of the others."""
+    present = set(list_files(root))
+    absent = absent_files(root, recorded)
+    cache = DigestCache(root)
+    unread: dict[str, FileState] = {}
+    found: list[DigestDifference] = []
+    left = most_nbytes
+    for path, file in recorded.files.items():
+        stamp = file_stamp(root / path) if path in present else None
+        if stamp is None:
+            continue
+        state, difference = _known_state(path, file, stamp, cache)
+        if difference is not None:
+            found.append(difference)
+        if state is FileState.NOT_READ and stamp.nbytes <= left:
+            left -= stamp.nbytes
+        else:
+            unread[path] = state
+    rest = PackageDigests(
+        files={path: file for path, file in recorded.files.items() if path not in unread},
+        pending=recorded.pending,
+    )
+    here = sorted(present - unread.keys())
+    found += differences(rest, here, hash_recorded(root, rest, here))
+    own = check_own_record(root)
+    return FileStates(
+        files=tuple(_files(root, recorded, [*found, *([own] if own else [])], absent, unread)),
+        package_digest=recorded.package_digest,
+        notes=(),
+    )
+
+
+def _known_state(
+    path: str, file: RecordedFile, stamp: FileStamp, cache: DigestCache
+) -> tuple[FileState, DigestDifference | None]:
+    """What can be said of a file that is not read; NOT_READ for nothing."""
+    known = cache.digest(path, stamp)
+    if known is not None and known.sha256 in file.digests:
+        return FileState.KNOWN, None
+    message = ""
+    if known is not None:
+        message = "its bytes are not those recorded"
+    elif len(file.digests) == 1 and stamp.nbytes != file.nbytes:
+        message = f"it has {stamp.nbytes} bytes instead of {file.nbytes}"
+    if not message:
+        return FileState.NOT_READ, None
+    difference = DigestDifference(
+        kind=DifferenceKind.CHANGED, file=path, message=message, expected=file.digests[-1]
+    )
+    return FileState.CHANGED, difference

@@ -1,0 +1,312 @@
+"""The compiled contexts of a package: for what they were made, and whether they fit this machine.
+
+No backend's library is loaded: what an EP's factory rates, what the machine's probe knows of EP and
+driver, and what the node noted when it was made are held against each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from ortpkg.devices.architecture import runs_code_for
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.context_node import (
+    EpContextAttributes,
+    ep_context_attributes,
+    ep_context_nodes,
+)
+from ortpkg.ep_context.ep_context_descriptor import (
+    ContextDescriptor,
+    descriptor_from_json,
+    find_mismatch,
+)
+from ortpkg.ep_context.ep_context_file import (
+    MAGIC,
+    ContextFile,
+    is_context_file,
+    open_context_file,
+)
+from ortpkg.ep_context.ep_context_options import EpContextOptions
+from ortpkg.ep_context.ep_context_reader import EpContextReader
+from ortpkg.ep_names import PREPACK_EP, ep_of_context_source
+from ortpkg.errors import OrtpkgError, TrustRequiredError, quoted
+from ortpkg.graph.model_limits import ModelLimits
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.operator_scan import scan_model_file
+from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.providers.compiling_provider import CompilingProvider
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.providers.machine_offer import MachineOffer, this_machine
+from ortpkg.selection.measurements import driver_version_of
+from ortpkg.trust.context_trust import check_model_file
+from ortpkg.trust.judged_contexts import is_native
+from ortpkg.versions import parse_version, release_of
+
+#: Variants whose models are looked into, and contexts that are told of one.
+_MOST_VARIANTS, _MOST_CONTEXTS = 500, 100
+_LIMITS = ModelLimits()
+_MISSING = " (missing)"
+
+
+class ContextState(StrEnum):
+    """Whether a context would be taken here."""
+
+    FRESH = "fresh"
+    AGED = "compile anew"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+    BROKEN = "unreadable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFact:
+    """One EPContext node of a variant's model.
+
+    Attributes:
+        variant: component model and variant.
+        partition: the name by which its context is found.
+        ep: the execution provider that made it.
+        sdk_version, driver_version, architecture: of what made it; "" where it does not say.
+        place: the file of the context, or that it lies in the model.
+        state: whether it fits this machine.
+        reason: what says so, for a stale one the field in which it differs.
+        trust: whether it may run here.
+        needs_trust: whether it runs only with ``--trust``.
+    """
+
+    variant: str
+    partition: str
+    ep: str
+    sdk_version: str
+    driver_version: str
+    architecture: str
+    place: str
+    state: ContextState
+    reason: str
+    trust: str
+    needs_trust: bool = False
+
+
+def context_facts(package: PackageInfo, *, trust: bool) -> tuple[ContextFact, ...]:
+    """The contexts of each variant that is here; what cannot be read is told, never raised."""
+    compiled = [
+        variant
+        for component in package.components
+        for variant in component.variants[:_MOST_VARIANTS]
+        if not variant.is_absent and _has_contexts(variant)
+    ]
+    if not compiled:
+        return ()
+    named = {each.constraints.ep for each in compiled if each.constraints.ep}
+    offer = this_machine(named=named)
+    return tuple(
+        fact for variant in compiled for fact in _of_variant(variant, package, offer, trust=trust)
+    )
+
+
+def _has_contexts(variant: VariantInfo) -> bool:
+    if variant.model_path is None:
+        return False
+    needs = scan_model_file(variant.model_path, limits=_LIMITS)
+    return needs is not None and bool(needs.context_sources)
+
+
+def _of_variant(
+    variant: VariantInfo, package: PackageInfo, offer: MachineOffer, *, trust: bool
+) -> Iterator[ContextFact]:
+    label = f"{variant.component_name}, {variant.name}"
+    assert variant.model_path is not None
+    try:
+        nodes = list(ep_context_nodes(load_model(variant.model_path).graph))
+        found = [ep_context_attributes(node) for node in nodes[:_MOST_CONTEXTS]]
+    except (OrtpkgError, OSError) as error:
+        yield _broken(label, str(error))
+        return
+    said, needs_trust = _trust(variant, package, found, trust=trust)
+    for attributes in found:
+        ep = ep_of_context_source(attributes.source) or variant.constraints.ep or ""
+        try:
+            place = _place(attributes, variant.model_path)
+            made = _descriptor(attributes, variant.model_path, ep)
+            state, reason = _state(variant, ep, made, offer)
+        except (OrtpkgError, OSError) as error:
+            yield _broken(label, str(error), ep=ep, partition=attributes.partition_name)
+            continue
+        if place.endswith(_MISSING):
+            state, reason = ContextState.BROKEN, "its file is not there"
+        yield ContextFact(
+            variant=label,
+            partition=attributes.partition_name,
+            ep=ep,
+            sdk_version=made.sdk_version,
+            driver_version=made.driver_version,
+            architecture=made.architecture,
+            place=place,
+            state=state,
+            reason=reason,
+            trust=said,
+            needs_trust=needs_trust,
+        )
+
+
+def _broken(label: str, reason: str, *, ep: str = "", partition: str = "") -> ContextFact:
+    return ContextFact(
+        variant=label,
+        partition=partition,
+        ep=ep,
+        sdk_version="",
+        driver_version="",
+        architecture="",
+        place="",
+        state=ContextState.BROKEN,
+        reason=reason,
+        trust="",
+    )
+
+
+def _descriptor(attributes: EpContextAttributes, model: Path, ep: str) -> ContextDescriptor:
+    """What the context itself says where it is of ortpkg's form, else what its node does.
+
+    EpContextError where the context is damaged, or lies outside of the model's folder.
+    """
+    contexts = _own_contexts(attributes, model, ep)
+    if contexts is not None and attributes.partition_name in contexts.names:
+        return contexts.descriptor(attributes.partition_name)
+    try:
+        noted = descriptor_from_json(json.loads(attributes.notes))
+    except (ValueError, RecursionError):
+        noted = ContextDescriptor(ep="", sdk_version="", device="")
+    return replace(
+        noted,
+        ep=noted.ep or attributes.source,
+        sdk_version=noted.sdk_version or attributes.ep_sdk_version,
+        architecture=noted.architecture or attributes.hardware_architecture,
+    )
+
+
+def _own_contexts(attributes: EpContextAttributes, model: Path, ep: str) -> ContextFile | None:
+    """The container that the node leads to, of which the index alone is read."""
+    if attributes.embed_mode:
+        data = memoryview(attributes.ep_cache_context)
+        if bytes(data[: len(MAGIC)]) != MAGIC:
+            return None
+        return ContextFile(data, ep_name=ep, where="the context in the model")
+    if not attributes.ep_cache_context:
+        return None
+    path = _path_of(attributes, model)
+    return open_context_file(path, ep_name=ep) if is_context_file(path) else None
+
+
+def _path_of(attributes: EpContextAttributes, model: Path) -> Path:
+    """The context's file. EpContextError where it would lie outside of the model's folder."""
+    options = EpContextOptions(model_path=model)
+    return EpContextReader(attributes.source, options, ()).path_of(attributes)
+
+
+def _place(attributes: EpContextAttributes, model: Path) -> str:
+    """Where the context lies, in words."""
+    if attributes.embed_mode:
+        return "in the model"
+    if not attributes.ep_cache_context:
+        return "in another node's file"
+    is_there = _path_of(attributes, model).is_file()
+    return attributes.context_path if is_there else f"{attributes.context_path}{_MISSING}"
+
+
+def _trust(
+    variant: VariantInfo,
+    package: PackageInfo,
+    contexts: list[EpContextAttributes],
+    *,
+    trust: bool,
+) -> tuple[str, bool]:
+    """Whether native code would load the contexts, and may."""
+    if not any(map(is_native, contexts)):
+        return "no native code", False
+    if trust:
+        return "trusted by --trust", False
+    try:
+        check_model_file(variant, package, trust=False)
+    except TrustRequiredError:
+        return "needs --trust: not compiled here, not by a trusted publisher", True
+    except (OrtpkgError, OSError) as error:
+        return str(error), True
+    return "compiled here, or by a trusted publisher", False
+
+
+def _state(
+    variant: VariantInfo, ep: str, made: ContextDescriptor, offer: MachineOffer
+) -> tuple[ContextState, str]:
+    """Whether a context fits this machine, by the EP's own rating first."""
+    device = _ep_device(variant, ep, offer)
+    if device is None:
+        return ContextState.UNKNOWN, f"{ep or 'its execution provider'} is not available here"
+    info = variant.constraints.ep_compatibility_info
+    rating = offer.compatibility(device, info) if info else CompiledModelCompatibility.UNKNOWN
+    if ep == PREPACK_EP:
+        mismatch = _mismatch_of_prepack(device, made, offer)
+        if mismatch:  # which is what a session would say
+            return ContextState.STALE, mismatch
+    else:
+        found = find_mismatch(made, _as_far_as_known(made, device))
+        mismatch = "" if found is None else str(found)
+    if rating is CompiledModelCompatibility.OPTIMAL:
+        though = f", though its {mismatch}" if mismatch else ""
+        return ContextState.FRESH, f"the EP rates it as fitting{though}"
+    if rating is CompiledModelCompatibility.PREFER_RECOMPILATION:
+        return ContextState.AGED, mismatch or "it runs; the EP would rather have it compiled anew"
+    if rating is CompiledModelCompatibility.UNSUPPORTED or mismatch:
+        return (
+            ContextState.STALE,
+            mismatch or f"the EP refuses its compatibility string {quoted(info or '')}",
+        )
+    return ContextState.FRESH, "as far as this machine's versions are known"
+
+
+def _ep_device(variant: VariantInfo, ep: str, offer: MachineOffer) -> EpDevice | None:
+    """The offer of the EP on the device that the variant wants."""
+    wanted = variant.constraints.device
+    return next(
+        (
+            each
+            for each in offer.ep_devices
+            if each.ep_name == ep
+            and (wanted is None or each.device is None or each.device.type.value == wanted)
+        ),
+        None,
+    )
+
+
+def _mismatch_of_prepack(device: EpDevice, made: ContextDescriptor, offer: MachineOffer) -> str:
+    """Prepacked contexts are loaded by our own kernels, which say themselves what they need."""
+    factory = next(each for each in offer.factories if each.ep_name == device.ep_name)
+    provider = factory.create([device], {})
+    try:
+        assert isinstance(provider, CompilingProvider)
+        found = provider.find_mismatch(made, provider.describe_environment())
+    finally:
+        provider.close()
+    return "" if found is None else str(found)
+
+
+def _as_far_as_known(made: ContextDescriptor, device: EpDevice) -> ContextDescriptor:
+    """``made``, with what is here in place of what was there, as far as both are known."""
+    here = made
+    version = release_of(device.ep_version)
+    if version and release_of(made.sdk_version):
+        is_same = parse_version(release_of(made.sdk_version)) == parse_version(version)
+        here = here if is_same else replace(here, sdk_version=device.ep_version)
+    if made.driver_version and (driver := driver_version_of(device)):
+        here = replace(here, driver_version=driver)
+    architecture = "" if device.device is None else device.device.architecture or ""
+    if (
+        made.architecture
+        and architecture
+        and runs_code_for(architecture, made.architecture) is False
+    ):
+        here = replace(here, architecture=architecture)
+    return here
