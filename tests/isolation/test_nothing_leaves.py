@@ -41,7 +41,7 @@ PARENTS: tuple[str, ...] = (
     "run OV --backend openvino --isolate",
     "run PKG --backend onnxruntime --isolate",
     "bench PKG --repeat 2 --rounds 1",
-    "report PKG -o page.html --profile plain-server",
+    "report PKG -o OUT/page.html --profile plain-server",
     "compile PKG --ep openvino",
 )
 #: The same, for commands that start no child of their own, or the same as above.
