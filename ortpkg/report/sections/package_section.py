@@ -110,7 +110,7 @@ class PackageSection(Section):
     Attributes:
         description: the package's own words.
         facts: (what, value) in the order in which they are read.
-        folder: where it lies.
+        folder: the name of its folder; where that lies is no business of who is shown the page.
         values: (which, name, type) of its overall inputs and outputs.
         pipeline: what flows between its components.
         components: in execution order.
@@ -138,7 +138,7 @@ def package_section(subject: ReportSubject) -> PackageSection:
         ),
         description=info.description or "",
         facts=tuple((what, value) for what, value in _facts(info) if value),
-        folder=str(info.root),
+        folder=info.root.name,
         values=tuple(
             (which, value.name, type_text(value))
             for which, values in (("input", info.inputs), ("output", info.outputs))
