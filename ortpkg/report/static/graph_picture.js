@@ -89,7 +89,7 @@ class GraphPicture {
     return [
       svgElement("rect", { class: "graph-header", width, height: 24, rx: 8 }),
       svgElement("text", { class: "graph-sign", x: 10, y: 17 }, "−"),
-      svgElement("text", { class: "head", x: 26, y: 17 }, title),
+      svgElement("text", { class: "head graph-title", x: 26, y: 17 }, title),
     ];
   }
 
