@@ -18,6 +18,7 @@ class GraphView {
     this.status = element.querySelector(".graph-status");
     this.svg = element.querySelector("svg.graph-picture");
     this.content = svgElement("g");
+    this.svg.classList.add("picture");
     this.svg.append(this.content);
     this.camera = new GraphCamera(this.svg, this.content);
     this.scenes = new Map();
