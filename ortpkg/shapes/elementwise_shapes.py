@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.types import ElementType
 from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size, TooLargeError
@@ -39,7 +40,7 @@ def broadcast_shapes(context: ShapeContext, shapes: Sequence[Sizes | None]) -> S
     found: list[Size] = []
     for sizes in zip(*padded, strict=True):
         size: Size = 1
-        for other in sizes:
+        for other in polled_parts(sizes):
             try:
                 size = context.compute(broadcast, size, other)
             except ValueError as error:
@@ -116,13 +117,10 @@ def prelu(context: ShapeContext) -> None:
 def _truncated_quotient(left: Size, right: Size) -> Size | None:
     """Whole numbers are divided towards zero (Div)."""
     if isinstance(left, int) and isinstance(right, int):
-        return (
-            None
-            if right == 0
-            else int(math.copysign(abs(left) // abs(right), left * right))
-            if left
-            else 0
-        )
+        if right == 0:
+            return None
+        quotient = abs(left) // abs(right)
+        return -quotient if (left < 0) != (right < 0) else quotient
     if not isinstance(right, int) or right <= 0:
         return None
     return floor_divide(left, right) if is_at_least(left, 0) else divide_exactly(left, right)
@@ -154,6 +152,8 @@ _COMPARISONS: dict[str, Callable[[int, int], int]] = {
 #: Types in which sizes may be computed without passing their range; of others no elements are
 #: followed.
 _FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32})
+#: Of a node with more inputs no elements are followed: each may have all that are.
+_MOST_FOLLOWED_INPUTS = 16
 
 
 @infers(
@@ -193,6 +193,7 @@ def _combined(context: ShapeContext, shape: Sizes | None) -> list[Size | None] |
     counts = tuple(size for size in shape if isinstance(size, int))
     if (
         len(counts) < len(shape)
+        or len(given) > _MOST_FOLLOWED_INPUTS
         or math.prod(counts) > MOST_ELEMENTS
         or any(each is None for each in given)
     ):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Set
+from itertools import islice
 
-from ortpkg.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.shapes.expressions import Size, TooLargeError, bounded, symbol
 from ortpkg.shapes.size_operations import (
     broadcast,
     either,
@@ -15,10 +16,11 @@ from ortpkg.shapes.size_operations import (
     smaller,
 )
 
-#: Longer texts are no expressions of ours; nor are more brackets in each other.
+#: Longer texts are no expressions of ours; nor are more brackets in each other, or in a name.
 _MOST_CHARACTERS = 4096
 _MOST_BRACKETS = 32
 _TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|([-+*/(),]))")
+_CLOSING_BRACKET = re.compile(r"\)")
 _OPERATIONS: dict[str, Callable[[Size, Size], Size]] = {
     "mod": remainder,
     "max": larger,
@@ -32,7 +34,7 @@ class _NoExpressionError(ValueError):
     """The text is a name."""
 
 
-def size_of_text(text: str, names: Collection[str] = ()) -> Size:
+def size_of_text(text: str, names: Set[str] = frozenset()) -> Size:
     """The size that ``text`` stands for; a symbol of that name where it is no expression.
 
     Args:
@@ -42,17 +44,16 @@ def size_of_text(text: str, names: Collection[str] = ()) -> Size:
     if text in names or len(text) > _MOST_CHARACTERS:
         return symbol(text)
     try:
-        return _Reader(text, names).read()
+        found = _Reader(text, names).read()
+        return bounded(found) if isinstance(found, int) else found
     except (_NoExpressionError, TooLargeError, ZeroDivisionError, ValueError):
         return symbol(text)
 
 
 class _Reader:
-    def __init__(self, text: str, names: Collection[str]) -> None:
+    def __init__(self, text: str, names: Set[str]) -> None:
         self._text = text
-        self._names = sorted(
-            (name for name in names if not name.replace(".", "_").isidentifier()), key=len
-        )[::-1]
+        self._names = names
         self._place = 0
         self._depth = 0
 
@@ -87,7 +88,7 @@ class _Reader:
             raise _NoExpressionError
         self._place = token.end()
         if token[1]:
-            return int(token[1])
+            return bounded(int(token[1]))
         name = token[2]
         if name == "floor" and name not in self._names and self._take("("):
             return self._pair("/", floor_divide)
@@ -97,9 +98,11 @@ class _Reader:
 
     def _bracket(self) -> Size:
         """What stands in brackets that are open: a name that needs them, or an expression."""
-        for name in self._names:
-            if self._text.startswith(f"{name})", self._place):
-                self._place += len(name) + 1
+        ends = islice(_CLOSING_BRACKET.finditer(self._text, self._place), _MOST_BRACKETS)
+        for end in reversed([found.start() for found in ends]):
+            name = self._text[self._place : end]
+            if name in self._names and not name.replace(".", "_").isidentifier():
+                self._place = end + 1
                 return symbol(name)
         return self._inside(self._sum)
 

@@ -22,6 +22,10 @@ _MOST_DEPTH = 12
 _MOST_FACTORS = 8
 #: Atoms, each as often as it stands: sorting, comparing and showing look at all of them.
 _MOST_ATOMS = 512
+#: Characters of all atoms, which an operation writes down: a model chooses its symbols' names.
+_MOST_CHARACTERS = 4096
+#: Numbers in it: 64 bits hold a size of a tensor, and all that a model computes with sizes.
+_MOST_NUMBER = 1 << 64
 
 
 class TooLargeError(ArithmeticError):
@@ -239,24 +243,44 @@ def _sum(
 def size_of_terms(terms: tuple[tuple[Monomial, int], ...]) -> Size:
     """The sum of terms, of which no two have the same factors.
 
-    TooLargeError where too many atoms stand in it.
+    TooLargeError where too many atoms stand in it, or a number is too large.
     """
     if not terms:
         return 0
     if len(terms) == 1 and not terms[0][0]:
-        return terms[0][1]
+        return bounded(terms[0][1])
     made = Expression(terms)
-    if atom_count_of(made) > _MOST_ATOMS:
+    atom_count = character_count = 0
+    for monomial, coefficient in terms:
+        bounded(coefficient)
+        for atom in monomial:
+            atom_count += atom.atom_count
+            character_count += len(str(atom))
+    if atom_count > _MOST_ATOMS or (character_count > _MOST_CHARACTERS and made.symbol is None):
         raise TooLargeError
     return made
+
+
+def bounded(number: int) -> int:
+    """The number. TooLargeError where no size, nor what is computed of sizes, is so large."""
+    if abs(number) > _MOST_NUMBER:
+        raise TooLargeError
+    return number
 
 
 def operation(kind: str, left: Size, right: Size) -> Size:
     """The operation of that kind, or its number. TooLargeError where too much is in it."""
     if isinstance(left, int) and isinstance(right, int):
         return _OPERATIONS[kind](left, right)
+    for number in (left, right):
+        if isinstance(number, int):
+            bounded(number)
     made = Operation(kind, left, right)
-    if made.depth > _MOST_DEPTH or made.atom_count > _MOST_ATOMS:
+    if (
+        made.depth > _MOST_DEPTH
+        or made.atom_count > _MOST_ATOMS
+        or len(made.text) > _MOST_CHARACTERS
+    ):
         raise TooLargeError
     return Expression((((made,), 1),))
 

@@ -355,8 +355,11 @@ class _Inference:
     def _dimension(self, size: Size) -> Dimension:
         if isinstance(size, int):
             return size
+        if size.symbol is not None:
+            return size.symbol.name
         text = str(size)
-        return f"({text})" if size.symbol is None and text in self._declared else text
+        poll_load(len(text))
+        return f"({text})" if text in self._declared else text
 
 
 def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:

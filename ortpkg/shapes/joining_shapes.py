@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.shapes.expressions import Size, TooLargeError
 from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
@@ -69,10 +71,11 @@ def split(context: ShapeContext) -> None:
     if shape is None:
         return
     axis = context.axis(context.attribute("axis", 0), len(shape))
-    for slot, size in enumerate(split_sizes(context, shape[axis], count)):
-        context.make(
-            slot, (*shape[:axis], size, *shape[axis + 1 :]), None, _part(context, slot, count)
-        )
+    sizes = split_sizes(context, shape[axis], count)
+    parts = _parts(context, sizes)
+    for slot, size in enumerate(polled_parts(sizes)):
+        made = (*shape[:axis], size, *shape[axis + 1 :])
+        context.make(slot, made, None, None if parts is None else parts[slot])
 
 
 def split_sizes(context: ShapeContext, whole: Size, count: int) -> list[Size]:
@@ -110,17 +113,17 @@ def _uneven_parts(whole: Size, each: Size, count: int) -> list[Size]:
     """Parts of ``each`` until nothing is left; what is left at last may be less, or nothing."""
     if count == 2:
         return [each, whole - each]
-    return [each, *(smaller(each, larger(0, whole - each * before)) for before in range(1, count))]
+    later = polled_parts(range(1, count))
+    return [each, *(smaller(each, larger(0, whole - each * before)) for before in later)]
 
 
-def _part(context: ShapeContext, slot: int, count: int) -> list[Size | None] | None:
-    """The elements of one part of a followed vector."""
+def _parts(context: ShapeContext, sizes: Sequence[Size]) -> list[list[Size | None]] | None:
+    """The elements of each part of a followed vector, which is split into parts of these sizes."""
     given = context.elements(0)
-    if given is None or len(given.shape) != 1:
-        return None
-    sizes = split_sizes(context, given.shape[0], count)
     numbers = [size for size in sizes if isinstance(size, int)]
-    if len(numbers) < len(sizes):
+    if given is None or len(given.shape) != 1 or len(numbers) < len(sizes):
         return None
-    start = sum(numbers[:slot])
-    return list(given.values[start : start + numbers[slot]])
+    if any(number < 0 for number in numbers):
+        raise ShapeError(f"{context.node}: a part of {min(numbers)} elements")
+    rest = iter(given.values)
+    return [list(islice(rest, number)) for number in numbers]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.graph.types import ElementType
 from ortpkg.shapes.elementwise_shapes import broadcast_shapes
 from ortpkg.shapes.expressions import Size
@@ -141,7 +144,7 @@ def einsum(context: ShapeContext) -> None:
         return
     by_letter: dict[str, Size] = {}
     ellipses: list[Sizes] = []
-    for term, shape in zip(terms, shapes, strict=True):
+    for term, shape in polled_parts(list(zip(terms, shapes, strict=True))):
         before, dots, after = term.partition("...")
         own = shape or ()
         if len(before) + len(after) > len(own) or (not dots and len(before) != len(own)):
@@ -155,8 +158,8 @@ def einsum(context: ShapeContext) -> None:
                 broadcast_shapes(context, ((by_letter.get(letter, 1),), (size,))) or ()
             )
     if "->" not in equation:
-        every = inputs.replace(",", "").replace("...", "")
-        once = sorted(letter for letter in set(every) if every.count(letter) == 1)
+        counts = Counter(inputs.replace(",", "").replace("...", ""))
+        once = sorted(letter for letter, count in counts.items() if count == 1)
         output = ("..." if "..." in inputs else "") + "".join(once)
     rest = broadcast_shapes(context, ellipses) if ellipses else ()
     before, dots, after = output.partition("...")

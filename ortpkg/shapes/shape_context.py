@@ -23,6 +23,9 @@ from ortpkg.shapes.knowledge import (
     Sizes,
 )
 
+#: Of a dimension, as files hold it.
+_LARGEST_SIZE = (1 << 63) - 1
+
 
 class ShapeError(ValueError):
     """The shapes of a node's inputs do not fit each other, or its attributes."""
@@ -217,8 +220,11 @@ class ShapeContext:
         sizes = None if shape is None else tuple(shape)
         if sizes is not None:
             self.check_rank(len(sizes))
-            if any(isinstance(size, int) and size < 0 for size in sizes):
-                raise ShapeError(f"a dimension of {list(map(str, sizes))} is negative")
+            for size in sizes:
+                if isinstance(size, int) and not 0 <= size <= _LARGEST_SIZE:
+                    raise ShapeError(
+                        "a dimension is negative" if size < 0 else "a dimension is over 2^63 - 1"
+                    )
         kept = None
         if elements is not None and sizes is not None and len(elements) <= MOST_ELEMENTS:
             counts = tuple(size for size in sizes if isinstance(size, int))
@@ -251,7 +257,7 @@ class ShapeContext:
             )
 
     def compute(self, operation: Callable[..., Size], *sizes: Size) -> Size:
-        """``operation(*sizes)``, or a new size where the expression would grow too large."""
+        """``operation(*sizes)``, or a new size where that, an expression, would be too large."""
         try:
             return operation(*sizes)
         except TooLargeError:

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterator
 from functools import reduce
 
+from ortpkg.graph.load_control import polled_parts
 from ortpkg.shapes.expression_bounds import is_at_least, is_positive
 from ortpkg.shapes.expressions import (
     Expression,
@@ -150,9 +151,10 @@ def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
     if any(isinstance(size, int) and size == 0 for size in found):
         return 0
     known = math.prod(size for size in found if isinstance(size, int))
-    return reduce(operator.mul, (size for size in found if not isinstance(size, int)), known)
+    symbolic = [size for size in found if not isinstance(size, int)]
+    return reduce(operator.mul, polled_parts(symbolic), known)
 
 
 def total(*sizes: Size) -> Size:
     """The sum of all; 0 where there are none."""
-    return reduce(operator.add, sizes, 0)
+    return reduce(operator.add, polled_parts(sizes), 0)

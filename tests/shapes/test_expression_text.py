@@ -58,6 +58,9 @@ def test_expressions_are_read_as_they_are_written(text: str, size: Size) -> None
         "?",
         "2 N",
         "N" * 9999 + "*",
+        "9" * 400,
+        f"max({'9' * 400}*N, M)",
+        f"max({'9' * 4000}, N)",
     ],
 )
 def test_what_is_no_expression_is_a_name(text: str) -> None:
@@ -75,6 +78,13 @@ def test_a_dimension_that_the_model_calls_like_an_expression_is_a_symbol() -> No
     assert size_of_text("2*N", names) == symbol("2*N")
     assert size_of_text("(2*N)", {"3*N"}) == 2 * N
     assert size_of_text("3*(2*N) + (batch size)", names) == 3 * symbol("2*N") + symbol("batch size")
+
+
+@pytest.mark.timeout(30)
+def test_a_model_may_have_very_many_dimensions_with_names_that_need_brackets() -> None:
+    names = frozenset(f"batch {index}" for index in range(100_000))
+    for index in range(1000):
+        assert size_of_text(f"2*(batch {index})", names) == 2 * symbol(f"batch {index}")
 
 
 _NAMES = ("N", "M", "batch size", "a.b")

@@ -169,3 +169,21 @@ def test_what_would_hold_too_many_atoms_is_refused_before_anybody_has_to_look_at
         assert is_at_least(size, 0)
         assert len(str(size)) < 10_000
     pytest.fail("no level was too large")
+
+
+def test_symbols_with_long_names_are_kept_alone_and_not_written_into_expressions() -> None:
+    """A name may be as long as the model's file, and each value with it would have its text."""
+    long = symbol("n" * 5000)
+
+    assert long + 0 == long
+    for make, other in ((operator.add, 1), (operator.mul, 2), (larger, N)):
+        with pytest.raises(TooLargeError):
+            make(long, other)
+
+
+def test_numbers_in_expressions_have_64_bits() -> None:
+    """Flattened products square a size; after 40 of them no memory holds the number."""
+    for make in (operator.mul, operator.add, larger):
+        with pytest.raises(TooLargeError):
+            make(N, 2**65)
+    assert str(N * 2**63) == "9223372036854775808*N"

@@ -116,3 +116,54 @@ def test_a_node_that_makes_rank_from_a_declared_shape_keeps_its_element_type() -
 
     assert graph.types["y"] == TensorType(ElementType.FLOAT, shape_of(graph, "y"))
     assert len(shape_of(graph, "y") or ()) == 1
+
+
+@pytest.mark.timeout(30)
+def test_sizes_that_are_squared_again_and_again_stay_numbers_of_64_bits() -> None:
+    """Flattened outer products: without a bound, the last size has 2^45 digits."""
+    squarings = " ".join(
+        f"t{i} = Transpose<perm = [1, 0]>(f{i}) m{i} = Mul(f{i}, t{i})"
+        f" f{i + 1} = Flatten<axis = 2>(m{i})"
+        for i in range(45)
+    )
+    for size in (1 << 40, "N"):
+        graph = inferred(f"g (float[{size}, 1] f0) => (y) {{ {squarings} y = Neg(f45) }}")
+
+        for sizes in filter(None, map(graph.type_of, ("m0", "f1", "f2", "y"))):
+            assert isinstance(sizes, TensorType)
+            assert all(
+                isinstance(each, str) or each < 1 << 63 for each in sizes.shape or () if each
+            )
+
+
+@pytest.mark.timeout(30)
+def test_a_followed_vector_in_very_many_parts_is_looked_at_once() -> None:
+    count = 30_000
+    outputs = ", ".join(f"o{i}" for i in range(count))
+    graph = inferred(
+        f"g () => (o0, o1023, o1024) <int64[1024] c = {{{', '.join(map(str, range(1024)))}}}>"
+        f" {{ {outputs} = Split<num_outputs = {count}>(c) }}"
+    )
+
+    assert [shape_of(graph, name) for name in ("o0", "o1023", "o1024")] == [(1,), (1,), (0,)]
+
+
+@pytest.mark.timeout(30)
+def test_elements_of_very_many_inputs_are_not_followed() -> None:
+    inputs = ", ".join(["c"] * 200_000)
+    graph = inferred(
+        f"g () => (y) <int64[1024] c = {{{', '.join(map(str, range(1024)))}}}>"
+        f" {{ y = Max({inputs}) }}"
+    )
+
+    assert shape_of(graph, "y") == (1024,)
+
+
+@pytest.mark.timeout(30)
+def test_quotients_of_large_numbers_are_exact() -> None:
+    graph = inferred(
+        """g (float[N] x) => (y) <int64[1] n = {-9007199254740993}, int64[1] one = {-1},
+           int64[1] two = {2}> { q = Div(n, one) r = Mod(q, two) s = Add(r, two) y = Expand(r, s) }"""
+    )
+
+    assert shape_of(graph, "y") == (3,)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph
@@ -238,3 +238,15 @@ def test_a_shape_function_that_fails_in_tests_ends_inference_and_names_the_node(
 
 def _failing(_context: ShapeContext) -> None:
     raise IndexError("no such input")
+
+
+def test_dimensions_with_names_that_are_no_identifiers_keep_them() -> None:
+    batch = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch size"])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    nodes = [helper.make_node("Neg", ["x"], ["z"]), helper.make_node("Neg", ["z"], ["y"])]
+    model = load_model(
+        helper.make_model(helper.make_graph(nodes, "g", [batch], [result])).SerializeToString()
+    )
+    infer_types(model)
+
+    assert model.graph.types["z"] == TensorType(ElementType.FLOAT, ("batch size",))
