@@ -59,6 +59,12 @@ class PlannedModel:
     model_path: Path | None = None
     obstacle: str = ""
 
+    @property
+    def title(self) -> str:
+        """Component model and variant, as headings have it."""
+        both = (self.component_name, self.variant_name)
+        return " / ".join(each for each in both if each)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSubject:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ortpkg.errors import OrtpkgError, SignatureError, quoted
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import signature_names
 from ortpkg.trust.signing.openssf_signature import FoundSignature, is_over
 from ortpkg.trust.signing.signature_bundle import parse_bundle
-from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
 from ortpkg.trust.trust_policy import Judgement
 from ortpkg.trust.trust_policy_file import read_policy
+
+if TYPE_CHECKING:
+    from ortpkg.trust.signing.signed_package import SignedPackage
 
 _KEY_DIGITS = 16
 _NO_POLICY = (
@@ -50,11 +53,13 @@ class SignatureFacts:
     Attributes:
         signatures: each of them.
         policy: what the trust policy of this machine says of the package, in a sentence.
+        is_judged: whether there is a policy.
         is_refused: whether the policy refuses the package.
     """
 
     signatures: tuple[SignatureFact, ...] = ()
     policy: str = ""
+    is_judged: bool = False
     is_refused: bool = False
 
 
@@ -65,7 +70,7 @@ def signature_facts(package: PackageInfo) -> SignatureFacts:
     if not signature_names(package.root):
         return _unsigned(package)
     try:
-        signed = signed_package(package)
+        signed = _signed(package)
         judgement = _judgement(signed)
     except OrtpkgError as error:
         return SignatureFacts(policy=str(error), is_refused=True)
@@ -75,6 +80,7 @@ def signature_facts(package: PackageInfo) -> SignatureFacts:
     return SignatureFacts(
         signatures=tuple(_fact(each, signed.record, accepted) for each in signed.signatures),
         policy=_sentence(judgement, signed.signatures),
+        is_judged=judgement is not None,
         is_refused=judgement is not None and not judgement.is_accepted,
     )
 
@@ -82,12 +88,19 @@ def signature_facts(package: PackageInfo) -> SignatureFacts:
 def _unsigned(package: PackageInfo) -> SignatureFacts:
     """The policy may refuse what nobody signed."""
     try:
-        judgement = _judgement(signed_package(package)) if read_policy() is not None else None
+        judgement = _judgement(_signed(package)) if read_policy() is not None else None
     except OrtpkgError as error:
         return SignatureFacts(policy=str(error), is_refused=True)
     if judgement is None:
         return SignatureFacts(policy="Nobody has signed the package.")
     return SignatureFacts(policy=_sentence(judgement, ()), is_refused=not judgement.is_accepted)
+
+
+def _signed(package: PackageInfo) -> SignedPackage:
+    # With registries, archives and the store, only for what is signed or judged.
+    from ortpkg.trust.signing.signed_package import signed_package
+
+    return signed_package(package)
 
 
 def _judgement(signed: SignedPackage) -> Judgement | None:

@@ -92,7 +92,7 @@ def test_a_signature_that_nobody_here_accepts_is_named_by_its_key(
     signed(package, tmp_path, native=False)
     section = _section(package)
     (row,) = section.signatures
-    assert (row.where, row.verdict, row.status) == ("model.sig", "not accepted", Status.WARN)
+    assert (row.where, row.verdict, row.status) == ("model.sig", "not judged", Status.PLAIN)
     assert row.signer.startswith("key ")
     assert "There is no trust policy on this machine" in section.policy
     assert section.headline.endswith("1 signature, of nobody known here")

@@ -129,4 +129,4 @@ def test_a_model_without_a_plan_is_named_with_the_reason() -> None:
     )
     section = memory_section(subject_of(DIGITS, model))
     assert section.headline == "No plan, so that nothing is known of memory"
-    assert [(each.title, each.obstacle) for each in section.models] == [("c, v", "Too large.")]
+    assert [(each.title, each.obstacle) for each in section.models] == [("c / v", "Too large.")]

@@ -127,7 +127,7 @@ def _headline(planned: Sequence[PlannedModel], models: Sequence[ModelGraphs]) ->
 
 
 def _model(planned: PlannedModel, room: _Room) -> ModelGraphs:
-    title = " / ".join(filter(None, (planned.component_name, planned.variant_name)))
+    title = planned.title
     if planned.session is None or planned.model_path is None:
         return ModelGraphs(
             title=title, graphs=(), obstacle=planned.obstacle or "It is no single model file."

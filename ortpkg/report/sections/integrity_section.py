@@ -117,7 +117,7 @@ def integrity_section(subject: ReportSubject) -> IntegritySection:
         shares=shares,
         files=tuple(map(_file_row, ordered[:MOST_ROWS])),
         policy=signed.policy,
-        signatures=tuple(map(_signature_row, signed.signatures)),
+        signatures=tuple(_signature_row(each, signed) for each in signed.signatures),
         contexts=tuple(map(_context_row, contexts[:MOST_ROWS])),
         left_out=tuple(
             each
@@ -223,14 +223,16 @@ def _file_row(file: StatedFile) -> FileRow:
     )
 
 
-def _signature_row(fact: SignatureFact) -> SignatureRow:
+def _signature_row(fact: SignatureFact, signed: SignatureFacts) -> SignatureRow:
     if fact.accepted_as:
         verdict, status, detail = "accepted", Status.GOOD, f"as {fact.accepted_as}"
     elif not fact.is_current:
         verdict, status = "stale", Status.BAD
         detail = "it is over other files than digests.json records now"
-    else:
+    elif signed.is_judged:
         verdict, status, detail = "not accepted", Status.WARN, "nobody here vouches for that signer"
+    else:
+        verdict, status, detail = "not judged", Status.PLAIN, "no trust policy says whose it is"
     return SignatureRow(
         where=fact.where,
         signer=shortened(fact.signer, _LONGEST_REASON),

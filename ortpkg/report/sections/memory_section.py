@@ -155,7 +155,7 @@ def _with_sizes(sizes: Mapping[str, int]) -> str:
 
 
 def _model_memory(model: PlannedModel, figure: str, budgets: _Budgets) -> ModelMemory:
-    title = f"{model.component_name}, {model.variant_name}".rstrip(", ")
+    title = model.title
     if model.plan is None:
         return ModelMemory(title=title, obstacle=model.obstacle)
     graphs = model.plan.graph.with_subgraphs()

@@ -135,7 +135,7 @@ def _headline(models: Sequence[PlannedModel], unplanned: int) -> str:
 
 
 def _model_order(model: PlannedModel, figure: str, budget: _StepBudget) -> ModelOrder:
-    title = f"{model.component_name}, {model.variant_name}".rstrip(", ")
+    title = model.title
     if model.plan is None:
         return ModelOrder(title=title, planned_for=model.planned_for, obstacle=model.obstacle)
     graphs = model.plan.graph.with_subgraphs()
