@@ -7,6 +7,7 @@ shapes however long the order is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _LONGEST_LABEL = 23
 _LONGEST_TITLE = 120
 _OTHER_OPERATORS, _OTHER_PROVIDERS = "other operators", "other providers"
 _EP_SUFFIX = "ExecutionProvider"
+_NUMBER_OF_FUSED = re.compile(r"__\d+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,9 @@ def provider_changes(nodes: Sequence[PlannedNode]) -> tuple[int, ...]:
     )
 
 
-def order_figure(graph: GraphPlan, providers: Sequence[str], *, name: str, title: str) -> str:
+def order_figure(
+    graph: GraphPlan, providers: Sequence[str], *, name: str, title: str, names_steps: bool = True
+) -> str:
     """An SVG figure of the order of ``graph``, which has one step or more.
 
     Args:
@@ -98,6 +102,8 @@ def order_figure(graph: GraphPlan, providers: Sequence[str], *, name: str, title
         providers: the session's, whose colours are those of their places here.
         name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
         title: what the picture is called, for those who cannot see it.
+        names_steps: whether a shape says which steps it is where one points at it; without, a
+            picture takes a fifth of the letters.
     """
     lanes, operators = _lanes(graph.nodes), _operators(graph.nodes)
     wished = _LEFT + _RIGHT + len(graph.nodes) * _STEP_WIDTH
@@ -113,9 +119,9 @@ def order_figure(graph: GraphPlan, providers: Sequence[str], *, name: str, title
     floor = operators_top + operators.total_height
     parts = [
         svg.text(_LEFT - 8, 14, "execution providers", kind="small", text_anchor="end"),
-        *_drawn(lanes, columns, colours, lanes_top),
+        *_drawn(lanes, columns, colours, lanes_top, names_steps),
         svg.text(_LEFT - 8, operators_top - 6, "operators", kind="small", text_anchor="end"),
-        *_drawn(operators, columns, colours, operators_top),
+        *_drawn(operators, columns, colours, operators_top, names_steps),
         *_marks(graph, columns.across, lanes_top, floor),
         *_axis(columns.across, len(graph.nodes), floor),
     ]
@@ -138,11 +144,12 @@ def _by_provider(node: PlannedNode) -> str:
 
 
 def _operators(nodes: Sequence[PlannedNode]) -> _Rows:
-    return _rows([node.op_type for node in nodes], _MOST_OPERATORS, _OTHER_OPERATORS, _by_operator)
+    return _rows(list(map(_by_operator, nodes)), _MOST_OPERATORS, _OTHER_OPERATORS, _by_operator)
 
 
 def _by_operator(node: PlannedNode) -> str:
-    return node.op_type
+    """Fused nodes of one provider, each of which has an operator of its own, are alike."""
+    return _NUMBER_OF_FUSED.sub("", node.op_type) if node.kernel == "compiled" else node.op_type
 
 
 def _rows(
@@ -166,26 +173,27 @@ def _rows(
     )
 
 
-def _drawn(rows: _Rows, columns: _Columns, colours: dict[str, str], top: int) -> Iterator[str]:
+def _drawn(
+    rows: _Rows, columns: _Columns, colours: dict[str, str], top: int, names_steps: bool
+) -> Iterator[str]:
     across, height = columns.across, rows.height
     for label, count, runs in zip(rows.labels, rows.counts, columns.runs(rows), strict=True):
         note = str(count)
         words = svg.shortened(label.removesuffix(_EP_SUFFIX), _LONGEST_LABEL - len(note))
         yield svg.text(_LEFT - 8, top + height - 5, words, note=note, text_anchor="end")
         yield svg.line(across.start, top + height, across.end, top + height, kind="grid")
+        shapes: dict[str, list[tuple[float, float, float, float]]] = {}
         for run in runs:
-            first, end = (
-                columns.first_step(run.first_column),
-                columns.first_step(run.last_column + 1),
-            )
-            yield svg.box(
-                across.place(first),
-                top + 2,
-                across.length(end - first),
-                height - 4,
-                title=_run_text(run.nodes),
-                kind=f"{colours.get(run.nodes[0].provider, fill_kind(len(colours)))} outlined",
-            )
+            first = columns.first_step(run.first_column)
+            end = columns.first_step(run.last_column + 1)
+            place = (across.place(first), top + 2, across.length(end - first), height - 4)
+            colour = colours.get(run.nodes[0].provider, fill_kind(len(colours)))
+            if names_steps:
+                yield svg.box(*place, title=_run_text(run.nodes), kind=f"{colour} outlined")
+            else:
+                shapes.setdefault(colour, []).append(place)
+        for colour, places in shapes.items():
+            yield svg.boxes(places, kind=f"{colour} outlined")
         top += height
 
 

@@ -12,6 +12,7 @@ from ortpkg.drawing.scales import Scale, maxima, scale_of
 from ortpkg.drawing.svg import (
     area,
     box,
+    boxes,
     document,
     dot,
     figure,
@@ -39,6 +40,12 @@ def test_a_wide_range_has_powers_of_ten_and_a_narrow_one_round_steps(
     scale = scale_of(values, start=0, end=100, logarithmic_from=30)
     assert scale.round_ticks(5) == ticks
     assert 0 < scale.place(values[0]) < scale.place(values[1]) == pytest.approx(100)
+
+
+def test_many_rectangles_are_one_element() -> None:
+    assert boxes([(1, 2, 3, 4), (5.5, 0, 1, 0.25)], kind="bar") == (
+        '<path d="M1 2h3v4h-3zM5.5 0h1v0.25h-1z" class="bar"/>'
+    )
 
 
 def test_texts_of_strangers_stay_texts() -> None:

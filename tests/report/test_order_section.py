@@ -94,6 +94,30 @@ def test_a_shape_stands_for_steps_of_one_row_that_follow_each_other() -> None:
     assert provider_changes(graph.nodes) == (2,)
 
 
+def test_fused_nodes_of_a_provider_share_a_row() -> None:
+    graph = _graph(["Prepack__0", "Relu", "Prepack__1"], [PREPACK, CPU, PREPACK])
+    kernels = ("compiled", "elementwise", "compiled")
+    nodes = (
+        replace(node, kernel=kernel) for node, kernel in zip(graph.nodes, kernels, strict=True)
+    )
+    drawn = order_figure(replace(graph, nodes=tuple(nodes)), [CPU, PREPACK], name="o", title="t")
+    assert drawn.count('>Prepack <tspan class="small">2</tspan>') == 2  # the provider, the operator
+    assert "step 2: Prepack__1 node_2 on" in drawn
+
+
+def test_pictures_of_many_models_name_no_steps_and_take_a_fifth() -> None:
+    graph = _graph([f"Op{step % 9}" for step in range(400)], [CPU] * 400)
+    few, many = (
+        order_section(subject_of(DIGITS, *[planned_model(graph)] * count)).models[0].graphs[0]
+        for count in (7, 8)
+    )
+    assert "step 7: Op7 node_7 on" in few.picture
+    assert "step 7: Op7 node_7 on" not in many.picture
+    assert len(many.picture) < len(few.picture) / 4
+    shapes = re.findall("M[^z]+z", many.picture)
+    assert len(shapes) == len(_boxes(few.picture)) == 401
+
+
 def test_marks_show_where_values_are_copied_and_providers_change() -> None:
     graph = _graph(["A", "B", "C"], [CPU, PREPACK, CPU])
     copy = PlannedCopy(step=1, value="v", source="Cpu", target="Npu", nbytes=4, duration_s=None)
@@ -122,10 +146,9 @@ def test_long_orders_are_counted_and_not_all_listed() -> None:
     section = order_section(subject_of(DIGITS, *models))
     assert section.headline == f"2800 steps on {CPU}"
     listed = [len(model.graphs[0].steps) for model in section.models]
-    assert listed == [300, 300, 300, 300, 300, 0, 0]
+    assert listed == [142] * 7
     sentences = [model.graphs[0].left_out for model in section.models]
-    assert sentences[0] == "100 more steps are not shown here; ortpkg plan --nodes has all."
-    assert sentences[6] == "400 more steps are not shown here; ortpkg plan --nodes has all."
+    assert sentences[6] == "258 more steps are not shown here; ortpkg plan --nodes has all."
 
 
 def test_names_in_the_picture_are_escaped(tmp_path: Path) -> None:

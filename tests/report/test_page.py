@@ -6,15 +6,21 @@ import base64
 import hashlib
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
-from ortpkg import ModelPackage, ReportWishes
+from benchmarks.report_models import bert_like_model
+from ortpkg import InferenceSession, ModelPackage, ReportWishes
 from ortpkg.errors import ProfileError, UsageError
+from ortpkg.report.page import report_html
+from ortpkg.report.report_subject import MachineSelections, PlannedModel
 from tests.report.conftest import DIGITS
 from tests.report.models import package_called
 from tests.report.pages import Page, page_of
+from tests.report.subjects import subject_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><b>"
 
@@ -111,6 +117,32 @@ def test_ten_thousand_variants_are_counted_and_not_all_shown(tmp_path: Path) -> 
     words = page_of(html).words
     assert "10000 variants" in words
     assert "9800 more variants are not shown here; ortpkg inspect --json has all." in words
+
+
+def test_the_page_of_twenty_variants_of_real_size_stays_small(tmp_path: Path) -> None:
+    """Every graph, order and memory of a BERT, twenty times: each costs what another model would."""
+    onnx.save(bert_like_model(), tmp_path / "bert.onnx")
+    with InferenceSession(tmp_path / "bert.onnx") as session:
+        model = PlannedModel(
+            component_name="model",
+            variant_name="variant",
+            planned_for="a test",
+            session=session,
+            plan=session.get_plan({"batch": 1, "sequence": 128}),
+            model_path=tmp_path / "bert.onnx",
+        )
+        subject = subject_of(DIGITS, *[model] * 20)
+        here = MachineSelections(
+            name="this machine",
+            is_here=True,
+            selections={"classifier": ModelPackage(DIGITS).select()},
+        )
+        html = report_html(replace(subject, machines=(here,)))
+    assert len(html.encode()) <= 3_000_000
+    page = page_of(html)
+    assert len([each for each in page.all("svg") if each.get("role") == "img"]) >= 40
+    views = [each for each in page.all("div") if each.get("class") == "graph-view"]
+    assert len(views) == 20
 
 
 def test_a_model_that_cannot_be_planned_is_no_error(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from ortpkg.session.memory_timeline import memory_timeline_figure
 from ortpkg.session.session_plan import GraphPlan, PlannedCopy, PlannedValue
 
 #: Values that the page draws, and lists, of one graph and of all.
-_MOST_BOXES, _MOST_BOXES_IN_ALL = 1500, 5000
-_MOST_VALUES, _MOST_VALUES_IN_ALL = 200, 1500
+_MOST_BOXES, _MOST_BOXES_IN_ALL = 1500, 2000
+_MOST_VALUES, _MOST_VALUES_IN_ALL = 200, 1000
 _MOST_GRAPHS = 32
 _LONGEST_NAME, _LONGEST_FORMULA = 120, 200
 _WHERE_ALL = "ortpkg plan --memory"
@@ -104,12 +104,14 @@ class MemorySection(Section):
 
 def memory_section(subject: ReportSubject) -> MemorySection:
     """How much memory each planned model takes, and when."""
-    budgets = _Budgets(_MOST_BOXES_IN_ALL, _MOST_VALUES_IN_ALL)
+    count = max(len(subject.models), 1)
+    boxes = min(_MOST_BOXES, _MOST_BOXES_IN_ALL // count)
+    rows = min(_MOST_VALUES, _MOST_VALUES_IN_ALL // count)
     return MemorySection(
         headline=_headline(subject.models),
         status=Status.PLAIN,
         models=tuple(
-            _model_memory(model, f"memory-{number}", budgets)
+            _model_memory(model, f"memory-{number}", _Budgets(boxes, rows))
             for number, model in enumerate(subject.models)
         ),
     )
@@ -117,18 +119,18 @@ def memory_section(subject: ReportSubject) -> MemorySection:
 
 @dataclass(slots=True)
 class _Budgets:
-    """How many more values the page may draw, and list."""
+    """How many more values of a model the page may draw, and list."""
 
     boxes: int
     rows: int
 
     def take_boxes(self, wished: int) -> int:
-        taken = min(wished, self.boxes, _MOST_BOXES)
+        taken = min(wished, self.boxes)
         self.boxes -= taken
         return taken
 
     def take_rows(self, wished: int) -> int:
-        taken = min(wished, self.rows, _MOST_VALUES)
+        taken = min(wished, self.rows)
         self.rows -= taken
         return taken
 

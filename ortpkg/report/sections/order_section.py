@@ -13,7 +13,9 @@ from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
 from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
 
 #: Steps that the page lists, of one graph and of all.
-_MOST_STEPS, _MOST_STEPS_IN_ALL = 300, 1500
+_MOST_STEPS, _MOST_STEPS_IN_ALL = 300, 1000
+#: Steps of all models up to which the shapes of the pictures say which steps they are.
+_MOST_NAMED_STEPS = 3000
 _MOST_GRAPHS = 32
 _LONGEST_VALUES = 100
 _LONGEST_NODE = 120
@@ -93,26 +95,28 @@ class OrderSection(Section):
 
 def order_section(subject: ReportSubject) -> OrderSection:
     """The execution order of each planned model."""
-    budget = _StepBudget(_MOST_STEPS_IN_ALL)
+    steps = sum(len(model.plan.graph.nodes) for model in subject.models if model.plan is not None)
+    rows = min(_MOST_STEPS, _MOST_STEPS_IN_ALL // max(len(subject.models), 1))
+    names_steps = steps <= _MOST_NAMED_STEPS
     unplanned = sum(model.plan is None for model in subject.models)
     return OrderSection(
         headline=_headline(subject.models, unplanned),
         status=Status.WARN if unplanned else Status.PLAIN,
         models=tuple(
-            _model_order(model, f"order-{number}", budget)
+            _model_order(model, f"order-{number}", _StepBudget(rows, names_steps=names_steps))
             for number, model in enumerate(subject.models)
         ),
     )
 
 
 class _StepBudget:
-    """How many more steps the page may list."""
+    """How many more steps of a model the page may list, and whether its pictures name theirs."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, left: int, *, names_steps: bool) -> None:
+        self.left, self.names_steps = left, names_steps
 
     def take(self, wished: int) -> int:
-        taken = min(wished, self.left, _MOST_STEPS)
+        taken = min(wished, self.left)
         self.left -= taken
         return taken
 
@@ -181,7 +185,11 @@ def _graph_order(
     picture = ""
     if graph.nodes:
         picture = order_figure(
-            graph, plan.providers, name=figure, title=shortened(f"{title}, {place}", 300)
+            graph,
+            plan.providers,
+            name=figure,
+            title=shortened(f"{title}, {place}", 300),
+            names_steps=budget.names_steps,
         )
     return GraphOrder(
         place=place,
