@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -9,8 +10,11 @@ from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.types import Dimension, ElementType, TensorType, ValueType, numpy_dtype
 from ortpkg.shapes.expression_text import size_of_text
-from ortpkg.shapes.expressions import Size, TooLargeError, symbol
+from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbol
 from ortpkg.shapes.size_operations import product
+
+#: Of a value's name, which a symbol is called after.
+_LONGEST_NAME = 200
 
 
 def value_sizes(graph: Graph, plan: ExecutionPlan) -> list[Size | None]:
@@ -68,6 +72,15 @@ def _unnamed(axis: int, name: str) -> str:
     return f"dimension {axis} of {name}"
 
 
+def _unknown_size(name: str) -> Expression:
+    """The symbol of a value of which nothing else is known: of its own, whatever it is called."""
+    if len(name) > _LONGEST_NAME:
+        # A text as long as a model likes would be more than an expression holds.
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        name = f"{name[:_LONGEST_NAME]}... ({digest})"
+    return symbol(f"size of {name}")
+
+
 def _size_of(graph: Graph, name: str, read: Callable[[str], Size]) -> Size | None:
     found = graph.type_of(name)
     if not isinstance(found, TensorType) or found.element_type in {
@@ -77,7 +90,7 @@ def _size_of(graph: Graph, name: str, read: Callable[[str], Size]) -> Size | Non
         return None
     itemsize = numpy_dtype(found.element_type).itemsize
     if found.shape is None:
-        return itemsize * symbol(f"size of {name}")
+        return itemsize * _unknown_size(name)
     sizes = [
         read(dimension) if isinstance(dimension, str) else dimension for dimension in found.shape
     ]
@@ -87,4 +100,4 @@ def _size_of(graph: Graph, name: str, read: Callable[[str], Size]) -> Size | Non
     try:
         return product([itemsize, *known])
     except TooLargeError:
-        return itemsize * symbol(f"size of {name}")
+        return itemsize * _unknown_size(name)
