@@ -14,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ortpkg import ModelPackage, ReportWishes
 
 _SIZE = 4
+#: Of which no two compute the same, so that optimizations leave all.
+_UNLIKE = ("Exp", "Tanh", "Sigmoid", "Relu", "Neg", "Sin", "Cos", "Erf")
 _OPERATORS = {"Exp", "Tanh", "Sigmoid"}
 
 
@@ -67,6 +69,19 @@ def ladder(length: int) -> list[onnx.NodeProto]:
         helper.make_node("Add", [before, "x"], [own], name=f"Add_{number}")
         for number, (before, own) in enumerate(itertools.pairwise(made))
     ]
+
+
+def fans() -> list[onnx.NodeProto]:
+    """A module of eight nodes side by side, whose sum another such module takes."""
+    nodes = []
+    for module, taken in (("upper", "x"), ("lower", "upper sum")):
+        made = [f"{module} {operator}" for operator in _UNLIKE]
+        nodes += [
+            helper.make_node(operator, [taken], [own], name=f"/{module}/{operator}")
+            for operator, own in zip(_UNLIKE, made, strict=True)
+        ]
+        nodes.append(helper.make_node("Sum", made, [f"{module} sum"], name=f"/{module}/Sum"))
+    return nodes
 
 
 def layered_names(layers: int) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.graph_reports import ladder, layered_names, named_chain, report_of
+from tests.browser.graph_reports import fans, ladder, layered_names, named_chain, report_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -98,11 +98,12 @@ def test_a_click_opens_a_group_and_one_more_closes_it(
     assert item(view, "group attention,").count() == 0
 
 
-def test_what_is_opened_stays_where_it_was_seen(
-    open_report: WatchedPages, layered_html: str
-) -> None:
-    page = open_report(layered_html)
-    group = item(view_of(page), "group layer.0,")
+def test_what_is_opened_stays_where_it_was_seen(open_report: WatchedPages, tmp_path: Path) -> None:
+    page = open_report(report_of(tmp_path, fans()))
+    # Folded it lies in the middle below the wide group, opened it begins as far left as that.
+    group = item(view_of(page), "group lower,")
+    group.click()
+    settle(page)
     before = group.locator("text.head").bounding_box()
     group.click()
     settle(page)
@@ -254,7 +255,8 @@ def test_the_lines_of_what_is_selected_are_marked(
     item(view, "group layer.3,").focus()
     assert view.locator(".graph-line.is-own").count() == 2
     item(view, "input x").focus()
-    assert view.locator(".graph-line.is-own").count() == 1
+    # The line to the encoder, and its continuation within.
+    assert view.locator(".graph-line.is-own").count() == 2
 
 
 def test_lines_join_the_boxes_that_they_belong_to(
