@@ -51,7 +51,9 @@ def _reshaped(
             made.append(kept if is_size else None)
     if made.count(-1) > 1:
         raise ShapeError(f"{context.node}: more than one size is left open")
-    if -1 in made:
+    if keeps_zero and -1 in made and 0 in made:
+        made[made.index(-1)] = None  # what is left depends on which sizes of the input are 0
+    elif -1 in made:
         made[made.index(-1)] = _what_is_left(context, given, made)
     elif made.count(None) == 1 and given is not None:
         made[made.index(None)] = _what_is_left(

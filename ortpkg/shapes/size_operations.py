@@ -13,6 +13,7 @@ from ortpkg.shapes.expressions import (
     Expression,
     Operation,
     Size,
+    bounded,
     broadcast_numbers,
     operation,
     size_of_terms,
@@ -146,11 +147,11 @@ def _is_either(size: Expression, first: Expression) -> bool:
 
 
 def product(sizes: Iterator[Size] | tuple[Size, ...] | list[Size]) -> Size:
-    """The product of all; 1 where there are none."""
+    """The product of all; 1 where there are none. TooLargeError where it is too large."""
     found = list(sizes)
     if any(isinstance(size, int) and size == 0 for size in found):
         return 0
-    known = math.prod(size for size in found if isinstance(size, int))
+    known = bounded(math.prod(size for size in found if isinstance(size, int)))
     symbolic = [size for size in found if not isinstance(size, int)]
     return reduce(operator.mul, polled_parts(symbolic), known)
 

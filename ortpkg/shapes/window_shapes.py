@@ -68,10 +68,12 @@ def _window_count(
         if count < 0 or (count == 0 and size > 0):
             raise ShapeError(f"{context.node}: a window over {reach} elements on an axis of {size}")
         return count
+    if ceils and isinstance(reach, int) and after >= reach:
+        # The last window starts in the padding behind the input, and does not count.
+        return context.compute(ceil_divide, room, stride)
     if not ceils or stride == 1:
         return context.compute(lambda: floor_divide(room, stride) + 1)
-    # A window that would start in the padding behind the input does not count: it depends on the
-    # size itself.
+    # Whether it does depends on the size itself.
     upper = context.compute(lambda: floor_divide(size + (before + stride - 1), stride))
     full = context.compute(lambda: floor_divide(room + (stride - 1), stride) + 1)
     return context.compute(lambda: -larger(upper * -1, full * -1))

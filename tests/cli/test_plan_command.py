@@ -205,3 +205,18 @@ def test_a_policy_of_partitioning_that_there_is_not_is_wrong_usage(
 ) -> None:
     done = ortpkg("plan", model(), "--partition", "cheap")
     assert (done.code, "--partition is one of first-come, cost" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("last", ["2", "N"])
+def test_values_that_no_memory_holds_are_of_unknown_size(
+    ortpkg: RunCommand, tmp_path: Path, last: str
+) -> None:
+    shape = ", ".join(["4611686018427387904"] * 20 + [last])
+    text = f'<ir_version: 8, opset_import: ["": 17]> g (float[{shape}] x) => (float[{shape}] y) '
+    onnx.save(onnx.parser.parse_model(text + "{ z = Neg(x) y = Neg(z) }"), tmp_path / "m.onnx")
+
+    done = ortpkg("plan", tmp_path / "m.onnx", "--memory")
+
+    assert done.code == 0
+    assert "peak unknown" in done.out
+    assert "4*(size of z)" in done.out

@@ -130,6 +130,18 @@ MODELS = {
                                    { d = Identity(c) w = Mul(v, two) }> y = ConstantOfShape(a) }""",
         [(3,), (0,)],
     ),
+    "windows that start in the padding behind the input": (
+        """g (float[1, 1, N] x) => (a, b, c, d) {
+             a = MaxPool<ceil_mode = 1, kernel_shape = [2], pads = [0, 2]>(x)
+             b = MaxPool<ceil_mode = 1, kernel_shape = [1], pads = [1, 2]>(x)
+             c = LpPool<ceil_mode = 1, kernel_shape = [1], pads = [2, 2], strides = [3]>(x)
+             d = MaxPool<ceil_mode = 1, kernel_shape = [3], pads = [1, 2], strides = [2]>(x) }""",
+        [(1, 1, 4)],
+    ),
+    "what is left beside a size of 0 that is meant": (
+        """g (float[2, 4, B] x) => (y) <int64[2] s = {-1, 0}> { y = Reshape<allowzero = 1>(x, s) }""",
+        [(2, 4, 0)],
+    ),
     "a size of nothing with its ratio kept": (
         """g (float[3] x) => (y) <int64[1] none = {0}> {
              y = Resize<mode = "nearest", keep_aspect_ratio_policy = "not_smaller">(x, , , none) }""",
