@@ -24,7 +24,8 @@ _LEAST_WIDTH, _GREATEST_WIDTH, _STEP_WIDTH = 620, 1080, 40
 _ROW_HEIGHT, _LANE_HEIGHT, _HEADING_HEIGHT, _GAP = 18, 22, 20, 8
 _MOST_LANES, _MOST_OPERATORS = 10, 16
 _MOST_SHAPES = 3_000
-_MOST_MARKS = 200
+#: More changes of the provider, or copies, are not marked.
+MOST_MARKS = 200
 _LONGEST_LABEL = 23
 _LONGEST_TITLE = 120
 _OTHER_OPERATORS, _OTHER_PROVIDERS = "other operators", "other providers"
@@ -211,11 +212,11 @@ def _run_text(nodes: Sequence[PlannedNode]) -> str:
 def _marks(graph: GraphPlan, across: Scale, top: int, floor: int) -> Iterator[str]:
     """Lines where another provider goes on, triangles where a value crosses to another memory."""
     changes = provider_changes(graph.nodes)
-    if len(changes) <= _MOST_MARKS:
+    if len(changes) <= MOST_MARKS:
         for step in changes:
             x = across.place(step)
             yield svg.line(x, top, x, floor, kind="axis", stroke_dasharray="2 3")
-    for copy in graph.copies[:_MOST_MARKS]:
+    for copy in graph.copies[:MOST_MARKS]:
         x = across.place(copy.step + 0.5)
         yield svg.area([(x - 5, top - 7), (x, top + 1), (x + 5, top - 7)], top - 7, kind="mark")
 

@@ -111,6 +111,19 @@ def test_where_nothing_is_laid_out_there_is_no_picture() -> None:
     assert dict(memory.facts)["Peak of activations"] == "none: there are no intermediate values"
 
 
+def test_a_peak_that_only_a_run_tells_is_no_number() -> None:
+    value = replace(planned_value("a", (0, 8), (0, 1)), nbytes=None, offset=None, size="")
+    graph = replace(planned_graph(2, []), values=(value,), unknown_count=1)
+    section = memory_section(subject_of(DIGITS, planned_model(graph)))
+    assert section.headline == "peak of activations known only in a run, 0 B of weights"
+    facts = dict(section.models[0].graphs[0].facts)
+    assert facts == {
+        "Peak of activations": "known only in a run",
+        "Weights": "0 B",
+        "Sizes known only in a run": "1 value",
+    }
+
+
 def test_values_beyond_what_a_page_shows_are_counted() -> None:
     values = [planned_value(f"v{number}", (number * 64, 64), (0, 1)) for number in range(20_000)]
     model = planned_model(planned_graph(2, values))

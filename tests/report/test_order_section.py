@@ -65,6 +65,14 @@ def test_the_section_says_how_often_the_provider_changes() -> None:
     ]
 
 
+def test_changes_that_are_too_many_to_mark_are_counted_alone() -> None:
+    graph = _graph(["A"] * 300, [CPU, PREPACK] * 150)
+    section = order_section(subject_of(DIGITS, planned_model(graph)))
+    (order,) = section.models[0].graphs
+    assert order.summary.endswith("the execution provider changes 299 times")
+    assert "stroke-dasharray" not in order.picture
+
+
 def test_subgraphs_are_listed_by_their_way() -> None:
     inner = replace(_graph(["Add"], [CPU]), path="loop_0.body")
     graph = replace(_graph(["Loop"], [CPU]), subgraphs=(inner,))

@@ -20,6 +20,7 @@ _MOST_VALUES, _MOST_VALUES_IN_ALL = 200, 1000
 _MOST_GRAPHS = 32
 _LONGEST_NAME, _LONGEST_FORMULA = 120, 200
 _WHERE_ALL = "ortpkg plan --memory"
+_KNOWN_IN_A_RUN = "known only in a run"
 _KINDS: Mapping[AllocKind, str] = {
     AllocKind.ALLOCATE: "own buffer",
     AllocKind.REUSE: "another's buffer",
@@ -140,13 +141,20 @@ def _headline(models: Sequence[PlannedModel]) -> str:
     if not planned:
         return "No plan, so that nothing is known of memory" if models else "No model was planned"
     model, graph = max(planned, key=lambda each: each[1].peak_nbytes)
-    at_least = "at least " if graph.unknown_count else ""
-    said = f"peak {at_least}{nbytes_text(graph.peak_nbytes)} of activations"
+    said = f"peak of activations {_KNOWN_IN_A_RUN}"
+    if not _is_unknown(graph):
+        at_least = "at least " if graph.unknown_count else ""
+        said = f"peak {at_least}{nbytes_text(graph.peak_nbytes)} of activations"
     if len(planned) == 1:
         said += f", {nbytes_text(graph.weight_nbytes)} of weights"
     else:
         said += f" ({shortened(model.component_name, _LONGEST_NAME)}), the most of {len(planned)}"
     return f"{said}{_with_sizes(model.sizes)}"
+
+
+def _is_unknown(graph: GraphPlan) -> bool:
+    """Whether no size of an intermediate value is known before a run."""
+    return bool(graph.unknown_count) and not graph.peak_nbytes
 
 
 def _with_sizes(sizes: Mapping[str, int]) -> str:
@@ -215,7 +223,9 @@ def _listed_values(graph: GraphPlan) -> Iterator[PlannedValue]:
 
 def _facts(graph: GraphPlan) -> Iterator[tuple[str, str]]:
     at_least = "at least " if graph.unknown_count else ""
-    if graph.has_intermediate_values:
+    if _is_unknown(graph):
+        yield "Peak of activations", _KNOWN_IN_A_RUN
+    elif graph.has_intermediate_values:
         yield "Peak of activations", f"{at_least}{nbytes_text(graph.peak_nbytes)}"
         if len(graph.peaks) > 1:
             for device, nbytes in list(graph.peaks.items())[:16]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ortpkg.drawing.svg import shortened
 from ortpkg.quantities import counted
-from ortpkg.report.order_picture import order_figure, provider_changes
+from ortpkg.report.order_picture import MOST_MARKS, order_figure, provider_changes
 from ortpkg.report.report_subject import PlannedModel, ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
 from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
@@ -204,7 +204,8 @@ def _summary(graph: GraphPlan) -> str:
     kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
     said = [counted(len(graph.nodes), "step"), f"kernels: {kernels or 'none'}"]
     if changes := len(provider_changes(graph.nodes)):
-        said.append(f"the execution provider changes {counted(changes, 'time')} (dotted)")
+        dotted = " (dotted)" if changes <= MOST_MARKS else ""
+        said.append(f"the execution provider changes {counted(changes, 'time')}{dotted}")
     if graph.copies:
         said.append(f"{counted(len(graph.copies), 'value')} copied between memories (red marks)")
     return "; ".join(said)
