@@ -140,7 +140,9 @@ def _headline(
     fastest = f"{shortened(best.variant_name, _LONGEST_TEXT)} ({best.backend})"
     if any(each.component_name != first for _, each in timed):
         fastest = f"{shortened(first, _LONGEST_TEXT)}: {fastest}"
-    said = [f"Fastest {fastest}, {duration_text(p50_s)}", f"{count} measured", *said]
+    failed = sum(each.p50_s is None for each in results)
+    measured = f"{count - failed} of {count} measured" if failed else f"{count} measured"
+    said = [f"Fastest {fastest}, {duration_text(p50_s)}", measured, *said]
     return "; ".join([*said, "no longer counts"] if stale else said)
 
 
