@@ -134,7 +134,8 @@ def _change_size(choose: random.Random, model: ModelProto) -> None:
     tensor = choose.choice(list(model.graph.initializer))
     if tensor.data_type != TensorProto.INT64:
         return
-    if math.prod(tensor.dims) * 8 != len(tensor.raw_data):  # changed before
+    is_changed = math.prod(tensor.dims) * 8 != len(tensor.raw_data)  # before
+    if is_changed or min(tensor.dims, default=0) < 0:
         return
     array = numpy_helper.to_array(tensor).copy()
     if array.size:
