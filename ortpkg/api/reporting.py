@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.authoring.package_checks import validate
-from ortpkg.choosing.package_selection import THIS_MACHINE, records_read_once
+from ortpkg.choosing.package_selection import (
+    THIS_MACHINE,
+    records_read_once,
+    select_component,
+)
 from ortpkg.devices.profiles import MachineProfile, read_profile
 from ortpkg.errors import NoSuitableVariantError, OrtpkgError, UsageError, quoted
 from ortpkg.measuring.record_store import load_recorded_state
 from ortpkg.names import did_you_mean
-from ortpkg.package.package_info import PackageInfo, VariantInfo
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.providers.machine_offer import asked_once, this_machine
 from ortpkg.report.page import report_html
-from ortpkg.report.report_subject import MachineSelections, PlannedModel, ReportSubject
+from ortpkg.report.report_subject import (
+    MOST_VARIANTS,
+    MachineSelections,
+    PlannedModel,
+    ReportSubject,
+)
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
 from ortpkg.selection.verdict import Selection
+from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.session.inference_session import InferenceSession
@@ -79,11 +90,31 @@ def _machines(
             other = read_profile(each) if isinstance(each, str | Path) else each
             machines.append((other.name, other))
     for name, profile in machines:
-        yield MachineSelections(
-            name=name,
-            is_here=profile is None,
-            selections={each.name: select(each.name, profile) for each in info.components},
-        )
+        selections = {each.name: select(each.name, profile) for each in info.components}
+        if profile is not None:
+            selections = {
+                each.name: _without_unshown(selections[each.name], each, info, profile)
+                for each in info.components
+            }
+        yield MachineSelections(name=name, is_here=profile is None, selections=selections)
+
+
+def _without_unshown(
+    selection: Selection, component: ComponentInfo, info: PackageInfo, profile: MachineProfile
+) -> Selection:
+    """The selection with verdicts on the winner and on those variants alone that a page shows.
+
+    To word a verdict on each of ten thousand variants takes seconds for every machine.
+    """
+    if len(component.variants) <= MOST_VARIANTS:
+        return selection
+    shown = component.variants[:MOST_VARIANTS]
+    best = selection.best
+    if best is not None and best.variant.name not in {each.name for each in shown}:
+        shown = (*shown, best.variant)
+    narrowed = replace(component, variants=shown)
+    judged = select_component(info, narrowed, SelectionWishes(profile=profile))
+    return replace(selection, verdicts=judged.verdicts)
 
 
 @contextmanager

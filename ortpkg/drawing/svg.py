@@ -83,9 +83,11 @@ def line(x1: float, y1: float, x2: float, y2: float, **attributes: str) -> str:
 def box(
     x: float, y: float, width: float, height: float, *, title: str = "", **attributes: str
 ) -> str:
-    """A rectangle; ``title`` is shown where one points at it."""
+    """A rectangle; ``title``, at most a thousand letters of it, is shown where one points at it."""
     own = _listed({"x": x, "y": y, "width": width, "height": height, **attributes})
-    return f"<rect{own}><title>{shown(title)}</title></rect>" if title else f"<rect{own}/>"
+    if not title:
+        return f"<rect{own}/>"
+    return f"<rect{own}><title>{shown(shortened(title, _LONGEST_WHOLE))}</title></rect>"
 
 
 def boxes(places: Iterable[tuple[float, float, float, float]], **attributes: str) -> str:

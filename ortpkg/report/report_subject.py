@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.session_plan import SessionPlan
 
+#: Of a component, the first so many variants are shown, and judged on other machines.
+MOST_VARIANTS = 200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSelections:
@@ -27,7 +30,8 @@ class MachineSelections:
     Attributes:
         name: the machine's, in words; "this machine" for the one that makes the report.
         is_here: whether it is that one.
-        selections: component → selection, of every component.
+        selections: component → selection, of every component. Those of other machines may have
+            verdicts on no more variants than are shown, and on the winner.
     """
 
     name: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import itertools
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,12 @@ import pytest
 
 from benchmarks.report_models import bert_like_model
 from ortpkg import InferenceSession, ModelPackage, ReportWishes
+from ortpkg.api import reporting
 from ortpkg.errors import ProfileError, UsageError
 from ortpkg.report.page import report_html
-from ortpkg.report.report_subject import MachineSelections, PlannedModel
+from ortpkg.report.report_subject import MachineSelections, PlannedModel, ReportSubject
+from ortpkg.report.report_wishes import DrawnGraphs
+from ortpkg.selection.verdict import Verdict
 from tests.report.conftest import DIGITS
 from tests.report.models import package_called
 from tests.report.pages import Page, page_of
@@ -117,6 +121,56 @@ def test_ten_thousand_variants_are_counted_and_not_all_shown(tmp_path: Path) -> 
     words = page_of(html).words
     assert "10000 variants" in words
     assert "9800 more variants are not shown here; ortpkg inspect --json has all." in words
+
+
+def test_long_names_of_hundreds_of_variants_and_components_keep_the_page_small(
+    tmp_path: Path,
+) -> None:
+    root = package_called(tmp_path, "x", variants=20)
+    manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    (component,) = manifest["components"].values()
+    end = '<&"' * 700
+    variants = {f"{name}{end}": value for name, value in component["variants"].items()}
+    manifest["components"] = {
+        f"{number}{end}": {"component_name": f"{number}{end}", "variants": variants}
+        for number in range(20)
+    }
+    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    wishes = ReportWishes(graphs=DrawnGraphs.NONE)
+    html = ModelPackage(root, compat="onnxruntime-1.31").report(wishes)
+    assert len(html) < 10_000_000
+
+
+def test_on_other_machines_no_more_variants_are_judged_than_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = package_called(tmp_path, "many", variants=500)
+    manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    manifest["components"]["many"]["variants"]["many499"]["ep"] = "CPUExecutionProvider"
+    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    subjects: list[ReportSubject] = []
+
+    def kept(subject: ReportSubject) -> str:
+        subjects.append(subject)
+        return ""
+
+    monkeypatch.setattr(reporting, "report_html", kept)
+    package = ModelPackage(root, compat="onnxruntime-1.31")
+    package.report(ReportWishes(profiles=["plain-server"], graphs=DrawnGraphs.NONE))
+
+    selection = subjects[0].machines[1].selections["many"]
+    whole = package.select(profile="plain-server")
+    names = {each.variant.name for each in selection.verdicts}
+    assert whole.best is not None
+    assert whole.best.variant.name == "many499"
+    assert selection.verdicts[0].variant.name == "many499"
+    assert names == {*(f"many{number or ''}" for number in range(200)), "many499"}
+    assert set(map(_said, selection.verdicts)) <= set(map(_said, whole.verdicts))
+
+
+def _said(verdict: Verdict) -> tuple[str, str, str]:
+    backend = "" if verdict.ep_device is None else verdict.ep_device.backend
+    return verdict.variant.name, backend, verdict.reason
 
 
 def test_the_page_of_twenty_variants_of_real_size_stays_small(tmp_path: Path) -> None:

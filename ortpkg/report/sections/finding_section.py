@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ortpkg.authoring.rule_registry import RULES
+from ortpkg.drawing.svg import shortened
 from ortpkg.errors import Finding, Severity
 from ortpkg.report.report_subject import ReportSubject
 from ortpkg.report.sections.section import Section, Status, left_out
 
 _MOST_FINDINGS = 1000
+_LONGEST_MESSAGE = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class FindingRow:
         rule, title: its id and what it is about; the title is "" for an id that is no rule's.
         severity: "error" or "warning".
         place: the document, and the pointer in it.
-        message, remedy: what is wrong, and what would be right.
+        message, remedy: what is wrong, and what would be right; at most 600 letters each.
     """
 
     rule: str
@@ -74,6 +76,6 @@ def _row(finding: Finding) -> FindingRow:
         title=rule.title if rule is not None else "",
         severity=finding.severity.value,
         place=f"{finding.document} {finding.pointer}".strip(),
-        message=finding.message,
-        remedy=finding.remedy,
+        message=shortened(finding.message, _LONGEST_MESSAGE),
+        remedy=shortened(finding.remedy, _LONGEST_MESSAGE),
     )

@@ -20,7 +20,7 @@ from ortpkg.package.package_info import (
     version_of,
 )
 from ortpkg.quantities import nbytes_text
-from ortpkg.report.report_subject import ReportSubject
+from ortpkg.report.report_subject import MOST_VARIANTS, ReportSubject
 from ortpkg.report.sections.flow_picture import MOST_CARDS, flow_picture
 from ortpkg.report.sections.pipeline_flow import (
     FlowStep,
@@ -33,6 +33,9 @@ from ortpkg.report.sections.pipeline_flow import (
 from ortpkg.report.sections.section import MOST_ROWS, Section, left_out
 from ortpkg.report.sections.stored_weights import StoredWeights, stored_weights
 from ortpkg.selection.variant_facts import DATA_TYPES_FACT, QUANTIZATION_FACT, precision_of
+
+#: Variants of all component models together that have a row.
+_MOST_VARIANTS_IN_ALL = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +192,8 @@ def _component(
     selection = subject.here.selections.get(component.name)
     best = None if selection is None else selection.best
     chosen = "" if best is None else best.variant.name
-    shown = component.variants[:MOST_ROWS]
+    most = max(_MOST_VARIANTS_IN_ALL // len(subject.info.components), 5)
+    shown = component.variants[: min(most, MOST_VARIANTS)]
     rows = tuple(
         _variant(each, subject.info, sizes[component.name, each.name], each.name == chosen)
         for each in shown

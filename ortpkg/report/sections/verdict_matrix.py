@@ -10,14 +10,15 @@ from ortpkg.devices.hardware import EpDevice, hardware_label
 from ortpkg.drawing.svg import shortened
 from ortpkg.ep_names import short_ep_names
 from ortpkg.package.package_info import ComponentInfo
-from ortpkg.report.report_subject import MachineSelections
-from ortpkg.report.sections.section import MOST_ROWS, left_out
+from ortpkg.report.report_subject import MOST_VARIANTS, MachineSelections
+from ortpkg.report.sections.section import left_out
 from ortpkg.selection.reasons import ep_device_label, main_verdict
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
 #: EP devices of a machine that have a column; the rest are counted.
 MOST_COLUMNS = 40
 _LONGEST_REASON = 300
+_LONGEST_NAME = 120
 
 
 class Standing(StrEnum):
@@ -77,7 +78,7 @@ class Judged:
     """A variant with its judgement in all columns where it is the same.
 
     Attributes:
-        variant: its name.
+        variant: its name, at most 120 letters of it, since the matrix has it whole.
         places: labels of the columns; "all" alone where it is the same in all of several.
         cell: what is said there.
     """
@@ -150,7 +151,7 @@ _UNJUDGED = Cell(standing=Standing.NOT_TRIED, code="", reason="It was not judged
 
 def _unjudged(component: ComponentInfo, columns: int, most_cells: int) -> dict[str, list[Cell]]:
     """A row for each variant that is shown, in declaration order."""
-    most_rows = min(MOST_ROWS, max(1, most_cells // columns))
+    most_rows = min(MOST_VARIANTS, max(1, most_cells // columns))
     return {each.name: [_UNJUDGED] * columns for each in component.variants[:most_rows]}
 
 
@@ -217,5 +218,7 @@ def _judged(
         for cell, labels in places.items():
             is_everywhere = len(labels) == len(columns) > 1
             yield Judged(
-                variant=name, places=("all",) if is_everywhere else tuple(labels), cell=cell
+                variant=shortened(name, _LONGEST_NAME),
+                places=("all",) if is_everywhere else tuple(labels),
+                cell=cell,
             )
