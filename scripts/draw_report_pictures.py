@@ -1,0 +1,172 @@
+"""Draws the pictures of docs/report.md: reports in a browser, as their readers see them.
+
+    .venv/bin/python -m scripts.draw_report_pictures [NAME ...]
+
+Needs what ``make browser`` installs and a Chromium of the system (ORTPKG_TEST_CHROMIUM names
+another), measures the digits package, and takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+import onnx
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.report_models import bert_like_model
+from benchmarks.tape_plugin import tape_plugin
+from ortpkg import ModelPackage, NewVariant, ReportWishes, create
+from ortpkg.bench.benchmark import BenchWishes, bench
+
+FOLDER = Path("docs/pictures")
+_SAMPLES = Path("sample_packages")
+_MOST_BYTES = 200_000
+_QUALITY = 88
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*PICTURES, []], metavar="NAME")
+    names = parser.parse_args().names or list(PICTURES)
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, _chromium() as browser:
+        for name in names:
+            path = FOLDER / f"report-{name}.webp"
+            path.write_bytes(_compressed(PICTURES[name](browser, Path(folder))))
+            print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+@contextmanager
+def _chromium() -> Iterator[Browser]:
+    executable = shutil.which(os.environ.get("ORTPKG_TEST_CHROMIUM", "chromium"))
+    # Chromium's own sandbox refuses to start as root.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable, args=arguments)
+        yield browser
+        browser.close()
+
+
+def _compressed(png: bytes) -> bytes:
+    with Image.open(BytesIO(png)) as pixels:
+        out = BytesIO()
+        pixels.convert("RGB").save(out, "WEBP", quality=_QUALITY, method=6)
+    if len(out.getvalue()) > _MOST_BYTES:
+        raise SystemExit(f"{len(out.getvalue())} bytes are more than {_MOST_BYTES}")
+    return out.getvalue()
+
+
+@cache
+def _digits() -> str:
+    package = ModelPackage(_SAMPLES / "digits.ortpackage")
+    results = bench(package, BenchWishes()).results
+    profiles = ("snapdragon-x-laptop", "plain-server")
+    return package.report(ReportWishes(profiles=profiles, results=results))
+
+
+@cache
+def _tinychar() -> str:
+    return ModelPackage(_SAMPLES / "tinychar.ortpackage").report()
+
+
+@cache
+def _bert() -> str:
+    with tempfile.TemporaryDirectory() as folder, tape_plugin() as tape:
+        model = Path(folder, "model.onnx")
+        onnx.save(bert_like_model(), model)
+        root = Path(folder, "bert.ortpackage")
+        create(root, [NewVariant(model=model, name="fp32", ep="cpu")])
+        return ModelPackage(root).report(ReportWishes(eps=(tape, "openvino")))
+
+
+def _opened(
+    browser: Browser, folder: Path, html: str, *, width: int = 1100, dark: bool = False
+) -> Page:
+    path = folder / "report.html"
+    path.write_text(html, encoding="utf-8")
+    page = browser.new_page(
+        viewport={"width": width, "height": 1000}, color_scheme="dark" if dark else "light"
+    )
+    page.goto(path.as_uri())
+    return page
+
+
+def _overview(browser: Browser, folder: Path) -> bytes:
+    """The head of the page, and what the package holds."""
+    page = _opened(browser, folder, _tinychar())
+    package = page.locator("#package").bounding_box()
+    assert package is not None
+    clip = {"x": 0, "y": 0, "width": 1100, "height": package["y"] + package["height"] + 12}
+    return bytes(page.screenshot(full_page=True, clip=clip))
+
+
+def _selection(browser: Browser, folder: Path) -> bytes:
+    """The matrices of digits, with a reason open."""
+    page = _opened(browser, folder, _digits(), width=900)
+    page.locator("#selection button.verdict", has_text="rejected").first.focus()
+    return bytes(page.locator("#selection").screenshot())
+
+
+def _graph(browser: Browser, folder: Path) -> bytes:
+    """A BERT on three execution providers: the model file, one layer opened."""
+    page = _opened(browser, folder, _bert())
+    view = page.locator(".graph-view")
+    view.scroll_into_view_if_needed()
+    view.get_by_text("visible").wait_for()
+    view.get_by_role("radio", name="the model file").check()
+    for label in ("group encoder,", "group layer.0,"):
+        group = view.locator(f'[role=treeitem][aria-label^="{label}"]')
+        group.wait_for()
+        if group.get_attribute("aria-expanded") == "false":
+            group.click()
+            view.locator(f'[aria-label^="{label}"][aria-expanded=true]').wait_for()
+    return bytes(view.screenshot())
+
+
+def _memory(browser: Browser, folder: Path) -> bytes:
+    """The memory of a transformer's prefill, in dark colours."""
+    page = _opened(browser, folder, _tinychar(), dark=True)
+    return bytes(page.locator("#memory figure").first.screenshot())
+
+
+def _order(browser: Browser, folder: Path) -> bytes:
+    """Who runs what, in which order, of the BERT on three execution providers."""
+    page = _opened(browser, folder, _bert())
+    return bytes(page.locator("#order figure").first.screenshot())
+
+
+def _measurements(browser: Browser, folder: Path) -> bytes:
+    """Latency, error and memory of digits."""
+    page = _opened(browser, folder, _digits())
+    return bytes(page.locator("#bench figure").first.screenshot())
+
+
+def _telephone(browser: Browser, folder: Path) -> bytes:
+    """The same page on a telephone, in dark colours."""
+    page = _opened(browser, folder, _digits(), width=360, dark=True)
+    return bytes(page.screenshot(clip={"x": 0, "y": 0, "width": 360, "height": 740}))
+
+
+#: Name of the picture → what draws it.
+PICTURES: Mapping[str, Callable[[Browser, Path], bytes]] = {
+    "overview": _overview,
+    "selection": _selection,
+    "graph": _graph,
+    "order": _order,
+    "memory": _memory,
+    "measurements": _measurements,
+    "telephone": _telephone,
+}
+
+
+if __name__ == "__main__":
+    main()
