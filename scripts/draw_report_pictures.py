@@ -20,7 +20,7 @@ from pathlib import Path
 
 import onnx
 from PIL import Image
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from benchmarks.report_models import bert_like_model
 from benchmarks.tape_plugin import tape_plugin
@@ -31,6 +31,7 @@ FOLDER = Path("docs/pictures")
 _SAMPLES = Path("sample_packages")
 _MOST_BYTES = 200_000
 _QUALITY = 88
+_MARGIN = 14
 
 
 def main() -> None:
@@ -89,7 +90,7 @@ def _bert() -> str:
 
 
 def _opened(
-    browser: Browser, folder: Path, html: str, *, width: int = 1100, dark: bool = False
+    browser: Browser, folder: Path, html: str, *, width: int = 1200, dark: bool = False
 ) -> Page:
     path = folder / "report.html"
     path.write_text(html, encoding="utf-8")
@@ -105,49 +106,74 @@ def _overview(browser: Browser, folder: Path) -> bytes:
     page = _opened(browser, folder, _tinychar())
     package = page.locator("#package").bounding_box()
     assert package is not None
-    clip = {"x": 0, "y": 0, "width": 1100, "height": package["y"] + package["height"] + 12}
+    clip = {"x": 0, "y": 0, "width": 1200, "height": package["y"] + package["height"] + 12}
     return bytes(page.screenshot(full_page=True, clip=clip))
 
 
 def _selection(browser: Browser, folder: Path) -> bytes:
     """The matrices of digits, with a reason open."""
-    page = _opened(browser, folder, _digits(), width=900)
+    page = _opened(browser, folder, _digits(), width=1000)
     page.locator("#selection button.verdict", has_text="rejected").first.focus()
     return bytes(page.locator("#selection").screenshot())
 
 
 def _graph(browser: Browser, folder: Path) -> bytes:
-    """A BERT on three execution providers: the model file, one layer opened."""
+    """A BERT's file on three execution providers, with a layer and what it holds opened."""
     page = _opened(browser, folder, _bert())
     view = page.locator(".graph-view")
     view.scroll_into_view_if_needed()
     view.get_by_text("visible").wait_for()
     view.get_by_role("radio", name="the model file").check()
-    for label in ("group encoder,", "group layer.0,"):
-        group = view.locator(f'[role=treeitem][aria-label^="{label}"]')
-        group.wait_for()
-        if group.get_attribute("aria-expanded") == "false":
-            group.click()
-            view.locator(f'[aria-label^="{label}"][aria-expanded=true]').wait_for()
+    for label in ("encoder,", "layer.0,", "attention,", "output, 14", "intermediate,"):
+        _open_group(view, f"group {label}")
+    _move_up(page, view.locator("svg.graph-picture"), by=420)
     return bytes(view.screenshot())
+
+
+def _open_group(view: Locator, label: str) -> None:
+    group = view.locator(f'[role=treeitem][aria-label^="{label}"]').first
+    group.wait_for()
+    if group.get_attribute("aria-expanded") == "false":
+        group.evaluate("(each) => each.dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+        view.locator(f'[aria-label^="{label}"][aria-expanded=true]').first.wait_for()
+
+
+def _move_up(page: Page, picture: Locator, by: int) -> None:
+    picture.focus()
+    for _ in range(by // 60):
+        page.keyboard.press("ArrowDown")
+    picture.blur()
+
+
+def _figure(page: Page, section: str) -> bytes:
+    """The first figure of a section, with some of the page around it."""
+    box = page.locator(f"#{section} figure").first.bounding_box()
+    assert box is not None
+    clip = {
+        "x": box["x"] - _MARGIN,
+        "y": box["y"] - _MARGIN,
+        "width": box["width"] + 2 * _MARGIN,
+        "height": box["height"] + 2 * _MARGIN,
+    }
+    return bytes(page.screenshot(full_page=True, clip=clip))
 
 
 def _memory(browser: Browser, folder: Path) -> bytes:
     """The memory of a transformer's prefill, in dark colours."""
     page = _opened(browser, folder, _tinychar(), dark=True)
-    return bytes(page.locator("#memory figure").first.screenshot())
+    return _figure(page, "memory")
 
 
 def _order(browser: Browser, folder: Path) -> bytes:
     """Who runs what, in which order, of the BERT on three execution providers."""
     page = _opened(browser, folder, _bert())
-    return bytes(page.locator("#order figure").first.screenshot())
+    return _figure(page, "order")
 
 
 def _measurements(browser: Browser, folder: Path) -> bytes:
     """Latency, error and memory of digits."""
     page = _opened(browser, folder, _digits())
-    return bytes(page.locator("#bench figure").first.screenshot())
+    return _figure(page, "bench")
 
 
 def _telephone(browser: Browser, folder: Path) -> bytes:

@@ -98,7 +98,10 @@ class _Timeline:
         """Of all but the title."""
         panel = _HEADING_HEIGHT + self.block_height + _GAP
         return (
-            _LEGEND_HEIGHT + max(len(self.peaks), 1) * panel + _HEADING_HEIGHT + _USE_HEIGHT
+            len(_legend(self)) * _LEGEND_HEIGHT
+            + max(len(self.peaks), 1) * panel
+            + _HEADING_HEIGHT
+            + _USE_HEIGHT
         ) + _BOTTOM
 
 
@@ -121,8 +124,9 @@ def _timeline(graph: GraphPlan, least_width: int, most_boxes: int) -> _Timeline:
 
 def _parts(timeline: _Timeline, top: int) -> Iterator[str]:
     """Everything below the title, which ends at ``top``."""
-    yield svg.text(_LEFT, top + 14, _legend(timeline), kind="small")
-    top += _LEGEND_HEIGHT
+    for words in _legend(timeline):
+        yield svg.text(_LEFT, top + 14, words, kind="small")
+        top += _LEGEND_HEIGHT
     if not timeline.values:
         yield svg.text(_LEFT, top + 60, _EMPTY)
     for peak in timeline.peaks:
@@ -133,16 +137,19 @@ def _parts(timeline: _Timeline, top: int) -> Iterator[str]:
         yield from _steps(timeline, top + _HEADING_HEIGHT + _USE_HEIGHT)
 
 
-def _legend(timeline: _Timeline) -> str:
-    said = [f"one colour for each buffer ({FILL_COUNT} in turn)"]
-    said.append("a dot: the next value takes over the buffer")
-    said.append("dashed: no layout of this order needs less")
-    left_out = len(timeline.values) - len(timeline.boxed)
-    if left_out:
-        said.append(f"{left_out} smaller values are left out")
+def _legend(timeline: _Timeline) -> tuple[str, ...]:
+    """What the signs mean; in a line of its own what is not drawn."""
+    signs = (
+        f"one colour for each buffer ({FILL_COUNT} in turn)",
+        "a dot: the next value takes over the buffer",
+        "dashed: no layout of this order needs less",
+    )
+    left_out = []
+    if smaller := len(timeline.values) - len(timeline.boxed):
+        left_out.append(f"{smaller} smaller values are left out")
     if unknown := timeline.graph.unknown_count:
-        said.append(f"{unknown} values whose size only a run tells are left out")
-    return "; ".join(said)
+        left_out.append(f"{unknown} values whose size only a run tells are left out")
+    return tuple("; ".join(line) for line in (signs, left_out) if line)
 
 
 def _description(timeline: _Timeline) -> str:

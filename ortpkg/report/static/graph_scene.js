@@ -10,6 +10,7 @@ const MOST_LABEL_CHARACTERS = 28;
 /** As the stylesheet of pictures has them. */
 const HEAD_FONT = "600 13px system-ui, sans-serif";
 const SMALL_FONT = "11px system-ui, sans-serif";
+const MARK_FONT = "600 11px system-ui, sans-serif";
 
 const measured = new Map();
 const measuring = document.createElement("canvas").getContext("2d");
@@ -171,9 +172,9 @@ function itemLines(stage, item) {
 function itemSize(stage, item) {
   const [first, second] = itemLines(stage, item);
   const text = Math.max(textWidth(first, HEAD_FONT), textWidth(second, SMALL_FONT));
-  const mark = partitionMark(stage, item) ? 26 : 0;
+  const mark = textWidth(partitionMark(stage, item), MARK_FONT);
   const sign = stage.group(item) ? 20 : 0;
-  const width = Math.max(64, Math.round(text) + 24 + mark + sign);
+  const width = Math.max(64, Math.round(text + mark) + 24 + (mark && 8) + sign);
   return { width, height: stage.group(item) ? 46 : second ? 40 : 28 };
 }
 
