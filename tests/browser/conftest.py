@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,3 +49,11 @@ def open_report(browser: Browser, tmp_path: Path) -> Iterator[WatchedPages]:
     yield pages
     pages.close()
     pages.verify()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Tells the figures that tests have taken."""
+    for report in terminalreporter.stats.get("passed", ()):
+        figures = dict(report.user_properties).get("figures")
+        if figures is not None and "tests/browser" in report.nodeid:
+            terminalreporter.write_line(figures)
