@@ -100,7 +100,7 @@ class GraphPicture {
     const left = this.stage.group(id) ? 28 : 12;
     parts.push(svgElement("text", { class: "head", x: left, y: second ? 17 : 19 }, first));
     // What is faint could not be read on the colours of providers.
-    const small = this.stage.isNode(id) ? "name" : "small";
+    const small = onlyProvider(this.stage, id) === null ? "small" : "name";
     if (second) parts.push(svgElement("text", { class: small, x: left, y: 32 }, second));
     if (mark) {
       parts.push(svgElement("text", { class: `${small} graph-mark`, x: width - 8, y: 15 }, mark));
@@ -114,14 +114,13 @@ class GraphPicture {
       return [svgElement("rect", { class: "graph-box", ...size, rx: height / 2 })];
     }
     const group = this.stage.group(item);
-    if (!group) {
-      const fill = fillClass(this.stage.providers[item]);
-      return [svgElement("rect", { class: `graph-box ${fill}`, ...size, rx: 5 })];
-    }
+    const provider = onlyProvider(this.stage, item);
+    const fill = provider === null ? "" : ` ${fillClass(provider)}`;
+    if (!group) return [svgElement("rect", { class: `graph-box${fill}`, ...size, rx: 5 })];
     return [
-      svgElement("rect", { class: "graph-behind", x: 4, y: 4, ...size, rx: 7 }),
-      svgElement("rect", { class: "graph-box", ...size, rx: 7 }),
-      ...shareBar(group, width, height),
+      svgElement("rect", { class: `graph-behind${fill}`, x: 4, y: 4, ...size, rx: 7 }),
+      svgElement("rect", { class: `graph-box${fill}`, ...size, rx: 7 }),
+      ...(provider === null ? shareBar(group, width, height) : []),
       svgElement("text", { class: "graph-sign", x: 10, y: 18 }, "+"),
     ];
   }
@@ -151,13 +150,20 @@ class GraphPicture {
   }
 }
 
+/** The provider of a node, or of all nodes in a group; null where they have several. */
+function onlyProvider(stage, item) {
+  if (stage.isNode(item)) return stage.providers[item];
+  const shares = stage.group(item)?.providers ?? [];
+  return shares.length === 1 ? shares[0][0] : null;
+}
+
 /** A folded group's share of each provider, as a bar at its lower border. */
 function shareBar(group, width, height) {
   const room = width - 16;
   let left = 8;
   return group.providers.map(([provider, count]) => {
     const length = (room * count) / group.count;
-    const attributes = { x: left, y: height - 9, width: length, height: 5 };
+    const attributes = { x: left, y: height - 9, width: length, height: 6 };
     left += length;
     return svgElement("rect", { class: `graph-share ${fillClass(provider)}`, ...attributes });
   });
