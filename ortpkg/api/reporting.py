@@ -21,6 +21,7 @@ from ortpkg.errors import NoSuitableVariantError, OrtpkgError, UsageError, quote
 from ortpkg.measuring.record_store import load_recorded_state
 from ortpkg.names import did_you_mean
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import asked_once, this_machine
 from ortpkg.report.page import report_html
 from ortpkg.report.report_subject import (
@@ -30,6 +31,7 @@ from ortpkg.report.report_subject import (
     ReportSubject,
 )
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
+from ortpkg.selection.request import backend_named
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wishes import SelectionWishes
 
@@ -58,10 +60,7 @@ def make_report(
 
     What is raised: see :meth:`~ortpkg.ModelPackage.report`.
     """
-    if len(wishes.profiles) > _MOST_MACHINES:
-        raise UsageError(
-            f"a report shows at most {_MOST_MACHINES} other machines, not {len(wishes.profiles)}"
-        )
+    _verify_wishes(wishes)
     with asked_once(), records_read_once():
         machines = tuple(_machines(info, select, wishes.profiles))
         with _planned_models(info, machines[0], wishes, trust, sess_options) as models:
@@ -79,6 +78,22 @@ def make_report(
                     made_at=datetime.now(UTC),
                 )
             )
+
+
+def _verify_wishes(wishes: ReportWishes) -> None:
+    """Raises UsageError for what is wrong whatever the package."""
+    if len(wishes.profiles) > _MOST_MACHINES:
+        raise UsageError(
+            f"a report shows at most {_MOST_MACHINES} other machines, not {len(wishes.profiles)}"
+        )
+    if wishes.eps and wishes.backend is not None:
+        raise UsageError(
+            "execution providers and a backend were named for the graphs: name the one or the other"
+        )
+    for name in wishes.eps:
+        ep_known_here(name)
+    if wishes.backend is not None:
+        backend_named(wishes.backend, this_machine().ep_devices)
 
 
 def _machines(
@@ -251,7 +266,6 @@ def _session_among(
     sess_options: SessionOptions | None,
 ) -> InferenceSession:
     # With the engine, and only where somebody names execution providers.
-    from ortpkg.providers.ep_registry import ep_known_here
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.trust.context_trust import context_gate
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.package.package_info import PackageInfo
 from ortpkg.storage.output_file import write_output
 
 _MOST_LOOKED_AT = 1 << 16
@@ -104,6 +105,15 @@ def verify_reads_no(path: Path, flag: str, read: Iterable[Path]) -> None:
     if is_read:
         raise UsageError(
             f"{flag} {quoted(path)} would replace what the command reads: name another file"
+        )
+
+
+def verify_outside(path: Path, flag: str, package: PackageInfo) -> None:
+    """Raises UsageError where ``path`` is a file in the package, which has not recorded it."""
+    if not package.is_bare_model and path.resolve().is_relative_to(package.root.resolve()):
+        raise UsageError(
+            f"{flag} {quoted(path)} would lie in the package, and ortpkg verify would not know it:"
+            " name a file outside"
         )
 
 

@@ -17,7 +17,13 @@ from ortpkg.cli.load_limits import (
     LoadTimeoutOption,
     load_limited,
 )
-from ortpkg.cli.output_files import OutputKind, OverwriteFileOption, verify_output, write_text
+from ortpkg.cli.output_files import (
+    OutputKind,
+    OverwriteFileOption,
+    verify_output,
+    verify_outside,
+    write_text,
+)
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.parameters import JsonOption, ProfilesOption, TrustOption
 from ortpkg.cli.progress import copy_progress
@@ -129,6 +135,7 @@ def command(
         copy_progress() as progress,
         opened(chosen_package(package, output), progress=progress) as info,
     ):
+        verify_outside(output_file, "-o", info)
         opened_package = ModelPackage.of(info, trust=trust)
         wishes = ReportWishes(
             profiles=tuple(profile or ()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import webbrowser
 from pathlib import Path
 
@@ -58,6 +59,41 @@ def test_another_machine_that_is_none_writes_nothing(ortpkg: RunCommand, tmp_pat
     assert done.code == 2
     assert "did you mean 'plain-server'" in done.err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_page_in_the_package_is_refused_since_its_digests_do_not_know_it(
+    ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "digits.ortpackage"
+    shutil.copytree(DIGITS, root)
+    monkeypatch.chdir(root / "models")
+    done = ortpkg("report", "--graphs", "none")  # of the package that the folder lies in
+    assert done.code == 2
+    assert "-o 'report.html' would lie in the package" in done.err
+    assert ortpkg("verify", str(root)).code == 0
+    assert ortpkg("report", "--graphs", "none", "-o", "../../report.html").code == 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "name", "said"),
+    [
+        ("--ep", "opnvino", "there is no execution provider 'opnvino'"),
+        ("--backend", "onnxruntim", "there is no backend 'onnxruntim' (did you mean 'onnxruntime'"),
+    ],
+)
+def test_a_planner_that_nobody_knows_writes_nothing(
+    ortpkg: RunCommand, tmp_path: Path, wish: str, name: str, said: str
+) -> None:
+    done = ortpkg("report", str(DIGITS), wish, name)
+    assert done.code == 2
+    assert said in done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_graphs_are_planned_by_providers_or_by_a_backend(ortpkg: RunCommand) -> None:
+    done = ortpkg("report", str(DIGITS), "--ep", "cpu", "--backend", "openvino")
+    assert done.code == 2
+    assert "execution providers and a backend" in done.err
 
 
 @pytest.mark.parametrize("starts", [True, False])
