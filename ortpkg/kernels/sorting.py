@@ -10,6 +10,12 @@ import numpy as np
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import normalized_axis
 from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, compute_dtype, widened, widened_nbytes
+from ortpkg.kernels.interruptible_sort import (
+    SORTED_AT_ONCE,
+    sort_nbytes,
+    sorted_with_places,
+    unique_elements,
+)
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.text import longest_text
@@ -38,23 +44,37 @@ def _top_k(
     values, indices = context.output(0, shape, x.dtype), context.output(1, shape, _INT64)
     if not values.size:
         return values, indices
-    # Sorting copies a line that is read backwards, and what it merges.
-    line_nbytes = x.shape[along] * (compute_dtype(x.dtype).itemsize + 2 * _INT64.itemsize)
+    length, dtype = x.shape[along], compute_dtype(x.dtype)
+    at_once = max(length, min(x.size, SORTED_AT_ONCE))
+    # Lines beside each other, what sorting some of them takes, and what is chosen.
     context.check_allocation(
-        widened_nbytes(x) + x.size * _INT64.itemsize + line_nbytes + 2 * values.nbytes
+        widened_nbytes(x)
+        + x.size * dtype.itemsize
+        + sort_nbytes(at_once, dtype)
+        + 2 * values.size * (_INT64.itemsize + dtype.itemsize)
     )
-    wide = widened(x)
-    if largest:
-        # A stable ascending sort of the mirrored axis puts, read backwards, lower indices first
-        # among equals.
-        order = np.flip(np.argsort(np.flip(wide, along), axis=along, kind="stable"), along)
-        np.subtract(x.shape[along] - 1, order, out=order)
-    else:
-        order = np.argsort(wide, axis=along, kind="stable")
-    chosen = order[(slice(None),) * along + (slice(0, k),)]
-    np.copyto(indices, chosen)
-    np.copyto(values, np.take_along_axis(x, chosen, axis=along))
+    lines = np.moveaxis(widened(x), along, -1).reshape(-1, length)
+    chosen = np.empty((len(lines), k), _INT64)
+    step = max(SORTED_AT_ONCE // length, 1)
+    for start in range(0, len(lines), step):
+        context.check_cancelled()
+        chosen[start : start + step] = _order(context, lines[start : start + step], largest)[:, :k]
+    along_last = (*x.shape[:along], *x.shape[along + 1 :], k)
+    np.copyto(indices, np.moveaxis(chosen.reshape(along_last), -1, along))
+    np.copyto(values, np.take_along_axis(x, indices, axis=along))
     return values, indices
+
+
+def _order(context: OpKernelContext, lines: Tensor, largest: bool) -> Tensor:
+    """For each line the places of its elements, best first; of equals the lower place first."""
+    # A stable ascending sort of the mirrored line puts, read backwards, lower places first among
+    # equals.
+    given = lines[:, ::-1] if largest else lines
+    if len(lines) == 1:
+        order = sorted_with_places(context, given[0])[1][None]
+    else:
+        order = np.argsort(given, axis=-1, kind="stable")
+    return lines.shape[1] - 1 - order[:, ::-1] if largest else order
 
 
 @kernel("TopK", since=(10, 11, 24), types={"T": NUMBERS})
@@ -103,22 +123,22 @@ def _unique_slices(context: OpKernelContext, x: Tensor, axis: int) -> tuple[Tens
     has_nan = np.zeros(len(slices), bool)
     for column in slices.T:
         context.check_cancelled()
-        rank = _refined(rank, column)
+        rank = _refined(context, rank, column)
         if rank.max(initial=-1) == len(slices) - 1:  # what follows changes no order
             break
         has_nan |= column != column  # of texts, too, which np.isnan refuses
     if x.ndim > 1 and has_nan.any():
-        rank = _refined(rank, np.where(has_nan, np.arange(1, len(slices) + 1), 0))
-    _, first, counts = np.unique(rank, return_index=True, return_counts=True)
+        rank = _refined(context, rank, np.where(has_nan, np.arange(1, len(slices) + 1), 0))
+    _, first, _, counts = unique_elements(context, rank)
     return np.take(x, first, axis), first, rank, counts
 
 
-def _refined(rank: Tensor, column: Tensor) -> Tensor:
+def _refined(context: OpKernelContext, rank: Tensor, column: Tensor) -> Tensor:
     """Ranks by ``rank``, and by ``column`` where that is the same."""
-    values, codes = np.unique(column, return_inverse=True)
+    values, _, codes, _ = unique_elements(context, column)
     if len(values) == 1:
         return rank
-    return np.unique(rank * len(values) + codes, return_inverse=True)[1]
+    return unique_elements(context, rank * len(values) + codes)[2]
 
 
 @kernel(
@@ -147,7 +167,7 @@ def unique(info: OpKernelInfo) -> Compute:
         # too.
         comparable = x.astype(np.str_) if x.dtype == object else widened(x)
         values, first, inverse, counts = (
-            np.unique(comparable, return_index=True, return_inverse=True, return_counts=True)
+            unique_elements(context, comparable.reshape(-1))
             if along is None
             else _unique_slices(context, comparable, along)
         )
