@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.axes import normalized_axis
 from ortpkg.kernels.element_types import widened, widened_nbytes
+from ortpkg.kernels.interruptible_fft import transform_nbytes, transformed
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
@@ -138,10 +140,6 @@ def dft(info: OpKernelInfo) -> Compute:
     return compute
 
 
-#: What a transform of a length with large prime factors takes, in complex numbers for each sample.
-_DFT_SCRATCH = 6
-
-
 def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None, int], Tensor]:
     """The transform of (..., 1) real or (..., 2) complex samples along an axis.
 
@@ -168,17 +166,35 @@ def _dft(info: OpKernelInfo) -> Callable[[OpKernelContext, Tensor, Tensor | None
         of_samples = 0 if x.shape[-1] == 1 else 2 * x.size // x.shape[-1]
         context.check_allocation(
             widened_nbytes(x)
-            + (of_samples + (3 * rows + _DFT_SCRATCH) * size) * np.dtype(np.complex128).itemsize
+            + (2 * of_samples + 4 * rows * size) * np.dtype(np.complex128).itemsize
+            + transform_nbytes(size)
         )
-        signal = _complex(x)
+        signal = np.moveaxis(_complex(x), axis, -1)
+        lines = signal.reshape(math.prod(signal.shape[:-1]), signal.shape[-1])
         if is_half:
-            return _parts(context, np.fft.irfft(signal, n=size, axis=axis)[..., None], x.dtype)
-        result = (np.fft.ifft if inverse else np.fft.fft)(signal, n=size, axis=axis)
+            lines = _whole_spectrum(lines, size)
+        result = transformed(context, lines, size, inverse=inverse)
+        result = np.moveaxis(result.reshape(*signal.shape[:-1], size), -1, axis)
+        if is_half:
+            return _parts(context, result.real[..., None], x.dtype)
         if onesided:
             result = result[(slice(None),) * axis + (slice(0, size // 2 + 1),)]
         return _parts(context, np.stack([result.real, result.imag], axis=-1), x.dtype)
 
     return transform
+
+
+def _whole_spectrum(half: Tensor, size: int) -> Tensor:
+    """The spectra of ``size`` real samples, of which the first half is given; zeros if less is."""
+    whole = np.zeros((len(half), size), np.result_type(half.dtype, np.complex64))
+    kept = min(half.shape[1], size // 2 + 1)
+    whole[:, :kept] = half[:, :kept]
+    whole[:, 0] = whole[:, 0].real
+    if size % 2 == 0:
+        whole[:, size // 2] = whole[:, size // 2].real
+    mirrored = (size - 1) // 2
+    whole[:, size - mirrored :] = whole[:, 1 : mirrored + 1][:, ::-1].conj()
+    return whole
 
 
 def _complex(x: Tensor) -> Tensor:
@@ -226,10 +242,10 @@ def stft(info: OpKernelInfo) -> Compute:
             )
         count = x.shape[0] * ((samples - size) // stride + 1) * size
         number = np.result_type(x.dtype, np.complex64).itemsize
-        context.check_allocation(3 * (count + x.size) * number + _DFT_SCRATCH * size * 16)
+        context.check_allocation(4 * (count + x.size) * number + transform_nbytes(size))
         frames = np.lib.stride_tricks.sliding_window_view(_complex(x), size, axis=1)[:, ::stride]
         weighted = frames if window is None else frames * widened(window)
-        result = np.fft.fft(weighted, axis=-1)
+        result = transformed(context, weighted.reshape(-1, size), size).reshape(frames.shape)
         if onesided:
             result = result[..., : size // 2 + 1]
         return _parts(context, np.stack([result.real, result.imag], axis=-1), x.dtype)
