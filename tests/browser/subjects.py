@@ -12,6 +12,7 @@ import onnx
 from benchmarks.report_models import bert_like_model, chain_model
 from benchmarks.tape_plugin import tape_plugin
 from ortpkg import ModelPackage, NewVariant, ReportWishes, create
+from ortpkg.bench.benchmark import BenchWishes, bench
 from tests.report.models import package_called
 
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_packages"
@@ -34,6 +35,12 @@ def report_of(subject: str) -> str:
 def _digits(_: Path) -> str:
     profiles = ("snapdragon-x-laptop", "plain-server")
     return ModelPackage(SAMPLES / "digits.ortpackage").report(ReportWishes(profiles=profiles))
+
+
+def _measured(_: Path) -> str:
+    package = ModelPackage(SAMPLES / "digits.ortpackage")
+    found = bench(package, BenchWishes(variant="cpu-fp32", backend="embedded", record=False))
+    return package.report(ReportWishes(results=found.results))
 
 
 def _tinychar(_: Path) -> str:
@@ -73,6 +80,7 @@ def _package_of(model: onnx.ModelProto, folder: Path) -> Path:
 
 SUBJECTS: Mapping[str, Callable[[Path], str]] = {
     "digits": _digits,
+    "measured": _measured,
     "tinychar": _tinychar,
     "bert": _bert,
     "chain": _chain,

@@ -10,7 +10,7 @@ from tests.browser.subjects import report_of
 from tests.browser.watched_pages import WatchedPages
 
 pytestmark = pytest.mark.browser
-SUBJECTS = ("digits", "tinychar", "bert", "hostile")
+SUBJECTS = ("digits", "measured", "tinychar", "bert", "hostile")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from ortpkg.report.page import SECTIONS
 from tests.browser.layout import (
     disorder,
     is_of_one_colour,
@@ -38,6 +39,33 @@ def test_every_section_has_a_heading_and_a_card_that_leads_to_it(
             " return box.top >= 0 && box.bottom <= innerHeight; }",
             arg=heading.element_handle(),
         )
+
+
+#: Where a section shows its picture: a figure of SVG, a view of a graph, a matrix, or, of findings, a
+#: table of them.
+PICTURES = {
+    "package": "svg[role=img]",
+    "selection": "table.matrix",
+    "graphs": "svg.graph-picture",
+    "order": "svg[role=img]",
+    "memory": "svg[role=img]",
+    "bench": "svg[role=img]",
+    "integrity": "svg[role=img]",
+    "findings": "table",
+}
+
+
+def test_every_section_shows_its_picture(open_report: WatchedPages) -> None:
+    pages = [open_report(report_of(subject)) for subject in ("digits", "tinychar", "measured")]
+    for page in pages:
+        show_graphs(page)
+        ids = page.locator("main > section").evaluate_all("(all) => all.map((each) => each.id)")
+        assert ids == [kind.id for kind in SECTIONS] == list(PICTURES)
+    for section, picture in PICTURES.items():
+        places = [page.locator(f"#{section} {picture}:visible") for page in pages]
+        shown = [place.first for place in places if place.count()]
+        assert shown, section
+        assert not is_of_one_colour(shown[0]), section
 
 
 @pytest.mark.parametrize("width", [360, 800, 1200, 2000])
