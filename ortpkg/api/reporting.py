@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 #: Other machines that one report takes.
 _MOST_MACHINES = 32
-#: Variants whose graphs are drawn where all are asked for.
+#: Variants whose graphs are planned and drawn; the rest are counted.
 _MOST_GRAPHS = 64
 
 Select = Callable[[str, str | MachineProfile | None], Selection]
@@ -70,6 +71,9 @@ def make_report(
                     title=info.name,
                     machines=machines,
                     models=models,
+                    unplanned_count=max(
+                        sum(1 for _ in _drawn(info, machines[0], wishes.graphs)) - _MOST_GRAPHS, 0
+                    ),
                     findings=validate(info.root, compat=info.compat),
                     results=tuple(wishes.results),
                     recorded=load_recorded_state(info, this_machine()),
@@ -143,7 +147,7 @@ def _planned_models(
     """Sessions on what is to be drawn, closed when the page is made."""
     with ExitStack() as sessions:
         models = []
-        for component, variant in _drawn(info, here, wishes.graphs):
+        for component, variant in islice(_drawn(info, here, wishes.graphs), _MOST_GRAPHS):
             model = _planned(
                 component, variant, here.selections[component], info, wishes, trust, sess_options
             )
@@ -157,15 +161,13 @@ def _planned_models(
 def _drawn(
     info: PackageInfo, here: MachineSelections, graphs: DrawnGraphs
 ) -> Iterator[tuple[str, VariantInfo | None]]:
-    """(component, variant) of what is drawn; None for the variant where none fits here."""
-    drawn = 0
+    """(component, variant) of what is to be drawn; None for the variant where none fits here."""
     for component in info.components:
         best = here.selections[component.name].best
         if graphs is DrawnGraphs.CHOSEN:
             yield component.name, None if best is None else best.variant
         elif graphs is DrawnGraphs.ALL:
-            for variant in component.variants[: _MOST_GRAPHS - drawn]:
-                drawn += 1
+            for variant in component.variants:
                 yield component.name, variant
 
 
@@ -195,7 +197,7 @@ def _planned(
             component_name=component,
             variant_name=variant.name,
             planned_for="",
-            obstacle=str(error),
+            obstacle=" ".join(str(error).split()),
         )
     return PlannedModel(
         component_name=component,

@@ -79,6 +79,7 @@ class ReportSubject:
         title: what its user calls it.
         machines: this machine first, then those that were asked for.
         models: of each component what was planned, in execution order.
+        unplanned_count: how many more models would have been, were a page not bounded.
         findings: those of ``ortpkg validate``.
         results: what was measured for this report; empty where nothing was, and what ``ortpkg
             bench`` recorded here is shown.
@@ -93,6 +94,7 @@ class ReportSubject:
     machines: tuple[MachineSelections, ...]
     models: tuple[PlannedModel, ...]
     findings: tuple[Finding, ...]
+    unplanned_count: int = 0
     results: Sequence[CandidateResult] = ()
     recorded: RecordedState | None = None
     trust: bool = False

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg import ModelPackage, ReportWishes
 from ortpkg.report.graph_payload import unpacked_text
 from ortpkg.report.report_subject import PlannedModel
+from ortpkg.report.report_wishes import DrawnGraphs
 from ortpkg.report.sections import graph_section as module
 from ortpkg.report.sections.graph_section import GraphPart, graph_section
 from ortpkg.report.sections.section import Status
@@ -18,7 +20,8 @@ from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 from tests.report.conftest import DIGITS
 from tests.report.graph_samples import BRANCHES, MIXED, model_file
-from tests.report.pages import Page
+from tests.report.models import package_called
+from tests.report.pages import Page, page_of
 from tests.report.subjects import subject_of
 
 
@@ -135,3 +138,27 @@ def test_without_a_script_the_tables_are_there(digits_page: Page) -> None:
     assert "Operators of Graph of classifier / cpu-fp32 by execution provider" in labels
     (view,) = (each for each in digits_page.all("div") if each.get("class") == "graph-view")
     assert "hidden" in view
+
+
+def test_models_beyond_a_few_dozen_are_counted_and_not_planned(tmp_path: Path) -> None:
+    root = package_called(tmp_path, "c")
+    manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    (variants,) = (each["variants"] for each in manifest["components"].values())
+    names = [f"c{number}" for number in range(70)]
+    manifest["components"] = {
+        name: {"component_name": name, "variants": variants} for name in names
+    }
+    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    page = page_of(ModelPackage(root).report())
+    assert "64 models planned" in page.words
+    assert "6 more models are not shown here; ortpkg plan --variant has all." in page.words
+
+
+def test_a_message_of_several_lines_stands_in_one(tmp_path: Path) -> None:
+    root = package_called(tmp_path, "v")
+    manifest = json.loads((root / "manifest.json").read_text(encoding="utf-8"))
+    manifest["components"]["v"]["variants"]["v"]["ep"] = "CUDAExecutionProvider"
+    (root / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    page = page_of(ModelPackage(root).report(ReportWishes(graphs=DrawnGraphs.ALL)))
+    assert "cannot run on this machine: " in page.words
+    assert "\\n" not in page.words

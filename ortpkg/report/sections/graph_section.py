@@ -82,11 +82,13 @@ class GraphSection(Section):
         models: in execution order of their components.
         layout_source: what lays graphs out in a worker, packed; "" where none is drawn.
         layout_library: name, version and licence of the library in it.
+        left_out: how many models were not planned, in a sentence.
     """
 
     models: tuple[ModelGraphs, ...]
     layout_source: str
     layout_library: str
+    left_out: str
 
 
 def graph_section(subject: ReportSubject) -> GraphSection:
@@ -100,6 +102,7 @@ def graph_section(subject: ReportSubject) -> GraphSection:
         models=models,
         layout_source=_layout_source() if is_drawn else "",
         layout_library=_layout_library(),
+        left_out=left_out(subject.unplanned_count, "models", "ortpkg plan --variant"),
     )
 
 

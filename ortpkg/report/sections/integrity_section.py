@@ -138,7 +138,7 @@ def _states(subject: ReportSubject) -> tuple[FileStates, str]:
     try:
         return file_states(subject.info.root, most_nbytes=most), ""
     except (OrtpkgError, OSError) as error:
-        return nothing, shortened(str(error), _LONGEST_REASON)
+        return nothing, shortened(" ".join(str(error).split()), _LONGEST_REASON)
 
 
 def _shares(files: Sequence[StatedFile]) -> tuple[StateShare, ...]:
