@@ -248,7 +248,7 @@ def _session(
         names = ", ".join(wishes.eps)
         return _session_among(
             variant, info, wishes.eps, trust, sess_options
-        ), f"{names}, in this order"
+        ), f"{names}, in this order" if len(wishes.eps) > 1 else names
     if wishes.backend is not None:
         return (
             variant.create_session(sess_options, backend=wishes.backend),

@@ -19,7 +19,7 @@ from ortpkg.package.package_info import (
     has_packages_version,
     version_of,
 )
-from ortpkg.quantities import nbytes_text
+from ortpkg.quantities import counted, nbytes_text
 from ortpkg.report.report_subject import MOST_VARIANTS, ReportSubject
 from ortpkg.report.sections.flow_picture import MOST_CARDS, flow_picture
 from ortpkg.report.sections.pipeline_flow import (
@@ -137,7 +137,7 @@ def package_section(subject: ReportSubject) -> PackageSection:
     variants = sum(len(component.variants) for component in info.components)
     return PackageSection(
         headline=", ".join(
-            (_count(len(info.components), "component model"), _count(variants, "variant"))
+            (counted(len(info.components), "component model"), counted(variants, "variant"))
         ),
         description=info.description or "",
         facts=tuple((what, value) for what, value in _facts(info) if value),
@@ -153,10 +153,6 @@ def package_section(subject: ReportSubject) -> PackageSection:
         ),
         weights=stored_weights(info, files),
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _facts(info: PackageInfo) -> tuple[tuple[str, str], ...]:
