@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import stat
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -215,9 +217,18 @@ class _Push:
 
 
 def _opened(path: Path, root: Path) -> BinaryIO:
+    """Opens a file of the package as it is hashed: no link, and no pipe that is waited for."""
     try:
-        return path.open("rb")
+        stream = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - its caller closes it
     except OSError as error:
         raise PackageFormatError(
             f"{quoted(path)} cannot be read: {error.strerror}", path=root
         ) from error
+    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        stream.close()
+        raise PackageFormatError(f"{quoted(path)} is not a regular file", path=root)
+    return stream
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))

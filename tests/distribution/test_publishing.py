@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -192,3 +193,27 @@ def test_the_manifest_says_who_needs_what(digits: Path, layout: OciLayout) -> No
         path = layer["annotations"]["org.cncf.model.filepath"]
         if path.startswith("models/"):
             assert path.split("/")[2] in layer["annotations"]["dev.ortpkg.variants"]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are of POSIX systems")
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
+    digits: Path, layout: OciLayout
+) -> None:
+    (digits / "README.md").unlink()
+    os.mkfifo(digits / "README.md")
+
+    with pytest.raises(PackageFormatError, match=r"README.md' is not a regular file"):
+        publish(digits, layout, tags=["1"])
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="the system has no such device")
+def test_a_link_to_a_device_in_the_place_of_a_file_is_refused(
+    digits: Path, layout: OciLayout
+) -> None:
+    (digits / "README.md").unlink()
+    (digits / "README.md").symlink_to("/dev/zero")
+
+    with pytest.raises(PackageFormatError, match=r"README.md' cannot be read: "):
+        publish(digits, layout, tags=["1"])
