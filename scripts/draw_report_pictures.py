@@ -124,9 +124,9 @@ def _graph(browser: Browser, folder: Path) -> bytes:
     view.scroll_into_view_if_needed()
     view.get_by_text("visible").wait_for()
     view.get_by_role("radio", name="the model file").check()
-    for label in ("encoder,", "layer.0,", "attention,", "output, 14", "intermediate,"):
+    for label in ("encoder,", "layer.0,", "attention,", "intermediate,", "intermediate_act_fn,"):
         _open_group(view, f"group {label}")
-    _move_up(page, view.locator("svg.graph-picture"), by=420)
+    _move_up(page, view.locator("svg.graph-picture"), by=300)
     return bytes(view.screenshot())
 
 
