@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.integrity.digest_check import compute_digests, list_files
 from ortpkg.package.integrity.digests import PackageDigests, dump_digests, read_digests
 from ortpkg.package.integrity.transferable_files import check_complete, check_digest, check_names
@@ -24,7 +25,7 @@ from ortpkg.registry.artifact import (
 )
 from ortpkg.registry.descriptors import Descriptor
 from ortpkg.registry.document_layer import is_document, pack_documents, tar_of
-from ortpkg.storage.hashing import Progress, hash_bytes
+from ortpkg.storage.hashing import Progress, hash_bytes, open_unfollowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +55,21 @@ class PackageFiles:
         found = {DIGESTS_FILE: self.record}
         for path, recorded in self.digests.files.items():
             if is_document(path, recorded.nbytes):
-                content = (self.root / path).read_bytes()
+                content = self._read(path, recorded.nbytes)
                 check_digest(path, hash_bytes(content), self.digests, self.root)
                 found[path] = content
         return found
+
+    def _read(self, path: str, nbytes: int) -> bytes:
+        """A document of ``nbytes``; of one that is longer by now, what tells so."""
+        try:
+            with open_unfollowed(self.root / path) as stream:
+                return stream.read(nbytes + 1)
+        except OSError as error:
+            raise PackageFormatError(
+                f"{quoted(self.root / path)} cannot be read: {error.strerror or error}",
+                path=self.root,
+            ) from error
 
 
 def artifact_of(

@@ -127,7 +127,7 @@ def hash_file_with_stamp(
 ) -> HashedFile:
     """As :func:`hash_file`, with the file's stamp. ``stop`` ends it early with InterruptedError."""
     sha256, done = hashlib.sha256(), 0
-    with _open_regular(path) as stream:
+    with open_unfollowed(path) as stream:
         before = FileStamp.of(os.fstat(stream.fileno()))
         buffer = memoryview(bytearray(max(1, min(before.nbytes, _BUFFER_NBYTES))))
         while count := stream.readinto(buffer):
@@ -220,7 +220,7 @@ def _size_of(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def _open_regular(path: Path) -> Iterator[io.FileIO]:
+def open_unfollowed(path: Path) -> Iterator[io.FileIO]:
     """Opens without following a link and without waiting for the other end of a pipe.
 
     OSError for anything but a regular file, judged by what was opened.

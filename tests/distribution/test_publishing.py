@@ -209,11 +209,22 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(
 
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="the system has no such device")
+@pytest.mark.parametrize("file", ["README.md", "samples/samples.json"])
 def test_a_link_to_a_device_in_the_place_of_a_file_is_refused(
+    digits: Path, layout: OciLayout, file: str
+) -> None:
+    (digits / file).unlink()
+    (digits / file).symlink_to("/dev/zero")
+
+    with pytest.raises(PackageFormatError, match=rf"{file}' cannot be read: "):
+        publish(digits, layout, tags=["1"])
+
+
+def test_of_a_document_that_has_grown_no_more_is_read_than_tells_so(
     digits: Path, layout: OciLayout
 ) -> None:
-    (digits / "README.md").unlink()
-    (digits / "README.md").symlink_to("/dev/zero")
+    with (digits / "samples" / "samples.json").open("r+b") as stream:
+        stream.truncate(1 << 40)
 
-    with pytest.raises(PackageFormatError, match=r"README.md' cannot be read: "):
+    with pytest.raises(DigestMismatchError, match=r"samples\.json"):
         publish(digits, layout, tags=["1"])
