@@ -9,6 +9,7 @@ An unknown name is never an error here: a package may name an execution provider
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection
 
@@ -239,6 +240,7 @@ def ep_priority(name: str) -> int:
     return _PRIORITIES.get(name, _PRIORITIES["AzureExecutionProvider"] - 1)
 
 
+@functools.lru_cache(maxsize=128)  # the variants of a package may all have one wrong name
 def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
     """The full name that ``text`` was probably meant to be, for "did you mean".
 
