@@ -31,6 +31,9 @@ _FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.c
 #: compiled nodes.
 _TRACES = (b"location", b"EPContext")
 _CHUNK_NBYTES = 1024 * 1024
+#: A file that is so much larger than its record is not read to find that it differs: a sparse file
+#: of terabytes costs a stranger nothing.
+_MOST_EXCESS_NBYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +164,8 @@ class PackageVerifier:
             return Verification(unverified=tuple(map(str, unique)))
         names = {path: self._name_of(path) for path in unique}
         inside = list(dict.fromkeys(name for name in names.values() if name is not None))
+        for name in inside:
+            self._check_size(name, recorded)
         digests = self._digests_of(inside)
         for name in inside:
             self._check(name, recorded, digests[name])
@@ -191,6 +196,18 @@ class PackageVerifier:
         self._cache.write()
         return found
 
+    def _check_size(self, name: str, recorded: PackageDigests) -> None:
+        entry = recorded.files.get(name)
+        if entry is None or recorded.pending is not None:
+            return  # while a change is committed, a document has two sizes
+        try:
+            nbytes = (self._package.root / name).stat().st_size
+        except OSError:
+            return  # reading it says why it cannot be read
+        if nbytes > entry.nbytes + _MOST_EXCESS_NBYTES:
+            problem = f"has {nbytes} bytes, where {DIGESTS_FILE} records {entry.nbytes}"
+            raise self._mismatch(name, problem, expected=entry.digests[-1])
+
     def _check(self, name: str, recorded: PackageDigests, actual: FileDigest | OSError) -> None:
         entry = recorded.files.get(name)
         expected = entry.digests[-1] if entry else ""
@@ -203,13 +220,18 @@ class PackageVerifier:
             problem = f"is not recorded in {DIGESTS_FILE}"
         else:
             problem = f"is not as recorded in {DIGESTS_FILE}: expected {expected}, found {digest}"
+        raise self._mismatch(name, problem, expected=expected, actual=digest)
+
+    def _mismatch(
+        self, name: str, problem: str, *, expected: str, actual: str = ""
+    ) -> DigestMismatchError:
         root = quoted(self._package.root)
-        raise DigestMismatchError(
+        return DigestMismatchError(
             f"{quoted(name)} of {root} {problem}; ortpkg verify names all that differs and repairs"
             " it from a good copy, ortpkg repair fetches it again for an installed package",
             file=name,
             expected=expected,
-            actual=digest,
+            actual=actual,
             path=self._package.root,
         )
 
