@@ -31,9 +31,6 @@ _FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.c
 #: compiled nodes.
 _TRACES = (b"location", b"EPContext")
 _CHUNK_NBYTES = 1024 * 1024
-#: A file that is so much larger than its record is not read to find that it differs: a sparse file
-#: of terabytes costs a stranger nothing.
-_MOST_EXCESS_NBYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +195,13 @@ class PackageVerifier:
 
     def _check_size(self, name: str, recorded: PackageDigests) -> None:
         entry = recorded.files.get(name)
-        if entry is None or recorded.pending is not None:
-            return  # while a change is committed, a document has two sizes
+        if entry is None:
+            return
         try:
             nbytes = (self._package.root / name).stat().st_size
         except OSError:
             return  # reading it says why it cannot be read
-        if nbytes > entry.nbytes + _MOST_EXCESS_NBYTES:
+        if entry.is_far_exceeded_by(nbytes):
             problem = f"has {nbytes} bytes, where {DIGESTS_FILE} records {entry.nbytes}"
             raise self._mismatch(name, problem, expected=entry.digests[-1])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ortpkg.errors import PackageNotFoundError
+from ortpkg.errors import PackageNotFoundError, VerifyExitCode
 from ortpkg.package.integrity.asset_digest import listing_digest
-from ortpkg.package.integrity.digest_check import compute_digests
+from ortpkg.package.integrity.digest_check import DifferenceKind, compute_digests
 from ortpkg.package.integrity.digests import PackageDigests, PendingChange, dump_digests
+from ortpkg.package.integrity.file_states import FileState, file_states
 from ortpkg.package.integrity.verification import VerificationReport, verify_package
 from ortpkg.package.paths.asset_reference import asset_folder_name
 from tests.package.recorded_files import write_recorded
@@ -46,6 +48,30 @@ def test_an_intact_package_has_no_differences(root: Path) -> None:
     assert report.exit_code == 0
     assert (report.file_count, report.nbytes) == (len(FILES), sum(map(len, FILES.values())))
     assert report.package_digest == json.loads((root / "digests.json").read_text())["package"]
+
+
+def test_what_is_far_larger_than_its_record_is_not_read(root: Path) -> None:
+    """A sparse file of a terabyte, which would be hashed for hours."""
+    os.truncate(root / "models/m/a/weights.bin", 1 << 40)
+
+    report = verify_package(root)
+
+    (found,) = report.differences
+    assert (found.kind, found.file) == (DifferenceKind.CHANGED, "models/m/a/weights.bin")
+    assert found.message == f"it has {1 << 40} bytes instead of 64, and was not read"
+    assert (len(found.expected), found.actual) == (64, "")
+    assert report.exit_code == VerifyExitCode.CHANGED
+    assert report.nbytes == sum(map(len, FILES.values())) - 64
+    (state,) = (
+        each for each in file_states(root, most_nbytes=None).files if each.path == found.file
+    )
+    assert (state.state, state.message) == (FileState.CHANGED, found.message)
+
+
+def test_what_is_a_little_larger_is_read_to_say_what_it_is(root: Path) -> None:
+    os.truncate(root / "models/m/a/weights.bin", 64 + (1 << 20))
+    (found,) = verify_package(root).differences
+    assert len(found.actual) == 64
 
 
 @settings(

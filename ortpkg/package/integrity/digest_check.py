@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -42,6 +43,14 @@ class DigestDifference:
     message: str
     expected: str = ""
     actual: str = ""
+
+
+class OversizedFileError(OSError):
+    """A file that was not read, since it is far larger than its record. ``nbytes``: of the file."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(errno.EFBIG, os.strerror(errno.EFBIG))
+        self.nbytes = nbytes
 
 
 def list_files(root: Path) -> tuple[str, ...]:
@@ -115,11 +124,27 @@ def hash_recorded(
 ) -> dict[str, HashedFile | OSError]:
     """Hashes those of the files ``present`` that are recorded.
 
-    A folder in a file's place cannot be read.
+    A folder in a file's place cannot be read; what is far larger than its record is not read.
     """
     listed = set(present)
     files = [file for file in recorded.files if file in listed or (root / file).is_dir()]
-    return hash_files({file: root / file for file in files}, progress=progress)
+    oversized = {
+        file: OversizedFileError(nbytes)
+        for file in files
+        if recorded.files[file].is_far_exceeded_by(nbytes := _size_of(root / file))
+    }
+    hashed = hash_files(
+        {file: root / file for file in files if file not in oversized}, progress=progress
+    )
+    return {file: oversized.get(file) or hashed[file] for file in files}
+
+
+def _size_of(path: Path) -> int:
+    """0 where reading the file says what is wrong with it."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def differences(
@@ -171,6 +196,11 @@ def _changed(
     file: str, recorded: RecordedFile, found: HashedFile | OSError
 ) -> DigestDifference | None:
     expected = recorded.digests[-1]
+    if isinstance(found, OversizedFileError):
+        message = f"it has {found.nbytes} bytes instead of {recorded.nbytes}, and was not read"
+        return DigestDifference(
+            kind=DifferenceKind.CHANGED, file=file, message=message, expected=expected
+        )
     if isinstance(found, OSError):
         message = quoted(found.strerror or found)
         return DigestDifference(

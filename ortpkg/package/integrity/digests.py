@@ -40,6 +40,9 @@ published.
 """
 
 MOST_FILES = 100_000
+#: A file that is so much larger than its record is not read to find that it differs: a sparse file
+#: of terabytes costs a stranger nothing.
+_MOST_EXCESS_NBYTES = 64 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
 LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * MOST_FILES)
 
@@ -55,6 +58,13 @@ class RecordedFile:
     def of(cls, digest: FileDigest) -> RecordedFile:
         """A file that has this digest and no other."""
         return cls(digests=(digest.sha256,), nbytes=digest.nbytes)
+
+    def is_far_exceeded_by(self, nbytes: int) -> bool:
+        """Whether a file of so many bytes differs for certain, and is too large to be read for it.
+
+        Never while a change is committed: a document then has two sizes, of which one is recorded.
+        """
+        return len(self.digests) == 1 and nbytes > self.nbytes + _MOST_EXCESS_NBYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
