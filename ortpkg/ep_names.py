@@ -21,6 +21,8 @@ OPENVINO_EP = "OpenVINOExecutionProvider"
 QNN_EP = "QNNExecutionProvider"
 #: Of ortpkg's own, not ONNX Runtime's: used only where it is named.
 PREPACK_EP = "PrepackExecutionProvider"
+#: Of ortpkg's own: compiles what it claims to machine code.
+LLVM_EP = "LLVMExecutionProvider"
 
 #: Full names, best first: ONNX Runtime's default priority order. CPU is last.
 KNOWN_EPS: tuple[str, ...] = (

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
-from ortpkg.engine.buffer_layout import Buffer, MemoryPattern, lay_out
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan, OrtDevice
 from ortpkg.errors import UsageError
+from ortpkg.planning.buffer_layout import Buffer, MemoryPattern, lay_out
 from ortpkg.shapes.expressions import Expression
 
 

@@ -17,11 +17,11 @@ from itertools import islice
 from operator import ge, le
 
 from ortpkg.engine.allocation_planner import AllocationPlan
-from ortpkg.engine.buffer_layout import Buffer, least_possible_peak
 from ortpkg.engine.execution_plan import ExecutionPlan
 from ortpkg.engine.memory_pattern import MemoryPatternGroup, plan_memory_pattern
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.kernels.op_kernel import Value
+from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
 from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
 #: How much more a symbol that changes may become without a new pattern: so many, or this part of

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue
-from ortpkg.engine.buffer_layout import Buffer, least_possible_peak
 from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import ABSENT, NodeStep
@@ -22,6 +21,7 @@ from ortpkg.engine.partition_policy import PartitionChoice
 from ortpkg.engine.size_classes import SizeClassPlanner
 from ortpkg.engine.symbolic_peak import peak_formulas
 from ortpkg.graph.graph import ONNX_DOMAIN
+from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
 from ortpkg.session.session_state import SessionState
 from ortpkg.shapes.expressions import Size, evaluate
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from ortpkg.engine import plan_verifier
 from ortpkg.engine.allocation_planner import AllocKind, ProgramCounter
-from ortpkg.engine.buffer_layout import Buffer, MemoryPattern, least_possible_peak
 from ortpkg.engine.execution_plan import OrtDevice
 from ortpkg.engine.memory_pattern import MemoryPatternGroup
 from ortpkg.engine.memory_pattern import trace_static_shapes as trace
 from ortpkg.engine.plan_verifier import verify_plan
 from ortpkg.errors import PlanVerificationError
+from ortpkg.planning.buffer_layout import Buffer, MemoryPattern, least_possible_peak
 from ortpkg.shapes.expressions import symbol
 from tests.engine.plan_factories import DEVICE, Planned
 

@@ -133,7 +133,7 @@ def test_the_last_dozen_of_a_model_costs_what_the_one_before_costs(
     many: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Quadratic, and so only for so many buffers.
-    monkeypatch.setattr("ortpkg.engine.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
+    monkeypatch.setattr("ortpkg.planning.buffer_layout._MOST_BUFFERS_FOR_BEST_LAYOUT", 0)
     models = [many(count) for count in COUNTS]
     session_of(models[0])  # what is looked up once per process
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from ortpkg.engine.allocation_planner import AllocKind
-from ortpkg.engine.buffer_layout import Buffer, least_possible_peak
 from ortpkg.engine.execution_frame import ExecutionFrame
 from ortpkg.engine.memory_pattern import OrtValuePatternPlanner
 from ortpkg.engine.run_control import RunControl
 from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.errors import LimitExceededError, PlanVerificationError, StatusCode
+from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
 from ortpkg.session.options import RunOptions
 from tests.session.conftest import reference, session_of
 

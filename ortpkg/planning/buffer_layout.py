@@ -1,6 +1,6 @@
 """The layout of one block: an offset for each buffer, such that two in use at once share no byte.
 
-It computes with integers alone; :mod:`ortpkg.engine.memory_pattern` says which buffers there are.
+It computes with integers alone; whoever plans says which buffers there are, and when they are used.
 """
 
 from __future__ import annotations

@@ -1,0 +1,8 @@
+"""What runs machine code that was compiled ahead: numpy and the standard library are enough.
+
+A compiled partition is code (one position-independent image), constants, and a *program*, which
+says which functions of the code run in which order on which buffers. Compilers are in other
+folders; this one needs none.
+
+Other folders may import: ``program``.
+"""
