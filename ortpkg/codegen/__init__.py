@@ -1,0 +1,6 @@
+"""The compiler: partitions of ONNX nodes to machine code for any CPU, with LLVM.
+
+Its stages: ``lowering`` makes tensor programs of nodes, ``schedules`` make loop kernels of these,
+``emission`` makes machine code of kernels. What runs the result lies in
+:mod:`ortpkg.machine_code`, and needs none of this.
+"""

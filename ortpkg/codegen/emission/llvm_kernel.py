@@ -1,0 +1,389 @@
+"""Emits kernels of the loop IR as functions of LLVM IR, in its text form.
+
+The function has the kernel ABI (:mod:`ortpkg.machine_code.program`): it runs the kernel's body for
+each tile from the first up to the last. With bounds checks, every access that would leave its
+buffer writes 1 + its ordinal to ``status[1]``, and the function returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ortpkg.codegen.emission.llvm_operations import compute_lines
+from ortpkg.codegen.emission.llvm_types import literal, llvm_type, memory_type, suffix_of
+from ortpkg.codegen.loop_ir.kernel import (
+    Buffer,
+    Compute,
+    Constant,
+    For,
+    Gather,
+    If,
+    Kernel,
+    Load,
+    Prefetch,
+    Statement,
+    Store,
+    Value,
+    aligned,
+)
+from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
+
+PARAMETERS = "ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmissionOptions:
+    """What the code is for.
+
+    Attributes:
+        calling_convention: LLVM's word for it; "" for the target's C convention.
+        attributes: of each function, as LLVM IR writes them.
+        features: what the CPU has, in LLVM's words; operations may have an instruction of their
+            own.
+        is_checked: whether every access is held against the bounds of its buffer.
+    """
+
+    calling_convention: str = ""
+    attributes: str = ""
+    features: frozenset[str] = frozenset()
+    is_checked: bool = False
+
+
+def kernel_function(kernel: Kernel, symbol: str, options: EmissionOptions) -> str:
+    """The function of that name, with the declarations that it needs: a module of LLVM IR."""
+    emitter = _KernelEmitter(kernel, options)
+    body = emitter.function(symbol)
+    return "\n".join([*sorted(emitter.declarations), "", *body, ""])
+
+
+@dataclass
+class _KernelEmitter:
+    kernel: Kernel
+    options: EmissionOptions
+    declarations: set[str] = field(default_factory=set)
+    _lines: list[str] = field(default_factory=list)
+    _names: dict[Value, str] = field(default_factory=dict)
+    _pointers: dict[Buffer, str] = field(default_factory=dict)
+    _lengths: dict[Buffer, str] = field(default_factory=dict)
+    _count: int = 0
+    _block: str = "entry"
+    _access_count: int = 0
+
+    def function(self, symbol: str) -> list[str]:
+        convention = f"{self.options.calling_convention} ".lstrip()
+        attributes = f"nounwind {self.options.attributes}".rstrip()
+        self._prologue()
+        self._tiles()
+        return [
+            f"define {convention}void @{symbol}({PARAMETERS}) {attributes} {{",
+            "entry:",
+            *self._lines,
+            "}",
+        ]
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def _prologue(self) -> None:
+        kernel = self.kernel
+        for place, buffer in enumerate(kernel.buffers):
+            address = self._do(f"getelementptr ptr, ptr %buffers, i64 {place}")
+            self._pointers[buffer] = self._do(f"load ptr, ptr {address}")
+        offset = 0
+        for buffer in kernel.scratch:
+            self._pointers[buffer] = self._do(f"getelementptr i8, ptr %scratch, i64 {offset}")
+            nbytes = buffer.count * buffer.scalar.nbytes
+            self._lengths[buffer] = str(buffer.count)
+            offset += aligned(nbytes)
+        for place, size in enumerate(kernel.sizes):
+            self._names[size] = self._word(place)
+        if self.options.is_checked:
+            for number, buffer in enumerate(kernel.buffers, start=len(kernel.sizes)):
+                length = f"udiv i64 {self._word(number)}, {buffer.scalar.nbytes}"
+                self._lengths[buffer] = self._do(length)
+
+    def _word(self, place: int) -> str:
+        address = self._do(f"getelementptr i64, ptr %sizes, i64 {place}")
+        return self._do(f"load i64, ptr {address}")
+
+    def _tiles(self) -> None:
+        head, body, done = self._label("tiles"), self._label("tile"), self._label("done")
+        before = self._block
+        self._line(f"br label %{head}")
+        self._open(head)
+        tile, following = self._name(), self._name()
+        place = len(self._lines)
+        more = self._do(f"icmp slt i64 {tile}, %end")
+        self._line(f"br i1 {more}, label %{body}, label %{done}")
+        self._open(body)
+        self._names[self.kernel.tile] = tile
+        self._statements(self.kernel.body)
+        self._line(f"{following} = add i64 {tile}, 1")
+        phi = f"  {tile} = phi i64 [ %first, %{before} ], [ {following}, %{self._block} ]"
+        self._lines.insert(place, phi)
+        self._line(f"br label %{head}")
+        self._open(done)
+        self._line("ret void")
+
+    def _statements(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            self._statement(statement)
+
+    def _statement(self, statement: Statement) -> None:
+        match statement:
+            case Constant(result, number):
+                self._names[result] = self._constant(number, result.type)
+            case Compute():
+                self._compute(statement)
+            case Load():
+                self._load(statement)
+            case Gather():
+                self._gather(statement)
+            case Store():
+                self._store(statement)
+            case Prefetch(buffer, index):
+                self._prefetch(buffer, index)
+            case For():
+                self._for(statement)
+            case If():
+                self._if(statement)
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def _constant(self, number: float, value_type: LoopType) -> str:
+        text = literal(number, value_type.scalar)
+        if value_type.lanes == 1:
+            return text
+        element = llvm_type(value_type.with_lanes(1))
+        return f"<{', '.join([f'{element} {text}'] * value_type.lanes)}>"
+
+    def _compute(self, statement: Compute) -> None:
+        operands = [self._names[each] for each in statement.operands]
+        self._names[statement.result] = compute_lines(statement, operands, self)
+
+    def do(self, instruction: str) -> str:
+        """Emits an instruction, and gives the name of what it makes."""
+        return self._do(instruction)
+
+    def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
+        """Calls one of LLVM's intrinsics with (type, value) pairs."""
+        kinds = ", ".join(kind for kind, _ in arguments)
+        self.declarations.add(f"declare {result} @{intrinsic}({kinds})")
+        given = ", ".join(f"{kind} {value}" for kind, value in arguments)
+        if result == "void":
+            self._line(f"call void @{intrinsic}({given})")
+            return ""
+        return self._do(f"call {result} @{intrinsic}({given})")
+
+    def has(self, feature: str) -> bool:
+        """Whether the CPU has a feature."""
+        return feature in self.options.features
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _load(self, load: Load) -> None:
+        kind = load.result.type
+        address = self._address(load.buffer, load.index, kind.lanes, load.count)
+        memory = memory_type(kind)
+        if load.count is None:
+            loaded = self._do(f"load {memory}, ptr {address}, align {kind.scalar.nbytes}")
+        else:
+            loaded = self._masked_load(memory, address, kind, load.count)
+        self._names[load.result] = self._from_memory(loaded, kind)
+
+    def _masked_load(self, memory: str, address: str, kind: LoopType, count: Value) -> str:
+        mask = self._mask(count, kind.lanes)
+        return self.call(
+            f"llvm.masked.load.{suffix_of(memory)}.p0",
+            memory,
+            [
+                (f"ptr align {kind.scalar.nbytes}", address),
+                (f"<{kind.lanes} x i1>", mask),
+                (memory, "zeroinitializer"),
+            ],
+        )
+
+    def _gather(self, gather: Gather) -> None:
+        kind = gather.result.type
+        lanes = kind.lanes
+        element = memory_type(kind.with_lanes(1))
+        if self.options.is_checked:
+            for lane in range(lanes):
+                index = self._names[gather.indices]
+                one = self._do(f"extractelement <{lanes} x i64> {index}, i32 {lane}") \
+                    if lanes > 1 else index  # fmt: skip
+                self._check_bounds(gather.buffer, one, "1")
+        pointer = self._pointers[gather.buffer]
+        index = f"{llvm_type(gather.indices.type)} {self._names[gather.indices]}"
+        if lanes == 1:
+            address = self._do(f"getelementptr {element}, ptr {pointer}, {index}")
+            loaded = self._do(f"load {element}, ptr {address}, align {kind.scalar.nbytes}")
+        else:
+            addresses = self._do(f"getelementptr {element}, ptr {pointer}, {index}")
+            memory = memory_type(kind)
+            loaded = self.call(
+                f"llvm.masked.gather.{suffix_of(memory)}.v{lanes}p0",
+                memory,
+                [
+                    (f"<{lanes} x ptr> align {kind.scalar.nbytes}", addresses),
+                    (f"<{lanes} x i1>", self._constant(1, LoopType(Scalar.BOOL, lanes))),
+                    (memory, "zeroinitializer"),
+                ],
+            )
+        self._names[gather.result] = self._from_memory(loaded, kind)
+
+    def _store(self, store: Store) -> None:
+        kind = store.value.type
+        address = self._address(store.buffer, store.index, kind.lanes, store.count)
+        value, memory = self._names[store.value], memory_type(kind)
+        if kind.scalar is Scalar.BOOL:
+            value = self._do(f"zext {llvm_type(kind)} {value} to {memory}")
+        if store.count is None:
+            self._line(f"store {memory} {value}, ptr {address}, align {kind.scalar.nbytes}")
+            return
+        mask = self._mask(store.count, kind.lanes)
+        self.call(
+            f"llvm.masked.store.{suffix_of(memory)}.p0",
+            "void",
+            [
+                (memory, value),
+                (f"ptr align {kind.scalar.nbytes}", address),
+                (f"<{kind.lanes} x i1>", mask),
+            ],
+        )
+
+    def _prefetch(self, buffer: Buffer, index: Value) -> None:
+        element = memory_type(LoopType(buffer.scalar))
+        address = self._do(
+            f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {self._names[index]}"
+        )
+        flags = [("i32", "0"), ("i32", "3"), ("i32", "1")]  # read, keep it near, data
+        self.call("llvm.prefetch.p0", "void", [("ptr", address), *flags])
+
+    def _from_memory(self, loaded: str, kind: LoopType) -> str:
+        if kind.scalar is not Scalar.BOOL:
+            return loaded
+        memory = memory_type(kind)
+        return self._do(f"icmp ne {memory} {loaded}, zeroinitializer" if kind.lanes > 1
+                        else f"icmp ne {memory} {loaded}, 0")  # fmt: skip
+
+    def _mask(self, count: Value, lanes: int) -> str:
+        """The first ``count`` lanes."""
+        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>"
+        most = self._splat(f"i64 {self._names[count]}", "i64", lanes)
+        return self._do(f"icmp slt <{lanes} x i64> {numbers}, {most}")
+
+    def _splat(self, typed: str, element: str, lanes: int) -> str:
+        kind = f"<{lanes} x {element}>"
+        one = self._do(f"insertelement {kind} poison, {typed}, i64 0")
+        return self._do(
+            f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer"
+        )
+
+    def splat(self, value: str, element: str, lanes: int) -> str:
+        """A vector of one value."""
+        return self._splat(f"{element} {value}", element, lanes)
+
+    def _address(self, buffer: Buffer, index: Value, lanes: int, count: Value | None) -> str:
+        place = self._names[index]
+        if self.options.is_checked:
+            read = str(lanes) if count is None else self._bounded_count(count, lanes)
+            self._check_bounds(buffer, place, read)
+        element = memory_type(LoopType(buffer.scalar))
+        return self._do(f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {place}")
+
+    def _bounded_count(self, count: Value, lanes: int) -> str:
+        number = self._names[count]
+        most = self.call("llvm.smin.i64", "i64", [("i64", number), ("i64", str(lanes))])
+        return self.call("llvm.smax.i64", "i64", [("i64", most), ("i64", "0")])
+
+    def _check_bounds(self, buffer: Buffer, index: str, count: str) -> None:
+        """Returns from the function where elements lie outside of the buffer."""
+        self._access_count += 1
+        end = self._do(f"add i64 {index}, {count}")
+        is_low = self._do(f"icmp slt i64 {index}, 0")
+        is_high = self._do(f"icmp sgt i64 {end}, {self._lengths[buffer]}")
+        is_none = self._do(f"icmp eq i64 {count}, 0")
+        is_out = self._do(f"or i1 {is_low}, {is_high}")
+        is_wrong = self._do(f"select i1 {is_none}, i1 false, i1 {is_out}")
+        fails, goes_on = self._label("outside"), self._label("inside")
+        self._line(f"br i1 {is_wrong}, label %{fails}, label %{goes_on}")
+        self._open(fails)
+        word = self._do("getelementptr i64, ptr %status, i64 1")
+        self._line(f"store i64 {self._access_count}, ptr {word}")
+        self._line("ret void")
+        self._open(goes_on)
+
+    # --- control flow -----------------------------------------------------------------------------
+
+    def _for(self, loop: For) -> None:
+        if loop.unroll:
+            self._unrolled(loop)
+            return
+        head, body, done = self._label("loop"), self._label("body"), self._label("end")
+        before = self._block
+        start, stop = self._names[loop.start], self._names[loop.stop]
+        initial = [self._names[each] for each in loop.initial]
+        self._line(f"br label %{head}")
+        self._open(head)
+        variable, following = self._name(), self._name()
+        self._names[loop.variable] = variable
+        for carried, result in zip(loop.carried, loop.results, strict=True):
+            self._names[carried] = self._names[result] = self._name()
+        place = len(self._lines)
+        more = self._do(f"icmp slt i64 {variable}, {stop}")
+        self._line(f"br i1 {more}, label %{body}, label %{done}")
+        self._open(body)
+        self._statements(loop.body)
+        self._line(f"{following} = add nsw i64 {variable}, {loop.step}")
+        phis = [f"  {variable} = phi i64 [ {start}, %{before} ], [ {following}, %{self._block} ]"]
+        for carried, first, given in zip(loop.carried, initial, loop.yielded, strict=True):
+            kind = llvm_type(carried.type)
+            ends = f"[ {first}, %{before} ], [ {self._names[given]}, %{self._block} ]"
+            phis.append(f"  {self._names[carried]} = phi {kind} {ends}")
+        self._lines[place:place] = phis
+        self._line(f"br label %{head}")
+        self._open(done)
+
+    def _unrolled(self, loop: For) -> None:
+        """The body once for each pass: its start and stop are constants."""
+        values = [self._names[each] for each in loop.initial]
+        start, stop = int(self._names[loop.start]), int(self._names[loop.stop])
+        for number in range(start, stop, loop.step):
+            self._names[loop.variable] = str(number)
+            self._names.update(zip(loop.carried, values, strict=True))
+            self._statements(loop.body)
+            values = [self._names[each] for each in loop.yielded]
+        self._names.update(zip(loop.results, values, strict=True))
+
+    def _if(self, statement: If) -> None:
+        then, otherwise, done = self._label("then"), self._label("else"), self._label("join")
+        condition = self._names[statement.condition]
+        self._line(f"br i1 {condition}, label %{then}, label %{otherwise}")
+        for label, block in ((then, statement.then), (otherwise, statement.otherwise)):
+            self._open(label)
+            self._statements(block)
+            self._line(f"br label %{done}")
+        self._open(done)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _do(self, instruction: str) -> str:
+        name = self._name()
+        self._line(f"{name} = {instruction}")
+        return name
+
+    def _line(self, text: str) -> None:
+        self._lines.append(f"  {text}")
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def _label(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}{self._count}"
+
+    def _open(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._block = label

@@ -1,0 +1,298 @@
+"""What the operations of the loop IR are in LLVM IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ortpkg.codegen.emission.llvm_types import llvm_type, suffix_of, vector_of
+from ortpkg.codegen.loop_ir.kernel import COMPARISONS, Compute, Op
+from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
+
+
+class Emitter(Protocol):
+    """Where instructions go."""
+
+    def do(self, instruction: str) -> str:
+        """Emits an instruction, and gives the name of what it makes."""
+        ...
+
+    def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
+        """Calls one of LLVM's intrinsics with (type, value) pairs."""
+        ...
+
+    def splat(self, value: str, element: str, lanes: int) -> str:
+        """A vector of one value."""
+        ...
+
+    def has(self, feature: str) -> bool:
+        """Whether the CPU has a feature, in LLVM's words."""
+        ...
+
+
+_FLOAT_BINARY = {Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.DIV: "fdiv", Op.REM: "frem"}
+_INTEGER_BINARY = {
+    Op.ADD: "add",
+    Op.SUB: "sub",
+    Op.MUL: "mul",
+    Op.AND: "and",
+    Op.OR: "or",
+    Op.XOR: "xor",
+    Op.SHL: "shl",
+}
+_SIGNED_BINARY = {Op.DIV: "sdiv", Op.REM: "srem", Op.SHR: "ashr"}
+_UNSIGNED_BINARY = {Op.DIV: "udiv", Op.REM: "urem", Op.SHR: "lshr"}
+_FLOAT_INTRINSICS = {
+    Op.ABS: "fabs",
+    Op.SQRT: "sqrt",
+    Op.FLOOR: "floor",
+    Op.CEIL: "ceil",
+    Op.ROUND: "roundeven",
+    Op.TRUNC: "trunc",
+    Op.MIN: "minimum",
+    Op.MAX: "maximum",
+    # where the target has no fused product, it is a product and a sum
+    Op.FMA: "fmuladd",
+}
+_SIGNED_INTRINSICS = {Op.MIN: "smin", Op.MAX: "smax"}
+_UNSIGNED_INTRINSICS = {Op.MIN: "umin", Op.MAX: "umax"}
+#: Ordered comparisons: false where an operand is NaN, but for NE.
+_FLOAT_PREDICATES = {Op.EQ: "oeq", Op.NE: "une", Op.LT: "olt", Op.LE: "ole", Op.GT: "ogt",
+                     Op.GE: "oge"}  # fmt: skip
+_REDUCED_BY = {Op.SUM: Op.ADD, Op.LARGEST: Op.MAX, Op.SMALLEST: Op.MIN}
+_DOT_GROUP = 4
+
+
+def compute_lines(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    """Emits the operation on operands of these names, and gives the name of its result."""
+    op, kind = statement.op, statement.operands[0].type
+    special = _SPECIAL.get(op)
+    if special is not None:
+        return special(statement, operands, emitter)
+    if op in COMPARISONS:
+        return _compared(op, kind, operands, emitter)
+    if op in _REDUCED_BY:
+        return _reduced(_REDUCED_BY[op], kind, operands[0], emitter)
+    return _lanewise(op, statement.result.type, operands, emitter)
+
+
+def _lanewise(op: Op, kind: LoopType, operands: Sequence[str], emitter: Emitter) -> str:
+    scalar, text = kind.scalar, llvm_type(kind)
+    if op in {Op.LESSER, Op.GREATER}:
+        comparison = _compared(Op.LT if op is Op.LESSER else Op.GT, kind, operands, emitter)
+        condition = vector_of("i1", kind.lanes)
+        chosen = ", ".join(f"{text} {each}" for each in operands)
+        return emitter.do(f"select {condition} {comparison}, {chosen}")
+    if scalar.is_float:
+        if op in _FLOAT_INTRINSICS:
+            return _intrinsic(_FLOAT_INTRINSICS[op], kind, operands, emitter)
+        if op is Op.NEG:
+            return emitter.do(f"fneg {text} {operands[0]}")
+        return emitter.do(f"{_FLOAT_BINARY[op]} {text} {operands[0]}, {operands[1]}")
+    return _integers(op, kind, operands, emitter)
+
+
+def _integers(op: Op, kind: LoopType, operands: Sequence[str], emitter: Emitter) -> str:
+    text = llvm_type(kind)
+    is_unsigned = kind.scalar.is_unsigned or kind.scalar is Scalar.BOOL
+    if op is Op.NOT:
+        ones = "-1" if kind.lanes == 1 else emitter.splat("-1", _element(kind), kind.lanes)
+        return emitter.do(f"xor {text} {operands[0]}, {ones}")
+    if op is Op.NEG:
+        zero = "0" if kind.lanes == 1 else "zeroinitializer"
+        return emitter.do(f"sub {text} {zero}, {operands[0]}")
+    if op is Op.ABS:
+        if is_unsigned:
+            return operands[0]
+        arguments = [(text, operands[0]), ("i1", "false")]
+        return emitter.call(f"llvm.abs.{suffix_of(text)}", text, arguments)
+    intrinsics = _UNSIGNED_INTRINSICS if is_unsigned else _SIGNED_INTRINSICS
+    if op in intrinsics:
+        return _intrinsic(intrinsics[op], kind, operands, emitter)
+    names = {**_INTEGER_BINARY, **(_UNSIGNED_BINARY if is_unsigned else _SIGNED_BINARY)}
+    return emitter.do(f"{names[op]} {text} {operands[0]}, {operands[1]}")
+
+
+def _element(kind: LoopType) -> str:
+    return llvm_type(kind.with_lanes(1))
+
+
+def _intrinsic(name: str, kind: LoopType, operands: Sequence[str], emitter: Emitter) -> str:
+    text = llvm_type(kind)
+    return emitter.call(f"llvm.{name}.{suffix_of(text)}", text, [(text, each) for each in operands])
+
+
+def _compared(op: Op, kind: LoopType, operands: Sequence[str], emitter: Emitter) -> str:
+    text = llvm_type(kind)
+    if kind.scalar.is_float:
+        return emitter.do(f"fcmp {_FLOAT_PREDICATES[op]} {text} {operands[0]}, {operands[1]}")
+    is_unsigned = kind.scalar.is_unsigned or kind.scalar is Scalar.BOOL
+    sign = "" if op in {Op.EQ, Op.NE} else "u" if is_unsigned else "s"
+    return emitter.do(f"icmp {sign}{op.value} {text} {operands[0]}, {operands[1]}")
+
+
+def _reduced(op: Op, kind: LoopType, operand: str, emitter: Emitter) -> str:
+    """Adds the upper half of the lanes to the lower one until one is left."""
+    while kind.lanes > 1:
+        half = kind.with_lanes(kind.lanes // 2)
+        parts = [
+            _shuffled(kind, (operand, "poison"), range(first, first + half.lanes), emitter)
+            for first in (0, half.lanes)
+        ]
+        if half.lanes == 1:
+            return _lanewise(op, half, [_lane(half, each, emitter) for each in parts], emitter)
+        operand, kind = _lanewise(op, half, parts, emitter), half
+    return operand
+
+
+def _lane(kind: LoopType, vector: str, emitter: Emitter) -> str:
+    return emitter.do(f"extractelement <1 x {_element(kind)}> {vector}, i32 0")
+
+
+def _shuffled(
+    kind: LoopType, operands: tuple[str, str], lanes: Sequence[int] | range, emitter: Emitter
+) -> str:
+    text = llvm_type(kind)
+    mask = ", ".join(f"i32 {lane}" for lane in lanes)
+    return emitter.do(
+        f"shufflevector {text} {operands[0]}, {text} {operands[1]}, <{len(lanes)} x i32> <{mask}>"
+    )
+
+
+def _cast(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    (operand,) = operands
+    source, target = statement.operands[0].type, statement.result.type
+    if source.scalar is target.scalar:
+        return operand
+    if target.scalar is Scalar.BOOL:
+        zero = "zeroinitializer" if source.lanes > 1 else ("0.0" if source.scalar.is_float else "0")
+        test = "fcmp une" if source.scalar.is_float else "icmp ne"
+        return emitter.do(f"{test} {llvm_type(source)} {operand}, {zero}")
+    if Scalar.BF16 in {source.scalar, target.scalar}:
+        return _bfloat_cast(source, operand, emitter)
+    if source.scalar.is_float and not target.scalar.is_float:
+        return _saturated(source, target, operand, emitter)
+    return emitter.do(
+        f"{_cast_word(source.scalar, target.scalar)} {llvm_type(source)} {operand}"
+        f" to {llvm_type(target)}"
+        if _cast_word(source.scalar, target.scalar)
+        else f"bitcast {llvm_type(source)} {operand} to {llvm_type(target)}"
+    )
+
+
+def _cast_word(source: Scalar, target: Scalar) -> str:
+    """LLVM's instruction; "" where the bits stay (integers of the same size)."""
+    is_unsigned = source.is_unsigned or source is Scalar.BOOL
+    if source.is_float:
+        return "fpext" if target.nbytes > source.nbytes else "fptrunc"
+    if target.is_float:
+        return "uitofp" if is_unsigned else "sitofp"
+    if source is Scalar.BOOL or target.nbytes > source.nbytes:
+        return "zext" if is_unsigned else "sext"
+    return "trunc" if target.nbytes < source.nbytes else ""
+
+
+def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
+    name = "fptoui" if target.scalar.is_unsigned else "fptosi"
+    given, made = llvm_type(source), llvm_type(target)
+    return emitter.call(
+        f"llvm.{name}.sat.{suffix_of(made)}.{suffix_of(given)}", made, [(given, operand)]
+    )
+
+
+def _bfloat_cast(source: LoopType, operand: str, emitter: Emitter) -> str:
+    """By its bits, which are the upper half of a float's: no CPU need know of bfloat16.
+
+    Rounds to the even one of two equally near; a NaN stays one.
+    """
+    lanes = source.lanes
+    floats, words, halves = (vector_of(each, lanes) for each in ("float", "i32", "i16"))
+    bfloats = vector_of("bfloat", lanes)
+
+    def number(value: int) -> str:
+        return str(value) if lanes == 1 else emitter.splat(str(value), "i32", lanes)
+
+    if source.scalar is Scalar.BF16:
+        bits = emitter.do(f"bitcast {bfloats} {operand} to {halves}")
+        wide = emitter.do(f"zext {halves} {bits} to {words}")
+        made = emitter.do(f"shl {words} {wide}, {number(16)}")
+        return emitter.do(f"bitcast {words} {made} to {floats}")
+    bits = emitter.do(f"bitcast {floats} {operand} to {words}")
+    upper = emitter.do(f"lshr {words} {bits}, {number(16)}")
+    odd = emitter.do(f"and {words} {upper}, {number(1)}")
+    raised = emitter.do(f"add {words} {odd}, {number(0x7FFF)}")
+    rounded = emitter.do(f"add {words} {bits}, {raised}")
+    kept = emitter.do(f"lshr {words} {rounded}, {number(16)}")
+    is_nan = emitter.do(f"fcmp uno {floats} {operand}, {operand}")
+    quiet = emitter.do(f"or {words} {upper}, {number(0x40)}")
+    chosen = emitter.do(
+        f"select {vector_of('i1', lanes)} {is_nan}, {words} {quiet}, {words} {kept}"
+    )
+    half = emitter.do(f"trunc {words} {chosen} to {halves}")
+    return emitter.do(f"bitcast {halves} {half} to {bfloats}")
+
+
+def _bitcast(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    source, target = llvm_type(statement.operands[0].type), llvm_type(statement.result.type)
+    if source == target:
+        return operands[0]
+    return emitter.do(f"bitcast {source} {operands[0]} to {target}")
+
+
+def _select(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    kind = llvm_type(statement.result.type)
+    condition = vector_of("i1", statement.result.type.lanes)
+    return emitter.do(
+        f"select {condition} {operands[0]}, {kind} {operands[1]}, {kind} {operands[2]}"
+    )
+
+
+def _splat(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    kind = statement.result.type
+    return emitter.splat(operands[0], _element(kind), kind.lanes)
+
+
+def _shuffle(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    kind = statement.operands[0].type
+    return _shuffled(kind, (operands[0], operands[1]), statement.lanes, emitter)
+
+
+def _extract(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    kind = llvm_type(statement.operands[0].type)
+    return emitter.do(f"extractelement {kind} {operands[0]}, i32 {statement.lanes[0]}")
+
+
+def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    """Four products for each lane: one instruction where the CPU has it for this size."""
+    lanes = statement.result.type.lanes
+    sums, unsigned, signed = operands
+    kind = f"<{lanes} x i32>"
+    has_instruction = emitter.has("avx512vnni") and (lanes == 16 or emitter.has("avx512vl"))
+    if has_instruction and lanes in {4, 8, 16}:
+        bytes_kind = f"<{_DOT_GROUP * lanes} x i8>"
+        return emitter.call(
+            f"llvm.x86.avx512.vpdpbusd.{32 * lanes}",
+            kind,
+            [(kind, sums), (bytes_kind, unsigned), (bytes_kind, signed)],
+        )
+    given = LoopType(Scalar.I8, _DOT_GROUP * lanes)
+    for place in range(_DOT_GROUP):
+        positions = range(place, _DOT_GROUP * lanes, _DOT_GROUP)
+        left = _shuffled(given, (unsigned, "poison"), positions, emitter)
+        right = _shuffled(given, (signed, "poison"), positions, emitter)
+        wide_left = emitter.do(f"zext <{lanes} x i8> {left} to {kind}")
+        wide_right = emitter.do(f"sext <{lanes} x i8> {right} to {kind}")
+        product = emitter.do(f"mul {kind} {wide_left}, {wide_right}")
+        sums = emitter.do(f"add {kind} {sums}, {product}")
+    return sums
+
+
+_SPECIAL: dict[Op, Callable[[Compute, Sequence[str], Emitter], str]] = {
+    Op.CAST: _cast,
+    Op.BITCAST: _bitcast,
+    Op.SELECT: _select,
+    Op.SPLAT: _splat,
+    Op.SHUFFLE: _shuffle,
+    Op.EXTRACT: _extract,
+    Op.DOT: _dot,
+}

@@ -1,0 +1,208 @@
+"""Checks kernels of the loop IR: whoever makes a wrong one hears of it before LLVM does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ortpkg.codegen.loop_ir.kernel import (
+    COMPARISONS,
+    Buffer,
+    Compute,
+    Constant,
+    For,
+    Gather,
+    If,
+    Kernel,
+    Load,
+    Op,
+    Prefetch,
+    Role,
+    Statement,
+    Store,
+    Value,
+    values_made,
+)
+from ortpkg.codegen.loop_ir.loop_types import I64, LoopType, Scalar
+
+_UNARY = frozenset({
+    Op.NEG, Op.ABS, Op.SQRT, Op.FLOOR, Op.CEIL, Op.ROUND, Op.TRUNC, Op.NOT,
+})  # fmt: skip
+_FLOAT_ONLY = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.ROUND, Op.TRUNC, Op.FMA})
+_BITS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
+_SHIFTS = frozenset({Op.SHL, Op.SHR})
+_TO_ONE = frozenset({Op.SUM, Op.LARGEST, Op.SMALLEST})
+_MOST_LANES = 256
+
+
+class KernelFaultError(ValueError):
+    """A kernel that breaks a rule of the loop IR: a bug in the compiler."""
+
+
+def verify_kernel(kernel: Kernel) -> None:
+    """Raises KernelFaultError where a value is used before it is made, or types do not fit."""
+    names = [each.name for each in (*kernel.buffers, *kernel.scratch)]
+    names += [each.hint for each in kernel.sizes]
+    if len(set(names)) != len(names) or not all(names):
+        raise KernelFaultError(f"{kernel.name}: buffers and sizes need names of their own: {names}")
+    _Verifier(kernel).verify_block(kernel.body, {kernel.tile, *kernel.sizes})
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel) -> None:
+        self._name = kernel.name
+        self._buffers = {*kernel.buffers, *kernel.scratch}
+
+    def verify_block(self, statements: Sequence[Statement], outer: set[Value]) -> set[Value]:
+        """Checks statements where ``outer`` values are known; gives all that are at the end."""
+        known = set(outer)
+        for statement in statements:
+            self._verify(statement, known)
+            for made in values_made(statement):
+                self._check(made not in known, statement, "makes a value that is there already")
+                known.add(made)
+        return known
+
+    def _verify(self, statement: Statement, known: set[Value]) -> None:
+        match statement:
+            case Constant(result, number):
+                fits = isinstance(number, int) or result.type.scalar.is_float
+                self._check(fits, statement, "a fraction where an integer is to be")
+            case Compute():
+                self._check_known(statement, statement.operands, known)
+                self._verify_compute(statement)
+            case Load(result, buffer, index, count):
+                self._verify_access(statement, buffer, index, count, known)
+                self._check(result.type.scalar is buffer.scalar, statement, "of another kind")
+            case Gather(result, buffer, indices):
+                self._verify_buffer(statement, buffer)
+                self._check_known(statement, (indices,), known)
+                fits = indices.type == LoopType(Scalar.I64, result.type.lanes)
+                self._check(fits, statement, "indices are no i64, or of other lanes")
+                self._check(result.type.scalar is buffer.scalar, statement, "of another kind")
+            case Store(buffer, index, value, count):
+                self._verify_access(statement, buffer, index, count, known)
+                self._check_known(statement, (value,), known)
+                self._check(value.type.scalar is buffer.scalar, statement, "of another kind")
+                self._check(buffer.role is not Role.INPUT, statement, "writes an input")
+            case Prefetch(buffer, index):
+                self._verify_access(statement, buffer, index, None, known)
+            case For():
+                self._verify_for(statement, known)
+            case If(condition, then, otherwise):
+                self._check_known(statement, (condition,), known)
+                is_bool = condition.type == LoopType(Scalar.BOOL)
+                self._check(is_bool, statement, "its condition is no bool")
+                self.verify_block(then, known)
+                self.verify_block(otherwise, known)
+
+    def _verify_for(self, loop: For, known: set[Value]) -> None:
+        self._check_known(loop, (loop.start, loop.stop, *loop.initial), known)
+        bounds = (loop.start.type, loop.stop.type, loop.variable.type)
+        self._check(all(each == I64 for each in bounds), loop, "counts something else than i64")
+        self._check(loop.step >= 1, loop, f"its step is {loop.step}")
+        kinds = [
+            [each.type for each in values]
+            for values in (loop.carried, loop.initial, loop.yielded, loop.results)
+        ]
+        alike = all(left == right for left, right in pairwise(kinds))
+        self._check(alike, loop, f"what it carries changes its type: {kinds}")
+        inside = self.verify_block(loop.body, known | {loop.variable, *loop.carried})
+        self._check_known(loop, loop.yielded, inside)
+
+    def _verify_access(
+        self,
+        statement: Statement,
+        buffer: Buffer,
+        index: Value,
+        count: Value | None,
+        known: set[Value],
+    ) -> None:
+        self._verify_buffer(statement, buffer)
+        numbers = (index,) if count is None else (index, count)
+        self._check_known(statement, numbers, known)
+        self._check(all(each.type == I64 for each in numbers), statement, "an index is no i64")
+
+    def _verify_buffer(self, statement: Statement, buffer: Buffer) -> None:
+        is_own = buffer in self._buffers
+        self._check(is_own, statement, f"the buffer {buffer.name} is not the kernel's")
+
+    def _verify_compute(self, statement: Compute) -> None:
+        op, result = statement.op, statement.result.type
+        kinds = [each.type for each in statement.operands]
+        self._check(1 <= result.lanes <= _MOST_LANES, statement, f"{result.lanes} lanes")
+        self._check(len(kinds) == _arity(op), statement, f"{len(kinds)} operands")
+        if op is Op.SELECT:
+            fits = kinds[0] == LoopType(Scalar.BOOL, result.lanes) and kinds[1:] == [result] * 2
+        elif op in COMPARISONS:
+            fits = kinds[0] == kinds[1] and result == kinds[0].with_scalar(Scalar.BOOL)
+        elif op is Op.CAST:
+            pair = {kinds[0].scalar, result.scalar}
+            fits = kinds[0].lanes == result.lanes and (
+                Scalar.BF16 not in pair or pair == {Scalar.BF16, Scalar.F32}
+            )
+        elif op is Op.BITCAST:
+            fits = _bits(kinds[0]) == _bits(result) and Scalar.BOOL not in {
+                kinds[0].scalar, result.scalar,
+            }  # fmt: skip
+        elif op is Op.SPLAT:
+            fits = kinds[0] == result.with_lanes(1)
+        elif op in _TO_ONE:
+            fits = kinds[0].with_lanes(1) == result and kinds[0].lanes & (kinds[0].lanes - 1) == 0
+        elif op is Op.DOT:
+            fits = (
+                kinds
+                == [
+                    LoopType(Scalar.I32, result.lanes),
+                    LoopType(Scalar.U8, 4 * result.lanes),
+                    LoopType(Scalar.I8, 4 * result.lanes),
+                ]
+                and result.scalar is Scalar.I32
+            )
+        elif op in {Op.SHUFFLE, Op.EXTRACT}:
+            fits = self._verify_lanes(statement, kinds)
+        else:
+            fits = all(each == result for each in kinds) and _takes(op, result.scalar)
+        self._check(
+            fits, statement, f"{op.value} of {[str(each) for each in kinds]} is no {result}"
+        )
+
+    @staticmethod
+    def _verify_lanes(statement: Compute, kinds: Sequence[LoopType]) -> bool:
+        lanes = sum(each.lanes for each in kinds)
+        return (
+            len(set(kinds)) == 1
+            and statement.result.type == kinds[0].with_lanes(len(statement.lanes))
+            and all(0 <= each < lanes for each in statement.lanes)
+        )
+
+    def _check_known(
+        self, statement: Statement, values: Sequence[Value], known: set[Value]
+    ) -> None:
+        is_known = all(each in known for each in values)
+        self._check(is_known, statement, "takes a value that is not made before it")
+
+    def _check(self, is_right: bool, statement: Statement, fault: str) -> None:
+        if not is_right:
+            raise KernelFaultError(f"kernel {self._name}, {type(statement).__name__}: {fault}")
+
+
+def _arity(op: Op) -> int:
+    if op in {Op.FMA, Op.SELECT, Op.DOT}:
+        return 3
+    one = _UNARY | _TO_ONE | {Op.CAST, Op.BITCAST, Op.SPLAT, Op.EXTRACT}
+    return 1 if op in one else 2
+
+
+def _takes(op: Op, scalar: Scalar) -> bool:
+    if op in _FLOAT_ONLY:
+        return scalar.is_float
+    if op in _BITS:
+        return not scalar.is_float
+    if op in _SHIFTS:
+        return scalar.is_integer
+    return scalar is not Scalar.BOOL
+
+
+def _bits(value_type: LoopType) -> int:
+    return value_type.scalar.nbytes * value_type.lanes

@@ -1,0 +1,54 @@
+"""Runs kernels of the loop IR as machine code of this machine, for tests of what makes them."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.codegen.emission.llvm_kernel import EmissionOptions, kernel_function
+from ortpkg.codegen.emission.object_compiler import ObjectCompiler
+from ortpkg.codegen.loop_ir.kernel import Kernel
+from ortpkg.codegen.loop_ir.kernel_verifier import verify_kernel
+
+Array = npt.NDArray[Any]
+
+
+def run_kernel(
+    kernel: Kernel,
+    buffers: Sequence[Array],
+    sizes: Sequence[int] = (),
+    *,
+    tile_count: int,
+    cpu: str = "x86-64-v3",
+    features: Sequence[str] = (),
+    is_checked: bool = True,
+) -> int:
+    """Runs all tiles on C-contiguous arrays, outputs among them; returns ``status[1]``.
+
+    That is 0 where no access was outside of its buffer.
+    """
+    verify_kernel(kernel)
+    options = EmissionOptions(
+        attributes='"prefer-vector-width"="512"',
+        features=frozenset(each.removeprefix("+") for each in features),
+        is_checked=is_checked,
+    )
+    compiler = ObjectCompiler(triple="x86_64-unknown-linux-gnu", cpu=cpu, features=features)
+    code = compiler.link(kernel_function(kernel, "kernel", options))
+    memory = mmap.mmap(-1, len(code.data), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    memory.write(code.data)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    pointer, word = ctypes.c_void_p, ctypes.c_int64
+    prototype = ctypes.CFUNCTYPE(None, pointer, pointer, word, word, pointer, pointer)
+    function = prototype(start + code.functions["kernel"])
+    addresses = np.array([each.ctypes.data for each in buffers], np.int64)
+    numbers = np.array([*sizes, *(each.nbytes for each in buffers)], np.int64)
+    status, scratch = np.zeros(8, np.int64), np.zeros(kernel.scratch_nbytes + 64, np.uint8)
+    aligned = scratch.ctypes.data + -scratch.ctypes.data % 64
+    function(addresses.ctypes.data, numbers.ctypes.data, 0, tile_count, aligned, status.ctypes.data)
+    return int(status[1])

@@ -1,0 +1,78 @@
+"""Kernels of the loop IR become machine code that does what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ortpkg.codegen.emission.llvm_kernel import EmissionOptions, kernel_function
+from ortpkg.codegen.emission.object_compiler import ObjectCompiler
+from ortpkg.codegen.loop_ir.kernel import Kernel, Op
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
+from ortpkg.codegen.loop_ir.kernel_text import kernel_text
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from tests.codegen.native_kernels import run_kernel
+
+_TILE = 1024
+
+
+def _relu_of_sum(*, beyond: int = 0) -> Kernel:
+    """A tile is 1,024 elements; ``beyond``: so many elements more than there are."""
+    b = KernelBuilder("relu_of_sum")
+    left, right = b.input("left", Scalar.F32), b.input("right", Scalar.F32)
+    made, count = b.output("made", Scalar.F32), b.size("count")
+    start = b.mul(b.tile, _TILE)
+    stop = b.least(b.add(start, _TILE), b.add(count, beyond))
+    whole = b.sub(stop, b.rem(b.sub(stop, start), 16))
+
+    with b.loop(start, whole, 16) as loop:
+        total = b.add(b.load(left, loop.index, 16), b.load(right, loop.index, 16))
+        b.store(made, loop.index, b.compute(Op.MAX, total, 0.0))
+    rest = b.sub(stop, whole)
+    total = b.add(b.load(left, whole, 16, rest), b.load(right, whole, 16, rest))
+    b.store(made, whole, b.compute(Op.MAX, total, 0.0), rest)
+    return b.kernel()
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 1023, 1024, 5000])
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_vectors_and_their_rest_are_computed(count: int, is_checked: bool) -> None:
+    generator = np.random.default_rng(count)
+    left, right = generator.standard_normal((2, count)).astype(np.float32)
+    made = np.full(count, np.nan, np.float32)
+    tiles = -(-count // _TILE)
+    run_kernel(
+        _relu_of_sum(), [left, right, made], [count], tile_count=tiles, is_checked=is_checked
+    )
+    np.testing.assert_array_equal(made, np.maximum(left + right, 0))
+
+
+def test_an_access_outside_of_its_buffer_is_told_and_not_made() -> None:
+    left, right, made = np.ones((3, 100), np.float32)
+    failed = run_kernel(_relu_of_sum(beyond=1), [left, right, made], [100], tile_count=1)
+    assert failed > 0, "the kernel reads the 101st element of 100"
+
+
+def test_kernels_that_do_the_same_have_the_same_text() -> None:
+    first, second = kernel_text(_relu_of_sum(), name="k"), kernel_text(_relu_of_sum(), name="k")
+    assert first == second
+    assert "for %11 = %3 to %10 step 16 {" in first, first
+
+
+@pytest.mark.parametrize(
+    ("triple", "cpu", "features", "convention"),
+    [
+        ("x86_64-unknown-linux-gnu", "x86-64-v2", (), ""),
+        ("x86_64-unknown-linux-gnu", "x86-64-v4", (), ""),
+        ("x86_64-unknown-linux-gnu", "x86-64-v3", (), "win64cc"),
+        ("aarch64-unknown-linux-gnu", "generic", ("+reserve-x18",), ""),
+    ],
+)
+def test_every_cpu_is_compiled_for(
+    triple: str, cpu: str, features: tuple[str, ...], convention: str
+) -> None:
+    compiler = ObjectCompiler(triple=triple, cpu=cpu, features=features)
+    options = EmissionOptions(calling_convention=convention)
+    code = compiler.link(kernel_function(_relu_of_sum(), "kernel", options))
+    assert set(code.functions) == {"kernel"}
+    assert code.data
