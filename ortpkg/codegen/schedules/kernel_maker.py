@@ -1,0 +1,81 @@
+"""Makes a kernel for tensors: their buffers, their strides, sizes that are known or given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ortpkg.codegen.loop_ir.kernel import Buffer, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import I64
+from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.shapes.expressions import Size
+
+
+class KernelMaker:
+    """A kernel in the making, whose buffers are tensors of the program.
+
+    A size that is a number stands in the kernel as one, so that loops have known bounds; a formula
+    is a size parameter, whose number each run gives.
+
+    Attributes:
+        builder: makes the kernel's statements.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.builder = KernelBuilder(name)
+        self._buffers: dict[tuple[Tensor, bool], Buffer] = {}
+        self._tensors: list[Tensor] = []
+        self._sizes: dict[Size, Value] = {}
+        self._packed: dict[Tensor, Packing] = {}
+
+    def read_packed(self, tensor: Tensor, packing: Packing) -> Buffer:
+        """The buffer of a constant in a layout of its own, which ``tensor`` has the shape of."""
+        self._packed[tensor] = packing
+        return self.read(tensor)
+
+    def read(self, tensor: Tensor) -> Buffer:
+        """The buffer of a tensor that the kernel reads."""
+        return self._buffer(tensor, is_output=False)
+
+    def written(self, tensor: Tensor) -> Buffer:
+        """The buffer of a tensor that the kernel writes."""
+        return self._buffer(tensor, is_output=True)
+
+    def size(self, size: Size) -> Operand:
+        """The number of a size: known, or a parameter of the kernel."""
+        if isinstance(size, int):
+            return size
+        if size not in self._sizes:
+            self._sizes[size] = self.builder.size(f"size{len(self._sizes)}")
+        return self._sizes[size]
+
+    def value(self, size: Size) -> Value:
+        """The number of a size as an i64 value."""
+        number = self.size(size)
+        return number if isinstance(number, Value) else self.builder.constant(number, I64)
+
+    def scheduled(self, tile_count: Size) -> ScheduledKernel:
+        """The kernel, with what it is called with."""
+        return ScheduledKernel(
+            kernel=self.builder.kernel(),
+            buffers=tuple(self._tensors),
+            sizes=tuple(self._sizes),
+            tile_count=tile_count,
+            packed=dict(self._packed),
+        )
+
+    def _buffer(self, tensor: Tensor, *, is_output: bool) -> Buffer:
+        key = (tensor, is_output)
+        if key not in self._buffers:
+            name = f"{'out' if is_output else 'in'}{len(self._buffers)}"
+            make = self.builder.output if is_output else self.builder.input
+            self._buffers[key] = make(name, tensor.scalar)
+            self._tensors.append(tensor)
+        return self._buffers[key]
+
+
+def strides_of(shape: Sequence[Size]) -> tuple[Size, ...]:
+    """How many elements lie between neighbours along each dimension, in C order."""
+    return tuple(prod(shape[place + 1 :], start=1) for place in range(len(shape)))

@@ -1,0 +1,238 @@
+"""The operations of the tensor IR.
+
+Every operation has one output, and an *epilogue* where elementwise work may follow in registers:
+an expression over the axes of the output, in which ``Made`` is what the operation itself computed.
+Without one, the output is that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.tensor_ir.elements import Element, Place, Tensor
+from ortpkg.shapes.expressions import Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Map:
+    """Elementwise work and moves: the output at each place of the axes is the expression.
+
+    Attributes:
+        output: written at ``places``, one for each dimension of it; other elements stay as they
+            are, so that several maps may fill one tensor.
+        axes: how far each axis counts.
+        value: over the axes.
+        places: by default axis i is dimension i.
+    """
+
+    output: Tensor
+    axes: tuple[Size, ...]
+    value: Element
+    places: tuple[Place, ...]
+
+
+class Combiner(StrEnum):
+    """How a reduction combines elements."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    MAX = "max"
+    MIN = "min"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reduce:
+    """Combines elements along axes, in a fixed order.
+
+    Attributes:
+        output: of the shape ``axes``, C order; which axes the model keeps is an alias's matter.
+        axes: those that are kept, numbered first.
+        reduced: those that are combined, numbered after them.
+        value: over both.
+        epilogue: over ``axes``.
+    """
+
+    output: Tensor
+    axes: tuple[Size, ...]
+    reduced: tuple[Size, ...]
+    combiner: Combiner
+    value: Element
+    epilogue: Element | None = None
+
+
+class RowFunction(StrEnum):
+    """What is computed of whole rows.
+
+    With the row x: SOFTMAX is exp(x - max) / sum; LOG_SOFTMAX its logarithm; STANDARDIZE is
+    (x - mean) / sqrt(variance + epsilon); RMS is x / sqrt(mean of squares + epsilon).
+    """
+
+    SOFTMAX = "softmax"
+    LOG_SOFTMAX = "log_softmax"
+    STANDARDIZE = "standardize"
+    RMS = "rms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowNormalize:
+    """Normalizes rows: each element by what its whole row has. The last axis runs along the row.
+
+    Attributes:
+        output: of the shape ``axes``.
+        axes: rows, then the place in the row.
+        value: the row's elements, f32, over the axes.
+        epilogue: over the axes.
+        statistics: for layer normalization, tensors of the shape of the rows that take the mean and
+            the reciprocal of the standard deviation; None where nobody asks for them.
+    """
+
+    output: Tensor
+    function: RowFunction
+    axes: tuple[Size, ...]
+    value: Element
+    epsilon: float = 0.0
+    epilogue: Element | None = None
+    statistics: tuple[Tensor | None, Tensor | None] = (None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Product:
+    """Matrix products: output[batch..., m, n] = sum over k of left[.., m, k] * right[.., k, n].
+
+    Floats are summed in f32. Of integers, ``left`` is u8 or i8 and ``right`` u8 or i8, and
+    ``Made`` is the i32 sum of (left - left_zero) * (right - right_zero).
+
+    Attributes:
+        output: of the shape (\\*batch, m, n).
+        batch, m, n, k: sizes; axes are numbered batch, then m, then n.
+        left, right: read at places over (batch..., m, k) and (batch..., k, n): axis ``len(batch)``
+            is the first of the last two, axis ``len(batch) + 1`` the second, of each.
+        left_zero, right_zero: zero points as elements over the same axes, or None for 0; a left
+            one varies at most with m, a right one with n.
+        epilogue: over batch, m, n.
+    """
+
+    output: Tensor
+    batch: tuple[Size, ...]
+    m: Size
+    n: Size
+    k: Size
+    left: Element
+    right: Element
+    left_zero: Element | None = None
+    right_zero: Element | None = None
+    epilogue: Element | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The windows of a convolution or a pooling, one number for each spatial axis.
+
+    ``after``: padding behind, as far as windows reach it.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[Size, ...]
+    after: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Convolution:
+    """Sums of windows times weights, over (batch, output channels, spatial...).
+
+    Attributes:
+        source: (batch, channels, spatial...).
+        weights: (output channels, channels / groups, kernel...).
+        source_zero, weights_zero: zero points of integers: one number, and one for each output
+            channel or one; None for 0.
+        epilogue: over the output's axes.
+    """
+
+    output: Tensor
+    source: Tensor
+    weights: Tensor
+    groups: int
+    window: Window
+    source_zero: Element | None = None
+    weights_zero: Element | None = None
+    epilogue: Element | None = None
+
+
+class PoolFunction(StrEnum):
+    """What is made of a window: AVERAGE_PADDED counts padding in, AVERAGE what is really there."""
+
+    MAX = "max"
+    AVERAGE = "average"
+    AVERAGE_PADDED = "average_padded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """One number for each window, over (batch, channels, spatial...)."""
+
+    output: Tensor
+    source: Tensor
+    function: PoolFunction
+    window: Window
+    epilogue: Element | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attention:
+    """softmax(scale * query * key^T + mask) * value, without the scores in memory.
+
+    Attributes:
+        output: (batch, query heads, query length, value width), or as ``places`` says.
+        batch, heads, queries, keys, width, value_width: sizes; axes are numbered (batch, head,
+            query, width).
+        query: over (batch, head, query place, width); key, value: over (batch, head, key place,
+            width): an element names the head that it belongs to.
+        mask: what is added to the scaled scores, f32, over (batch, head, query, key); None for 0.
+        places: where the element of (batch, head, query, width) lies in the output.
+    """
+
+    output: Tensor
+    batch: Size
+    heads: Size
+    queries: Size
+    keys: Size
+    width: Size
+    value_width: Size
+    query: Element
+    key: Element
+    value: Element
+    scale: float
+    mask: Element | None
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Alias:
+    """The same elements in the same order under another shape: nothing is computed."""
+
+    output: Tensor
+    source: Tensor
+
+
+Operation = Map | Reduce | RowNormalize | Product | Convolution | Pool | Attention | Alias
+
+__all__ = [
+    "Alias",
+    "Attention",
+    "Combiner",
+    "Convolution",
+    "Map",
+    "Operation",
+    "Pool",
+    "PoolFunction",
+    "Product",
+    "Reduce",
+    "RowFunction",
+    "RowNormalize",
+    "Scalar",
+    "Window",
+]
