@@ -1,0 +1,193 @@
+"""Verifies a program: whatever its sizes turn out to be, it names nothing that is not there.
+
+What depends on the sizes of a run, such as an offset within a buffer, is checked when they are
+known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
+
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.errors import EpContextError, quoted
+from ortpkg.graph.types import MOST_DIMENSIONS, ElementType
+from ortpkg.machine_code.program import (
+    ABI_VERSION,
+    RUN_FUNCTION,
+    WORK_FUNCTION,
+    BufferUse,
+    Program,
+    Space,
+    Step,
+    TensorSpec,
+)
+from ortpkg.shapes.expressions import Size, symbols_of
+
+#: Numbers are 64 bits wide in the code.
+MOST_NUMBER = (1 << 63) - 1
+_MOST_CODE_NBYTES = 1 << 31
+_MOST_TENSORS = 65_536
+_MOST_CONSTANTS = 1_000_000
+_MOST_STEPS = 1_000_000
+_MOST_ARENA_BUFFERS = 1_000_000
+_MOST_BUFFERS_OF_STEP = 256
+_MOST_SIZES_OF_STEP = 1024
+_MOST_EXTRAS = 64
+_LONGEST_NAME = 1024
+_LONGEST_STEP_NAME = 1 << 16
+_NOT_IN_MEMORY = frozenset({ElementType.UNDEFINED, ElementType.STRING})
+
+
+def verify_program(program: Program) -> None:
+    """Raises EpContextError for a program that could not be run as it says; it names the place."""
+    _verify_code(program)
+    for kind, specs in (("input", program.inputs), ("output", program.outputs)):
+        _bound(len(specs), _MOST_TENSORS, f"{kind}s")
+        for index, spec in enumerate(specs):
+            _verify_tensor(spec, f"{kind} {index}")
+    bound = bound_symbols(program.inputs)
+    for kind, specs in (("input", program.inputs), ("output", program.outputs)):
+        for index, spec in enumerate(specs):
+            for size in spec.shape:
+                _verify_size(size, bound, f"shape of {kind} {index}")
+    _verify_size(program.scratch_nbytes, bound, "scratch memory")
+    _verify_memory(program, bound)
+    _bound(len(program.steps), _MOST_STEPS, "steps")
+    for index, step in enumerate(program.steps):
+        _verify_step(program, step, index, bound)
+    _verify_outputs_are_written(program)
+
+
+def bound_symbols(inputs: Iterable[TensorSpec]) -> frozenset[str]:
+    """Names of the symbols that the shapes of inputs bind: those that are a dimension alone."""
+    return frozenset(
+        found.name
+        for spec in inputs
+        for size in spec.shape
+        if not isinstance(size, int) and (found := size.symbol) is not None
+    )
+
+
+def _fail(what: str) -> NoReturn:
+    raise EpContextError(f"the program of the machine code is wrong: {what}", ep_name=LLVM_EP)
+
+
+def _bound(count: int, most: int, things: str) -> None:
+    if count > most:
+        _fail(f"it has {count} {things}, and may have {most}")
+
+
+def _verify_code(program: Program) -> None:
+    if program.abi_version != ABI_VERSION:
+        _fail(
+            f"its code is called as version {program.abi_version} says, this version of ortpkg"
+            f" calls as version {ABI_VERSION} says"
+        )
+    if not 0 < program.code_nbytes <= _MOST_CODE_NBYTES:
+        _fail(f"its code has {program.code_nbytes} bytes, not 1 to {_MOST_CODE_NBYTES}")
+    _bound(len(program.extras), _MOST_EXTRAS, "features beyond those of its target")
+    _bound(len(program.functions), _MOST_STEPS, "functions")
+    for name in (program.target, *program.extras, *program.functions):
+        if not 0 < len(name) <= _LONGEST_NAME:
+            _fail(f"the name {quoted(name)} has not 1 to {_LONGEST_NAME} characters")
+    for name, offset in program.functions.items():
+        if not 0 <= offset < program.code_nbytes:
+            _fail(
+                f"function {quoted(name)} begins at byte {offset} of code of"
+                f" {program.code_nbytes} bytes"
+            )
+    for needed in (RUN_FUNCTION, WORK_FUNCTION):
+        if needed not in program.functions:
+            _fail(f"it has no function {quoted(needed)}")
+
+
+def _verify_tensor(spec: TensorSpec, place: str) -> None:
+    if spec.element_type in _NOT_IN_MEMORY:
+        _fail(f"{place} has elements of type {spec.element_type.name.lower()}, which no code reads")
+    _bound(len(spec.shape), MOST_DIMENSIONS, f"dimensions in {place}")
+
+
+def _verify_memory(program: Program, bound: frozenset[str]) -> None:
+    _bound(len(program.constants), _MOST_CONSTANTS, "constants")
+    for index, constant in enumerate(program.constants):
+        _verify_number(constant.nbytes, f"length of constant {index}")
+    _bound(len(program.arena), _MOST_ARENA_BUFFERS, "arena buffers")
+    for index, buffer in enumerate(program.arena):
+        _verify_size(buffer.nbytes, bound, f"length of arena buffer {index}")
+        if not 0 <= buffer.first_step <= buffer.last_step < len(program.steps):
+            _fail(
+                f"arena buffer {index} is used from step {buffer.first_step} to step"
+                f" {buffer.last_step} of {len(program.steps)} steps"
+            )
+
+
+def _verify_step(program: Program, step: Step, index: int, bound: frozenset[str]) -> None:
+    place = f"step {index}"
+    if step.kernel not in program.functions or step.kernel in (RUN_FUNCTION, WORK_FUNCTION):
+        _fail(f"{place} calls {quoted(step.kernel)}, which is no kernel of its code")
+    if not 1 <= step.chunk <= MOST_NUMBER:
+        _fail(f"{place} has chunks of {step.chunk} tiles, not of 1 or more")
+    if len(step.name) > _LONGEST_STEP_NAME:
+        _fail(f"the name of {place} has more than {_LONGEST_STEP_NAME} characters")
+    _bound(len(step.buffers), _MOST_BUFFERS_OF_STEP, f"buffers in {place}")
+    _bound(len(step.sizes), _MOST_SIZES_OF_STEP, f"sizes in {place}")
+    _verify_size(step.tile_count, bound, f"tile count of {place}")
+    for size in step.sizes:
+        _verify_symbols(size, bound, f"sizes of {place}")
+        if isinstance(size, int) and not -MOST_NUMBER <= size <= MOST_NUMBER:
+            _fail(f"{place} has the size {size}, which takes more than 64 bits")
+    for use in step.buffers:
+        _verify_use(program, use, index)
+        _verify_size(use.offset, bound, f"offset of a buffer of {place}")
+
+
+def _verify_use(program: Program, use: BufferUse, index: int) -> None:
+    counts = {
+        Space.INPUT: len(program.inputs),
+        Space.OUTPUT: len(program.outputs),
+        Space.CONSTANT: len(program.constants),
+        Space.ARENA: len(program.arena),
+    }
+    what = f"step {index} uses {use.space.value} {use.index}"
+    if not 0 <= use.index < counts[use.space]:
+        _fail(f"{what} of {counts[use.space]}")
+    if use.space is not Space.ARENA:
+        return
+    buffer = program.arena[use.index]
+    if not buffer.first_step <= index <= buffer.last_step:
+        _fail(
+            f"{what}, whose content counts from step {buffer.first_step} to step"
+            f" {buffer.last_step} alone"
+        )
+
+
+def _verify_outputs_are_written(program: Program) -> None:
+    used = {use.index for use in _uses(program.steps) if use.space is Space.OUTPUT}
+    for index in range(len(program.outputs)):
+        if index not in used:
+            _fail(f"no step uses output {index}, which would be what the memory held before")
+
+
+def _uses(steps: Iterable[Step]) -> Iterator[BufferUse]:
+    for step in steps:
+        yield from step.buffers
+
+
+def _verify_size(size: Size, bound: frozenset[str], place: str) -> None:
+    if isinstance(size, int):
+        _verify_number(size, place)
+    _verify_symbols(size, bound, place)
+
+
+def _verify_number(number: int, place: str) -> None:
+    if not 0 <= number <= MOST_NUMBER:
+        _fail(f"the {place} is {number}, not a size from 0 to {MOST_NUMBER}")
+
+
+def _verify_symbols(size: Size, bound: frozenset[str], place: str) -> None:
+    if isinstance(size, int):
+        return
+    for found in sorted(symbols_of(size), key=lambda each: each.name):
+        if found.name not in bound:
+            _fail(f"the {place} needs the size {quoted(found.name)}, which no input's shape gives")
