@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,54 +24,24 @@ import onnx
 from onnx import AttributeProto, NodeProto
 
 from ortpkg.errors import InvalidGraphError, KernelNotFoundError, LimitExceededError, quoted
+from ortpkg.graph.declared_values import declared_element_type
 from ortpkg.graph.graph import Attribute, Node
 from ortpkg.graph.operator_schemas import find_schema
-from ortpkg.graph.types import TensorType, ValueType, element_type_of, numpy_dtype
+from ortpkg.graph.types import (
+    ElementType,
+    TensorType,
+    ValueType,
+    element_type_of,
+    numpy_dtype,
+)
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.kernels.polling import run_interruptibly
+from ortpkg.kernels.reference_costs import COPIES, OUTPUT_ELEMENTS, USUAL_COPIES, WORK
 
 if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
 
-#: What becomes of each position on the way.
-_POSITION_ARRAYS = 3
-SizeRule = Callable[[OpKernelInfo, Sequence[Any]], int]
-
-#: (domain, operator) → how many elements its output will have, where that is more than a constant
-#: times its inputs.
-_OUTPUT_ELEMENTS: dict[tuple[str, str], SizeRule] = {
-    ("", "RoiAlign"): lambda info, inputs: (
-        len(inputs[1])
-        * inputs[0].shape[1]
-        * info.attribute("output_height", 1)
-        * info.attribute("output_width", 1)
-    ),
-    ("", "TfIdfVectorizer"): lambda info, inputs: (
-        inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
-    ),
-    ("ai.onnx.ml", "ArrayFeatureExtractor"): lambda _info, inputs: (
-        inputs[1].size * (_POSITION_ARRAYS + inputs[0].size // max(inputs[0].shape[-1:] or (1,)))
-    ),
-    ("ai.onnx.ml", "FeatureVectorizer"): lambda info, inputs: (
-        max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
-        * sum(max(0, width) for width in info.attribute("inputdimensions", ()))
-    ),
-    ("ai.onnx.ml", "OneHotEncoder"): lambda info, inputs: (
-        inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
-    ),
-}
-#: (domain, operator) → how many times what its largest input takes the reference holds on its way,
-#: where that is more than twice.
-_COPIES = {("", "SoftmaxCrossEntropyLoss"): 5, ("ai.onnx.preview.training", "Adagrad"): 8}
-_USUAL_COPIES = 2
-#: (domain, operator) → floating-point operations of one call into numpy, which nothing ends before
-#: it is done.
-_WORK: dict[tuple[str, str], Callable[[Sequence[Any]], float]] = {
-    ("", "Det"): lambda inputs: (
-        inputs[0].size * (inputs[0].shape[-1] ** 2 if inputs[0].ndim else 1) / 1.5
-    ),
-}
 #: (domain, operator) whose evaluator loops over its attributes when it is made.
 _MADE_IN_A_RUN = frozenset({("", "TfIdfVectorizer")})
 #: More than a CPU of today does in float64: a run that could end in time is not refused.
@@ -87,18 +57,25 @@ REFERENCE_DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.train
 _OLDEST_IR_WITH_EVERY_TYPE = 10
 
 
-def find_reference_kernel(node: Node, opset_imports: Mapping[str, int]) -> KernelDef | None:
+def find_reference_kernel(
+    node: Node, opset_imports: Mapping[str, int], types: Mapping[str, ElementType] | None = None
+) -> KernelDef | None:
     """The kernel definition that runs ``node`` on the reference implementation.
 
-    None where there is none.
+    None where there is none, or the operator does not take the types: what it takes of a type that
+    nobody defined, nobody can say before it runs.
 
     Args:
         node: its ``since_version`` selects the operator's version; where that is 0, the imported
             version does.
         opset_imports: domain → version that the model imports.
+        types: type-constraint name → element type, of those that are known.
     """
     version = node.since_version or opset_imports.get(node.domain, 0)
     if not has_reference_implementation(node.domain, node.op_type, version):
+        return None
+    allowed = _allowed_types(node.domain, node.op_type, version)
+    if any(found not in allowed.get(name, (found,)) for name, found in (types or {}).items()):
         return None
     factory = functools.partial(_make_reference_kernel, version=version)
     return KernelDef(
@@ -126,6 +103,26 @@ def has_reference_implementation(domain: str, op_type: str, version: int) -> boo
         return False
     loadable = _is_loadable(schema.domain, schema.name, schema.since_version)
     return loadable or _has_body_for_types(schema)
+
+
+@functools.lru_cache(maxsize=1024)
+def _allowed_types(domain: str, op_type: str, version: int) -> dict[str, frozenset[ElementType]]:
+    """Type-constraint name → the element types that tensors, or what holds them, may have."""
+    schema = _schema(domain, op_type, version)
+    return {
+        constraint.type_param_str: frozenset(
+            element_type
+            for text in constraint.allowed_type_strs
+            if (element_type := declared_element_type(_innermost(text))) is not None
+        )
+        for constraint in (schema.type_constraints if schema is not None else ())
+    }
+
+
+def _innermost(type_text: str) -> str:
+    """ "seq(tensor(float))" → "tensor(float)"."""
+    start = type_text.find("tensor(")
+    return type_text[start:].rstrip(")") + ")" if start >= 0 else type_text
 
 
 def _is_prepared_once(schema: onnx.defs.OpSchema) -> bool:
@@ -188,9 +185,9 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
     prepared = _evaluator(node, proto, version) if _is_prepared_once(schema) else None
     output_types = tuple(info.output_type(slot) for slot in range(len(node.outputs)))
     static_nbytes = sum(_static_nbytes(value_type) for value_type in output_types)
-    size_rule = _OUTPUT_ELEMENTS.get((node.domain, node.op_type))
-    work_rule = _WORK.get((node.domain, node.op_type))
-    copies = _COPIES.get((node.domain, node.op_type), _USUAL_COPIES)
+    size_rule = OUTPUT_ELEMENTS.get((node.domain, node.op_type))
+    work_rule = WORK.get((node.domain, node.op_type))
+    copies = COPIES.get((node.domain, node.op_type), USUAL_COPIES)
     wanted = [name for name in proto.output if name]
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:

@@ -15,7 +15,7 @@ import numpy as np
 from ortpkg.errors import quoted
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import int_tuple, normalized_axes
-from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, is_float, widened
+from ortpkg.kernels.element_types import BOOLEAN, COMPLEX, NUMBERS, is_float, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -24,7 +24,9 @@ _MODES = ("nearest", "linear", "cubic")
 #: Of an output, between two looks at the clock; 2^24 texts take a tenth of a second.
 _MOST_ELEMENTS_AT_ONCE = 1 << 24
 #: The operators take every type, and say nothing of weighted sums of texts or truth values.
-_TYPES = NUMBERS | BOOLEAN | {ElementType.STRING}
+_TYPES = NUMBERS | COMPLEX | BOOLEAN | {ElementType.STRING}
+#: Weighted sums of these are of the same type.
+_SUMMED = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,7 @@ class _Sampler:
             result = _taken(x, self.nearest_positions(origins, plan.size), plan.axis)
         else:
             positions, weights = self.taps(origins, plan.size, plan.scale)
-            weights = weights.astype(x.dtype)
+            weights = weights.astype(x.real.dtype)
             shape = (-1,) + (1,) * (x.ndim - plan.axis - 1)
             result = np.take(x, positions[:, 0], axis=plan.axis) * weights[:, 0].reshape(shape)
             for tap in range(1, positions.shape[1]):
@@ -195,7 +197,7 @@ def _resized(
         return out
     if x.size == 0:
         raise ValueError(f"an input of shape {x.shape} has nothing to resize to {out.shape}")
-    exact = sampler.mode == "nearest" or x.dtype in (np.float32, np.float64)
+    exact = sampler.mode == "nearest" or x.dtype in _SUMMED
     if not exact and x.dtype.kind in "bO":
         elements = "truth values" if x.dtype.kind == "b" else "texts"
         raise ValueError(f"{elements} have no {sampler.mode} values between them; nearest works")

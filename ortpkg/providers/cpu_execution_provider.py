@@ -57,5 +57,5 @@ class CPUExecutionProvider(ExecutionProvider):
         return (
             found
             if found is not None
-            else find_reference_kernel(node, {node.domain: node.since_version})
+            else find_reference_kernel(node, {node.domain: node.since_version}, types)
         )

@@ -63,14 +63,17 @@ def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
             return started.if_late("a package")
         return attack_model(*_model_of(seed, op_type, kind), seed)
     except OrtpkgError as error:
-        text = str(error)
-        if not text.isprintable():
-            return f"unprintable message: {text!a}"
-        return (
-            f"memory: taken before it was asked for: {text}" if _is_out_of_memory(error) else None
-        )
+        return problem_of(error)
     except Exception:  # noqa: BLE001 - that is what is looked for
         return "untyped: " + "".join(traceback.format_exc().splitlines(keepends=True)[-12:])
+
+
+def problem_of(error: OrtpkgError) -> str | None:
+    """What is wrong with an error that is one of ours; None where nothing is."""
+    text = str(error)
+    if not text.isprintable():
+        return f"unprintable message: {text!a}"
+    return f"memory: taken before it was asked for: {text}" if _is_out_of_memory(error) else None
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

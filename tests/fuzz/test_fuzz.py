@@ -14,7 +14,7 @@ from google.protobuf import text_format  # type: ignore[import-untyped]
 
 from ortpkg.errors import OrtpkgError
 from ortpkg.session.inference_session import InferenceSession
-from tests.fuzz.attacks import attack, attack_model
+from tests.fuzz.attacks import attack, attack_model, problem_of
 from tests.fuzz.driver import Attack, attack_seeds
 from tests.fuzz.kinds import KINDS, NOTHING
 from tests.fuzz.microsoft_nodes import model_of_microsoft
@@ -104,7 +104,7 @@ def test_a_model_that_once_broke_something_runs_or_is_refused(path: Path) -> Non
         try:
             problem = attack_model(model, {}, seed)
         except OrtpkgError as error:
-            problem = None if str(error).isprintable() else f"unprintable message: {str(error)!a}"
+            problem = problem_of(error)
         assert problem is None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper
@@ -43,6 +45,10 @@ def made(
     info = TypedInfo(node=node, opset=version)
     info.first_output = output_type
     return definition.factory(info)
+
+
+#: What the operator requires.
+MOMENTUM: dict[str, Any] = {"alpha": 0.9, "beta": 1.0, "mode": "standard", "norm_coefficient": 0.0}
 
 
 def matrix(seed: int = 0) -> Tensor:
@@ -167,6 +173,119 @@ def test_older_version_means_what_it_meant() -> None:
             lambda: made("SoftmaxCrossEntropyLoss", ["x", "y"], ["z"], version=13),
             (np.zeros((30_000, 2), np.float32), np.zeros(30_000, np.int64)),
         ),
+        (
+            lambda: made(
+                "LinearAttention",
+                ["q", "k", "v"],
+                ["y", "s"],
+                version=27,
+                q_num_heads=1,
+                kv_num_heads=1,
+                update_rule="linear",
+            ),
+            (np.zeros((1, 1, 1000), np.float32),) * 3,
+        ),
+        (
+            lambda: made("CausalConvWithState", ["x", "w"], ["y", "s"], version=27),
+            (np.zeros((1000, 1, 1), np.float32), np.zeros((1, 1, 1000), np.float32)),
+        ),
+        (
+            lambda: made("DeformConv", ["x", "w", "o"], ["y"], version=22),
+            (
+                np.zeros((1, 1, 20, 20), np.float32),
+                np.zeros((1000, 1, 1, 1), np.float32),
+                np.zeros((1, 2, 20, 20), np.float32),
+            ),
+        ),
+        (
+            lambda: made(
+                "QLinearMatMul", ["a", "s", "z", "b", "t", "u", "v", "w"], ["y"], version=21
+            ),
+            (
+                np.zeros((1000, 1), ml_dtypes.float8_e4m3fn),
+                np.float32(1),
+                np.zeros((), ml_dtypes.float8_e4m3fn),
+                np.zeros((1, 1000), ml_dtypes.float8_e4m3fn),
+                np.float32(1),
+                np.zeros((), ml_dtypes.float8_e4m3fn),
+                np.float32(1),
+                np.zeros((), ml_dtypes.float8_e4m3fn),
+            ),
+        ),
+        (
+            lambda: made(
+                "LinearClassifier",
+                ["x"],
+                ["y", "z"],
+                version=1,
+                domain="ai.onnx.ml",
+                coefficients=[1.0] * 1000,
+                intercepts=[0.0] * 1000,
+                classlabels_ints=list(range(1000)),
+            ),
+            (np.zeros((1000, 1), np.float32),),
+        ),
+        (
+            lambda: made(
+                "LinearRegressor",
+                ["x"],
+                ["y"],
+                version=1,
+                domain="ai.onnx.ml",
+                coefficients=[1.0] * 1000,
+                intercepts=[0.0] * 1000,
+                targets=1000,
+            ),
+            (np.zeros((1000, 1), np.float32),),
+        ),
+        (
+            lambda: made("Normalizer", ["x"], ["y"], version=1, domain="ai.onnx.ml", norm="MAX"),
+            (np.zeros((1000, 1, 1), np.float32),),
+        ),
+        (
+            lambda: made(
+                "SVMClassifier",
+                ["x"],
+                ["y", "z"],
+                version=1,
+                domain="ai.onnx.ml",
+                coefficients=[1.0],
+                classlabels_ints=list(range(1000)),
+            ),
+            (np.zeros((1, 1), np.float32),),
+        ),
+        (
+            lambda: made(
+                "Scaler",
+                ["x"],
+                ["y"],
+                version=1,
+                domain="ai.onnx.ml",
+                offset=[1.0] * 1000,
+                scale=[1.0],
+            ),
+            (np.zeros((1000, 1), np.float32),),
+        ),
+        *(
+            (
+                functools.partial(
+                    made,
+                    op_type,
+                    ["r", "t", "x", "g", *states],
+                    ["y", *states],
+                    version=1,
+                    domain="ai.onnx.preview.training",
+                    **attributes,
+                ),
+                (np.float32(1), np.int64(1), column, column.T, *[column] * len(states)),
+            )
+            for op_type, states, attributes in (
+                ("Adagrad", ["h"], {}),
+                ("Adam", ["v", "h"], {}),
+                ("Momentum", ["v"], MOMENTUM),
+            )
+            for column in [np.ones((1000, 1), np.float32)]
+        ),
     ],
 )
 def test_output_that_passes_the_memory_limit_is_refused_before_it_is_made(
@@ -174,6 +293,13 @@ def test_output_that_passes_the_memory_limit_is_refused_before_it_is_made(
 ) -> None:
     with pytest.raises(LimitExceededError):
         compute()(RunContext(limit_nbytes=1_000_000), *inputs)
+
+
+def test_types_that_the_operator_does_not_take_have_no_kernel() -> None:
+    node = as_node(helper.make_node("Upsample", ["x", "s"], ["y"]), {"": 9})
+
+    assert find_reference_kernel(node, {"": 9}, {"T": ElementType.FLOAT}) is not None
+    assert find_reference_kernel(node, {"": 9}, {"T": ElementType.INT2}) is None
 
 
 @pytest.mark.requirement("D09", "D10")

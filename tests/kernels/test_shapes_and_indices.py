@@ -315,6 +315,22 @@ def test_strings_move_like_numbers() -> None:
     assert run_op("Pad", words, int64(0, 0, 0, 1)).tolist() == [["a", "b", ""], ["c", "d", ""]]
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize_takes_both_parts_of_complex_numbers(mode: str) -> None:
+    real, imaginary = (
+        np.random.default_rng(seed).normal(size=(2, 5)).astype(np.float32) for seed in (0, 1)
+    )
+    scales = np.float32([1, 2.5])  # type: ignore[arg-type]
+
+    def resized(x: np.ndarray) -> np.ndarray:
+        return np.asarray(run_op("Resize", x, None, scales, mode=mode))
+
+    found = resized(real + np.complex64(1j) * imaginary)
+
+    assert found.dtype == np.complex64
+    np.testing.assert_allclose(found, resized(real) + 1j * resized(imaginary), rtol=1e-6)
+
+
 def test_resize_of_bytes_does_not_wrap() -> None:
     x = np.array([[[[0, 255, 255, 0]]]], np.uint8)
     scales = np.array([1, 1, 1, 4], np.float32)

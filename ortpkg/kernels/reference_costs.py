@@ -1,0 +1,145 @@
+"""What the reference implementation takes to compute a node: elements that it makes, operations.
+
+Only what its inputs' own sizes do not tell stands here: outputs that are larger than a constant
+times them, sums of what is broadcast, and calls that nothing ends before they are done.
+
+Source: ``onnx.reference.ops``, operator by operator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
+
+SizeRule = Callable[[OpKernelInfo, Sequence[Tensor]], int]
+
+#: What becomes of each position on the way.
+_POSITION_ARRAYS = 3
+#: Arrays of a result's size that are held at once: of sums and products of broadcast values, of
+#: scores and what a post-transform makes of them, and of one head's state.
+_UPDATE_ARRAYS, _SCORE_ARRAYS, _STATE_ARRAYS = 8, 3, 4
+
+
+def _broadcast_elements(*inputs: Tensor) -> int:
+    """At most so many elements has what these give when they are broadcast."""
+    rank = max((value.ndim for value in inputs), default=0)
+    shapes = [(1,) * (rank - value.ndim) + value.shape for value in inputs]
+    return math.prod(max(sizes) for sizes in zip(*shapes, strict=True))
+
+
+def _updated_elements(count_of_tensors: int) -> SizeRule:
+    """Of optimizers.
+
+    Their inputs are a rate, a step, and then so many lists of tensors, one behind the other.
+    """
+
+    def elements(_info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+        tensors = inputs[2:]
+        updates = max(len(tensors) // count_of_tensors, 1)
+        return _UPDATE_ARRAYS * sum(
+            _broadcast_elements(*inputs[:2], *tensors[number::updates]) for number in range(updates)
+        )
+
+    return elements
+
+
+def _product_elements(_info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of QLinearMatMul: the product in 32 bits, and twice in 64."""
+    a, b = inputs[0], inputs[3]
+    rows, columns = a[..., :1] if a.ndim > 1 else a[:1], b[..., :1, :] if b.ndim > 1 else b[:1]
+    return _SCORE_ARRAYS * _broadcast_elements(rows, columns) + a.size + b.size
+
+
+def _state_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of LinearAttention: a state of keys by values for each head that asks."""
+    query, value = inputs[0], inputs[2]
+    heads, own = info.attribute("q_num_heads", 1), info.attribute("kv_num_heads", 1)
+    key_size, value_size = query.shape[-1] // max(heads, 1), value.shape[-1] // max(own, 1)
+    state = query.shape[0] * max(heads, own) * key_size * value_size
+    return int(_STATE_ARRAYS * state + 2 * query.shape[0] * query.shape[1] * heads * value_size)
+
+
+def _padded_elements(_info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of CausalConvWithState: each channel behind what came before it, and what is made of it."""
+    x, weight = inputs[0], inputs[1]
+    return int(_SCORE_ARRAYS * x.shape[0] * x.shape[1] * (weight.shape[2] + x.shape[2]))
+
+
+def _deformed_elements(_info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of DeformConv: the result, and a mask where none is given."""
+    x, weight, offset = inputs[:3]
+    positions = x.shape[0] * math.prod(offset.shape[2:])
+    return int(positions * (weight.shape[0] + offset.shape[1]))
+
+
+def _linear_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of linear models: a score for each row and class."""
+    rows, columns = inputs[0].shape[0], max(inputs[0].shape[-1], 1)
+    return int(_SCORE_ARRAYS * rows * (len(info.attribute("coefficients", ())) // columns + 1))
+
+
+def _voted_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of SVMClassifier: a score for each row and pair of classes, and a vote for each class."""
+    labels = info.attribute("classlabels_ints") or info.attribute("classlabels_strings") or ()
+    classes = len(labels) + 1
+    return int((inputs[0].shape[0] + 1) * classes * classes)
+
+
+def _scaled_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
+    """Of Scaler: what an offset and a factor for each column make of rows."""
+    x = inputs[0]
+    columns = max(len(info.attribute(name, ())) for name in ("offset", "scale"))
+    return _SCORE_ARRAYS * (x.size // max(x.shape[-1:] or (1,)) or 1) * columns
+
+
+#: (domain, operator) → how many elements its output will have, where that is more than a constant
+#: times its inputs.
+OUTPUT_ELEMENTS: Mapping[tuple[str, str], SizeRule] = {
+    ("", "CausalConvWithState"): _padded_elements,
+    ("", "DeformConv"): _deformed_elements,
+    ("", "LinearAttention"): _state_elements,
+    ("", "QLinearMatMul"): _product_elements,
+    ("", "RoiAlign"): lambda info, inputs: (
+        len(inputs[1])
+        * inputs[0].shape[1]
+        * info.attribute("output_height", 1)
+        * info.attribute("output_width", 1)
+    ),
+    ("", "TfIdfVectorizer"): lambda info, inputs: (
+        inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
+    ),
+    ("ai.onnx.ml", "ArrayFeatureExtractor"): lambda _info, inputs: (
+        inputs[1].size * (_POSITION_ARRAYS + inputs[0].size // max(inputs[0].shape[-1:] or (1,)))
+    ),
+    ("ai.onnx.ml", "FeatureVectorizer"): lambda info, inputs: (
+        max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
+        * sum(max(0, width) for width in info.attribute("inputdimensions", ()))
+    ),
+    ("ai.onnx.ml", "LinearClassifier"): _linear_elements,
+    ("ai.onnx.ml", "LinearRegressor"): _linear_elements,
+    # Beyond rank 2 the norms of rows meet the columns.
+    ("ai.onnx.ml", "Normalizer"): lambda _info, inputs: (
+        inputs[0].size * (2 if inputs[0].ndim < 3 else len(inputs[0]))
+    ),
+    ("ai.onnx.ml", "OneHotEncoder"): lambda info, inputs: (
+        inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
+    ),
+    ("ai.onnx.ml", "SVMClassifier"): _voted_elements,
+    ("ai.onnx.ml", "Scaler"): _scaled_elements,
+    ("ai.onnx.preview.training", "Adagrad"): _updated_elements(3),
+    ("ai.onnx.preview.training", "Adam"): _updated_elements(4),
+    ("ai.onnx.preview.training", "Momentum"): _updated_elements(3),
+}
+#: (domain, operator) → how many times what its largest input takes the reference holds on its way,
+#: where that is more than twice.
+COPIES: Mapping[tuple[str, str], int] = {("", "SoftmaxCrossEntropyLoss"): 5, ("", "Unique"): 6}
+USUAL_COPIES = 2
+#: (domain, operator) → floating-point operations of one call into numpy, which nothing ends before
+#: it is done.
+WORK: Mapping[tuple[str, str], Callable[[Sequence[Tensor]], float]] = {
+    ("", "Det"): lambda inputs: (
+        inputs[0].size * (inputs[0].shape[-1] ** 2 if inputs[0].ndim else 1) / 1.5
+    ),
+}
