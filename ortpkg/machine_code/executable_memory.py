@@ -1,0 +1,128 @@
+"""Code in memory that can be run: equal code once per process, for as long as somebody uses it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.machine_code.executable_pages import CodeFile, CodePages, PageSource, page_source
+
+
+class ExecutableCode:
+    """One user's hold on code in memory; use it as a context manager, or close it.
+
+    Attributes:
+        address: where the code begins; at a multiple of the page size.
+        nbytes: of it.
+    """
+
+    def __init__(self, shared: _Shared, nbytes: int) -> None:
+        """Use :func:`map_code`."""
+        self._shared: _Shared | None = shared
+        self.address = shared.pages.address
+        self.nbytes = nbytes
+
+    def close(self) -> None:
+        """Lets go of it; the last user's closing unmaps it. To close again does nothing."""
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            _MAPPED.release(shared)
+
+    def __enter__(self) -> ExecutableCode:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def map_code(
+    code: bytes | memoryview, *, file: CodeFile | None = None, source: PageSource | None = None
+) -> ExecutableCode:
+    """Code as memory that can be run, and not written.
+
+    Args:
+        code: the bytes; whoever calls has compared them with their digest.
+        file: where they lie, if they were mapped from a file; its pages are taken where that is
+            possible and they hold these very bytes.
+        source: of pages; None: the running system.
+
+    Raises ExecutionProviderError where the system gives no such memory.
+    """
+    data = memoryview(code).cast("B")
+    return ExecutableCode(_MAPPED.take(data, file, source), data.nbytes)
+
+
+@dataclass(slots=True, eq=False)
+class _Shared:
+    digest: bytes
+    pages: CodePages
+    user_count: int = 0
+
+
+class _MappedCode:
+    """All code that is mapped in this process, by its digest."""
+
+    def __init__(self) -> None:
+        self._by_digest: dict[bytes, _Shared] = {}
+        self.forget_lock()
+
+    def forget_lock(self) -> None:
+        """Makes a new lock: a fork may have copied one that a thread of its parent held.
+
+        It may be taken again by the thread that holds it: the garbage collector closes what nobody
+        uses, wherever it runs.
+        """
+        self._lock = threading.RLock()
+
+    def take(self, data: memoryview, file: CodeFile | None, source: PageSource | None) -> _Shared:
+        """The mapping of this code, with one user more."""
+        digest = hashlib.sha256(data).digest()
+        with self._lock:
+            shared = self._by_digest.get(digest)
+            if shared is None:
+                shared = _Shared(digest, _mapped(data, file, source or page_source()))
+                self._by_digest[digest] = shared
+            shared.user_count += 1
+            return shared
+
+    def release(self, shared: _Shared) -> None:
+        """The mapping has one user less."""
+        with self._lock:
+            shared.user_count -= 1
+            if shared.user_count == 0:
+                del self._by_digest[shared.digest]
+                shared.pages.release()
+
+
+def _mapped(data: memoryview, file: CodeFile | None, source: PageSource) -> CodePages:
+    if file is not None and (pages := source.map_file(file, data.nbytes)) is not None:
+        if _holds(pages, data):
+            return pages
+        pages.release()
+    try:
+        return source.map_bytes(data)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ExecutionProviderError(
+            f"the system allows no executable memory here: {quoted(reason)}; the code cannot be"
+            " run, the model on another execution provider can",
+            ep_name=LLVM_EP,
+        ) from error
+
+
+def _holds(pages: CodePages, data: memoryview) -> bool:
+    import ctypes  # 2 ms, and of use only where code is run
+
+    return ctypes.string_at(pages.address, data.nbytes) == data
+
+
+_MAPPED = _MappedCode()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_MAPPED.forget_lock)

@@ -1,0 +1,229 @@
+"""Pages of memory that hold code, as each operating system gives them; none is ever writable too.
+
+Linux maps a file: the context's own where the code lies at a page in it, else one in memory alone
+that has no name and can no longer be written. macOS gives pages for just-in-time compilers, which a
+thread writes while it cannot run them; Windows lets the protection of pages be changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from ortpkg.storage.file_stamp import FileStamp
+
+_MAP_JIT = 0x0800
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_MEM_COMMIT_AND_RESERVE = 0x3000
+_MEM_RELEASE = 0x8000
+_PAGE_READWRITE = 0x04
+_PAGE_EXECUTE_READ = 0x20
+_SEAL = "ortpkg machine code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFile:
+    """The file that code lies in.
+
+    Attributes:
+        path: of it.
+        stamp: what the file system said of it when its content was checked.
+        offset: where the code begins.
+    """
+
+    path: Path
+    stamp: FileStamp
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodePages:
+    """Pages with code: where they begin, and what gives them back, called once."""
+
+    address: int
+    release: Callable[[], None]
+
+
+class PageSource(Protocol):
+    """An operating system, as a source of pages with code."""
+
+    def map_bytes(self, code: memoryview) -> CodePages:
+        """Pages that hold this code. OSError where the system refuses."""
+        ...
+
+    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:
+        """Pages of the file; None where it cannot be mapped as code, or is another one by now."""
+        ...
+
+
+def page_source() -> PageSource:
+    """That of the running system."""
+    if sys.platform == "win32":
+        return WindowsPages(ctypes.WinDLL("kernel32", use_last_error=True))
+    if sys.platform == "darwin":
+        return MacosPages(ctypes.CDLL(None, use_errno=True))
+    return LinuxPages()
+
+
+class LinuxPages:
+    """Mappings of files."""
+
+    def map_bytes(self, code: memoryview) -> CodePages:
+        """See :class:`PageSource`."""
+        descriptor = os.memfd_create(_SEAL, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            _write_all(descriptor, code)
+            _seal(descriptor)
+            return _mapped(descriptor, code.nbytes, 0)
+        finally:
+            os.close(descriptor)
+
+    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:
+        """See :class:`PageSource`."""
+        if file.offset % mmap.ALLOCATIONGRANULARITY:
+            return None
+        try:
+            descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            found = os.fstat(descriptor)
+            if FileStamp.of(found) != file.stamp or found.st_size < file.offset + nbytes:
+                return None
+            return _mapped(descriptor, nbytes, file.offset)
+        except OSError:  # of a file system that is mounted without leave to run programs
+            return None
+        finally:
+            os.close(descriptor)
+
+
+class MacosPages:
+    """Pages for just-in-time compilers: ``MAP_JIT``."""
+
+    def __init__(self, library: Any) -> None:
+        """``library`` is the C library."""
+        self._library = library
+        library.mmap.restype = ctypes.c_void_p
+        library.mmap.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_longlong,
+        )
+        library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+        library.sys_icache_invalidate.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+    def map_bytes(self, code: memoryview) -> CodePages:
+        """See :class:`PageSource`."""
+        library, nbytes = self._library, code.nbytes
+        # Of such pages a thread has either leave, never both.
+        leave = 0x1 | 0x2 | 0x4  # PROT_READ, PROT_WRITE, PROT_EXEC
+        address = library.mmap(None, nbytes, leave, 0x2 | 0x1000 | _MAP_JIT, -1, 0)
+        if address in (None, _MAP_FAILED):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        library.pthread_jit_write_protect_np(0)
+        try:
+            _copy(address, code)
+        finally:
+            library.pthread_jit_write_protect_np(1)
+        library.sys_icache_invalidate(address, nbytes)
+        return CodePages(address=address, release=lambda: library.munmap(address, nbytes))
+
+    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:  # noqa: ARG002
+        """None: files are mapped as code where they are signed."""
+        return None
+
+
+class WindowsPages:
+    """Pages whose protection is changed once they are written."""
+
+    def __init__(self, kernel32: Any) -> None:
+        """``kernel32`` is that library."""
+        self._kernel32 = kernel32
+        kernel32.VirtualAlloc.restype = ctypes.c_void_p
+        kernel32.VirtualAlloc.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_uint32,
+            ctypes.c_uint32,
+        )
+        kernel32.VirtualProtect.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+            ctypes.c_uint32,
+            ctypes.POINTER(ctypes.c_uint32),
+        )
+        kernel32.VirtualFree.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32)
+        kernel32.GetCurrentProcess.restype = ctypes.c_void_p
+        kernel32.FlushInstructionCache.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_size_t,
+        )
+
+    def map_bytes(self, code: memoryview) -> CodePages:
+        """See :class:`PageSource`."""
+        kernel32, nbytes = self._kernel32, code.nbytes
+        address = kernel32.VirtualAlloc(None, nbytes, _MEM_COMMIT_AND_RESERVE, _PAGE_READWRITE)
+        if not address:
+            raise _last_windows_error()
+        _copy(address, code)
+        before = ctypes.c_uint32()
+        if not kernel32.VirtualProtect(address, nbytes, _PAGE_EXECUTE_READ, ctypes.byref(before)):
+            refused = _last_windows_error()
+            kernel32.VirtualFree(address, 0, _MEM_RELEASE)
+            raise refused
+        kernel32.FlushInstructionCache(kernel32.GetCurrentProcess(), address, nbytes)
+        return CodePages(
+            address=address, release=lambda: kernel32.VirtualFree(address, 0, _MEM_RELEASE)
+        )
+
+    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:  # noqa: ARG002
+        """None: no file is mapped as code but a DLL."""
+        return None
+
+
+def _mapped(descriptor: int, nbytes: int, offset: int) -> CodePages:
+    import numpy as np  # where code is run it is loaded; the probe of pages does without
+
+    pages = mmap.mmap(
+        descriptor,
+        nbytes,
+        flags=mmap.MAP_PRIVATE,
+        prot=mmap.PROT_READ | mmap.PROT_EXEC,
+        offset=offset,
+    )
+    address = int(np.frombuffer(pages, np.uint8).ctypes.data)
+    return CodePages(address=address, release=pages.close)
+
+
+def _write_all(descriptor: int, code: memoryview) -> None:
+    left = code.cast("B")
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _seal(descriptor: int) -> None:
+    import fcntl  # POSIX only
+
+    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+
+
+def _copy(address: int, code: memoryview) -> None:
+    ctypes.memmove(address, bytes(code), code.nbytes)
+
+
+def _last_windows_error() -> OSError:
+    if sys.platform == "win32":
+        return ctypes.WinError(ctypes.get_last_error())
+    return OSError("the system gives no reason")  # of a system that stands in for Windows
