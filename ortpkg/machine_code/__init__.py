@@ -4,6 +4,6 @@ A compiled partition is code (one position-independent image), constants, and a 
 says which functions of the code run in which order on which buffers. Compilers are in other
 folders; this one needs none.
 
-Other folders may import: ``cpu_targets``, ``executable_memory``, ``executable_pages``, ``program``,
-``program_checks``, ``program_format``.
+Other folders may import: ``cpu_targets``, ``executable_memory``, ``executable_pages``,
+``executor_abi``, ``program``, ``program_checks``, ``program_format``, ``system_waiting``.
 """

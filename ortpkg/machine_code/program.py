@@ -18,10 +18,6 @@ ABI_VERSION = 1
 #: Alignment of the arena, of what lies in it and of scratch memory, in bytes: a cache line, and the
 #: widest vectors.
 ALIGNMENT = 64
-#: The functions that every code has beside its kernels: ``run(launch, thread)`` is a thread's part
-#: of one run, ``work(team, thread)`` the whole life of a worker thread.
-RUN_FUNCTION = "run"
-WORK_FUNCTION = "work"
 
 
 class Space(Enum):
@@ -126,7 +122,7 @@ class Program:
         arena: memory between steps.
         steps: in the order in which they run.
         scratch_nbytes: memory that each thread needs for itself while it runs a kernel.
-        functions: where kernels, ``run`` and ``work`` begin in the code, in bytes.
+        functions: where kernels and the executor begin in the code, in bytes.
         is_checked: the code checks each access to a buffer.
         code_nbytes: of the code.
         extras: CPU features beyond those of the target that the code uses (``"avx512_vnni"``).

@@ -12,10 +12,9 @@ from typing import NoReturn
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.graph.types import MOST_DIMENSIONS, ElementType
+from ortpkg.machine_code.executor_abi import EXECUTOR_FUNCTIONS
 from ortpkg.machine_code.program import (
     ABI_VERSION,
-    RUN_FUNCTION,
-    WORK_FUNCTION,
     BufferUse,
     Program,
     Space,
@@ -97,7 +96,7 @@ def _verify_code(program: Program) -> None:
                 f"function {quoted(name)} begins at byte {offset} of code of"
                 f" {program.code_nbytes} bytes"
             )
-    for needed in (RUN_FUNCTION, WORK_FUNCTION):
+    for needed in EXECUTOR_FUNCTIONS:
         if needed not in program.functions:
             _fail(f"it has no function {quoted(needed)}")
 
@@ -124,7 +123,7 @@ def _verify_memory(program: Program, bound: frozenset[str]) -> None:
 
 def _verify_step(program: Program, step: Step, index: int, bound: frozenset[str]) -> None:
     place = f"step {index}"
-    if step.kernel not in program.functions or step.kernel in (RUN_FUNCTION, WORK_FUNCTION):
+    if step.kernel not in program.functions or step.kernel in EXECUTOR_FUNCTIONS:
         _fail(f"{place} calls {quoted(step.kernel)}, which is no kernel of its code")
     if not 1 <= step.chunk <= MOST_NUMBER:
         _fail(f"{place} has chunks of {step.chunk} tiles, not of 1 or more")

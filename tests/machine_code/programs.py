@@ -47,7 +47,9 @@ def small_program() -> Program:
                 sizes=(BATCH * 8,),
             ),
         ),
-        functions=MappingProxyType({"add": 0, "relu": 64, "run": 128, "work": 192}),
+        functions=MappingProxyType(
+            {"add": 0, "relu": 64, "run": 128, "lead": 128, "dismiss": 128, "work": 192}
+        ),
         code_nbytes=256,
         scratch_nbytes=4096,
     )
@@ -131,7 +133,9 @@ def programs(draw: st.DrawFn) -> Program:
         constants=tuple(constants),
         arena=tuple(arena),
         steps=tuple(steps),
-        functions=MappingProxyType({"k0": 0, "k1": 16, "run": 32, "work": 48}),
+        functions=MappingProxyType(
+            {"k0": 0, "k1": 16, "run": 32, "lead": 40, "work": 48, "dismiss": 56}
+        ),
         code_nbytes=64,
         scratch_nbytes=draw(size),
         is_checked=draw(st.booleans()),

@@ -41,7 +41,7 @@ def test_what_is_right_is_let_through(program: Program) -> None:
         (replace(PROGRAM, code_nbytes=0), "its code has 0 bytes, not 1 to"),
         (replace(PROGRAM, code_nbytes=1 << 40), "its code has 1099511627776 bytes, not 1 to"),
         (replace(PROGRAM, code_nbytes=192), "function 'work' begins at byte 192 of code of 192 bytes"),
-        (replace(PROGRAM, functions=MappingProxyType({"run": 0, "add": 0, "relu": 0})), "it has no function 'work'"),
+        (replace(PROGRAM, functions=MappingProxyType({"run": 0, "lead": 0, "add": 0, "relu": 0})), "it has no function 'work'"),
         (replace(PROGRAM, functions={**PROGRAM.functions, "x": -1}), "function 'x' begins at byte -1"),
         (replace(PROGRAM, target=""), "the name '' has not 1 to 1024 characters"),
         (replace(PROGRAM, extras=("x",) * 65), "it has 65 features beyond those of its target, and may have 64"),

@@ -1,0 +1,459 @@
+"""Emits the executor: the functions by which threads run the steps of a program together.
+
+It is LLVM IR written by hand, part of every code that is compiled, so that a thread enters compiled
+code once per run and Python's lock is not needed inside. How it is called says
+:mod:`ortpkg.machine_code.executor_abi`.
+
+Threads take tiles of a step with an atomic addition until none is left. Who finds none waits until
+all that were taken are done: it spins a bounded time, then sleeps on the system's futex. So no
+thread waits for one that has not begun, and a worker that the system does not schedule costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from string import Template
+
+from ortpkg.machine_code.cpu_targets import CpuTarget
+
+#: How threads of a system wait for a word to change, and wake who waits. What ``%wait`` and
+#: ``%wake`` are says ``system_waiting.py`` of machine_code.
+_LINUX_WAITING = """
+define internal void @executor.wait(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns) {
+  %time = alloca { i64, i64 }
+  %rest_at = getelementptr i64, ptr %time, i64 1
+  %seconds = udiv i64 %duration_ns, 1000000000
+  %rest = urem i64 %duration_ns, 1000000000
+  store i64 %seconds, ptr %time
+  store i64 %rest, ptr %rest_at
+  ; FUTEX_WAIT | FUTEX_PRIVATE_FLAG
+  %ignored = call i64 (i64, ...) %wait(i64 $futex, ptr %word, i64 128, i32 %expected, ptr %time,
+                                       ptr null, i64 0)
+  ret void
+}
+
+define internal void @executor.wake(ptr %wake, ptr %word) {
+  ; FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX
+  %ignored = call i64 (i64, ...) %wake(i64 $futex, ptr %word, i64 129, i32 2147483647, ptr null,
+                                       ptr null, i64 0)
+  ret void
+}
+"""
+_MACOS_WAITING = """
+define internal void @executor.wait(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns) {
+  %value = zext i32 %expected to i64
+  %duration = udiv i64 %duration_ns, 1000
+  %duration_us = trunc i64 %duration to i32
+  ; UL_COMPARE_AND_WAIT
+  %ignored = call i32 %wait(i32 1, ptr %word, i64 %value, i32 %duration_us)
+  ret void
+}
+
+define internal void @executor.wake(ptr %wake, ptr %word) {
+  ; UL_COMPARE_AND_WAIT | ULF_WAKE_ALL
+  %ignored = call i32 %wake(i32 257, ptr %word, i64 0)
+  ret void
+}
+"""
+_WINDOWS_WAITING = """
+define internal void @executor.wait(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns) {
+  %compared = alloca i32
+  store i32 %expected, ptr %compared
+  %duration = udiv i64 %duration_ns, 1000000
+  %duration_ms = trunc i64 %duration to i32
+  %ignored = call win64cc i32 %wait(ptr %word, ptr %compared, i64 4, i32 %duration_ms)
+  ret void
+}
+
+define internal void @executor.wake(ptr %wake, ptr %word) {
+  call win64cc void %wake(ptr %word)
+  ret void
+}
+"""
+_WAITING = {"linux": _LINUX_WAITING, "macos": _MACOS_WAITING, "windows": _WINDOWS_WAITING}
+#: How long a thread in a run sleeps before it looks whether the run is to end, and how long a
+#: worker does between runs, which is woken for each.
+_MOMENT_NS = 20_000_000
+_LONG_NS = 10_000_000_000
+_FUTEX_CALL = {"x86_64": "202", "aarch64": "98"}
+
+_PAUSES = {
+    "x86_64": """
+declare void @llvm.x86.sse2.pause()
+define internal void @executor.pause() alwaysinline {
+  call void @llvm.x86.sse2.pause()
+  ret void
+}
+""",
+    "aarch64": """
+declare void @llvm.aarch64.hint(i32)
+define internal void @executor.pause() alwaysinline {
+  call void @llvm.aarch64.hint(i32 1)
+  ret void
+}
+""",
+}
+
+#: Sleeps until the word may be another than expected; without a function of the system, a moment.
+_SLEEP = """
+define internal void @executor.sleep(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns) {
+  %none = icmp eq ptr %wait, null
+  br i1 %none, label %briefly, label %properly
+briefly:
+  call void @executor.pause()
+  ret void
+properly:
+  call void @executor.wait(ptr %wait, ptr %word, i32 %expected, i64 %duration_ns)
+  ret void
+}
+
+define internal void @executor.awake(ptr %wake, ptr %word) {
+  %none = icmp eq ptr %wake, null
+  br i1 %none, label %done, label %properly
+properly:
+  call void @executor.wake(ptr %wake, ptr %word)
+  br label %done
+done:
+  ret void
+}
+
+define internal i1 @executor.is_stopped(ptr %status) alwaysinline {
+  %stop = load atomic i64, ptr %status monotonic, align 8
+  %failure_at = getelementptr i64, ptr %status, i64 1
+  %failure = load atomic i64, ptr %failure_at monotonic, align 8
+  %either = or i64 %stop, %failure
+  %is_stopped = icmp ne i64 %either, 0
+  ret i1 %is_stopped
+}
+"""
+
+_RUN = """
+define ${cc}i64 @run(ptr %launch, i64 %thread) $attributes {
+entry:
+  %count = load i64, ptr %launch
+  %steps_at = getelementptr i64, ptr %launch, i64 1
+  %steps = load ptr, ptr %steps_at
+  %counters_at = getelementptr i64, ptr %launch, i64 2
+  %counters = load ptr, ptr %counters_at
+  %all_scratch_at = getelementptr i64, ptr %launch, i64 3
+  %all_scratch = load ptr, ptr %all_scratch_at
+  %stride_at = getelementptr i64, ptr %launch, i64 4
+  %stride = load i64, ptr %stride_at
+  %status_at = getelementptr i64, ptr %launch, i64 5
+  %status = load ptr, ptr %status_at
+  %wait_at = getelementptr i64, ptr %launch, i64 6
+  %wait = load ptr, ptr %wait_at
+  %wake_at = getelementptr i64, ptr %launch, i64 7
+  %wake = load ptr, ptr %wake_at
+  %spins_at = getelementptr i64, ptr %launch, i64 8
+  %spins = load i64, ptr %spins_at
+  %scratch_offset = mul i64 %thread, %stride
+  %scratch = getelementptr i8, ptr %all_scratch, i64 %scratch_offset
+  %is_worker = icmp ne i64 %thread, 0
+  br label %next_step
+
+next_step:
+  %step = phi i64 [ 0, %entry ], [ %following, %step_done ]
+  %more_steps = icmp slt i64 %step, %count
+  br i1 %more_steps, label %begin_step, label %finished
+
+begin_step:
+  %following = add i64 %step, 1
+  %is_last_step = icmp eq i64 %following, %count
+  %words = getelementptr [8 x i64], ptr %steps, i64 %step
+  %kernel = load ptr, ptr %words
+  %buffers_at = getelementptr i64, ptr %words, i64 1
+  %buffers = load ptr, ptr %buffers_at
+  %sizes_at = getelementptr i64, ptr %words, i64 2
+  %sizes = load ptr, ptr %sizes_at
+  %tiles_at = getelementptr i64, ptr %words, i64 3
+  %tiles = load i64, ptr %tiles_at
+  %chunk_at = getelementptr i64, ptr %words, i64 4
+  %chunk = load i64, ptr %chunk_at
+  %next_tile = getelementptr [8 x i64], ptr %counters, i64 %step
+  %done_tiles = getelementptr i64, ptr %next_tile, i64 1
+  %waiters = getelementptr i64, ptr %next_tile, i64 2
+  br label %take
+
+take:
+  %mine = phi i64 [ 0, %begin_step ], [ %mine_now, %compute ]
+  %stop = call i1 @executor.is_stopped(ptr %status)
+  br i1 %stop, label %leave, label %take_chunk
+
+take_chunk:
+  %first = atomicrmw add ptr %next_tile, i64 %chunk monotonic, align 8
+  %some = icmp slt i64 %first, %tiles
+  br i1 %some, label %compute, label %report
+
+compute:
+  %wished = add i64 %first, %chunk
+  %end = call i64 @llvm.smin.i64(i64 %wished, i64 %tiles)
+  call ${cc}void %kernel(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status)
+  %taken = sub i64 %end, %first
+  %mine_now = add i64 %mine, %taken
+  br label %take
+
+report:
+  %none_mine = icmp eq i64 %mine, 0
+  br i1 %none_mine, label %await, label %add_mine
+
+add_mine:
+  %before = atomicrmw add ptr %done_tiles, i64 %mine seq_cst, align 8
+  %after = add i64 %before, %mine
+  %all_done = icmp eq i64 %after, %tiles
+  br i1 %all_done, label %wake_others, label %await
+
+wake_others:
+  %sleeping = load atomic i32, ptr %waiters seq_cst, align 4
+  %nobody = icmp eq i32 %sleeping, 0
+  br i1 %nobody, label %step_done, label %wake_them
+
+wake_them:
+  call void @executor.awake(ptr %wake, ptr %done_tiles)
+  br label %step_done
+
+await:
+  ; What comes after the last step is for thread 0 alone to wait for.
+  %needs_no_more = and i1 %is_worker, %is_last_step
+  br i1 %needs_no_more, label %finished, label %spin
+
+spin:
+  %spun = phi i64 [ 0, %await ], [ %spun_more, %pause ], [ %spins, %slept ]
+  %done = load atomic i64, ptr %done_tiles acquire, align 8
+  %is_done = icmp eq i64 %done, %tiles
+  br i1 %is_done, label %step_done, label %look
+
+look:
+  %stop_waiting = call i1 @executor.is_stopped(ptr %status)
+  br i1 %stop_waiting, label %leave, label %spin_or_sleep
+
+spin_or_sleep:
+  %may_spin = icmp slt i64 %spun, %spins
+  br i1 %may_spin, label %pause, label %sleep
+
+pause:
+  %spun_more = add i64 %spun, 1
+  call void @executor.pause()
+  br label %spin
+
+sleep:
+  %others = atomicrmw add ptr %waiters, i32 1 seq_cst, align 4
+  %seen = load atomic i64, ptr %done_tiles seq_cst, align 8
+  %done_by_now = icmp eq i64 %seen, %tiles
+  br i1 %done_by_now, label %slept, label %sleep_on
+
+sleep_on:
+  %low = trunc i64 %seen to i32
+  call void @executor.sleep(ptr %wait, ptr %done_tiles, i32 %low, i64 $moment_ns)
+  br label %slept
+
+slept:
+  %one_less = atomicrmw sub ptr %waiters, i32 1 seq_cst, align 4
+  br label %spin
+
+step_done:
+  br label %next_step
+
+finished:
+  %failure_at = getelementptr i64, ptr %status, i64 1
+  %failure = load atomic i64, ptr %failure_at monotonic, align 8
+  %has_failed = icmp ne i64 %failure, 0
+  %outcome = select i1 %has_failed, i64 2, i64 0
+  ret i64 %outcome
+
+leave:
+  call void @executor.awake(ptr %wake, ptr %done_tiles)
+  %left_failure_at = getelementptr i64, ptr %status, i64 1
+  %left_failure = load atomic i64, ptr %left_failure_at monotonic, align 8
+  %left_failed = icmp ne i64 %left_failure, 0
+  %left_outcome = select i1 %left_failed, i64 2, i64 1
+  ret i64 %left_outcome
+}
+
+declare i64 @llvm.smin.i64(i64, i64)
+"""
+
+_TEAM = """
+define ${cc}i64 @lead(ptr %team, ptr %launch) $attributes {
+entry:
+  %launch_at = getelementptr i64, ptr %team, i64 1
+  %inside_at = getelementptr i64, ptr %team, i64 2
+  %wait_at = getelementptr i64, ptr %team, i64 4
+  %wait = load ptr, ptr %wait_at
+  %wake_at = getelementptr i64, ptr %team, i64 5
+  %wake = load ptr, ptr %wake_at
+  %spins_at = getelementptr i64, ptr %team, i64 6
+  %spins = load i64, ptr %spins_at
+  %leader_sleeps = getelementptr i64, ptr %team, i64 8
+  %address = ptrtoint ptr %launch to i64
+  store atomic i64 %address, ptr %launch_at seq_cst, align 8
+  call void @executor.call(ptr %team)
+  %outcome = call ${cc}i64 @run(ptr %launch, i64 0)
+  store atomic i64 0, ptr %launch_at seq_cst, align 8
+  br label %spin
+
+spin:
+  %spun = phi i64 [ 0, %entry ], [ %spun_more, %pause ], [ %spins, %slept ]
+  %inside = load atomic i64, ptr %inside_at seq_cst, align 8
+  %alone = icmp eq i64 %inside, 0
+  br i1 %alone, label %done, label %spin_or_sleep
+
+spin_or_sleep:
+  %may_spin = icmp slt i64 %spun, %spins
+  br i1 %may_spin, label %pause, label %sleep
+
+pause:
+  %spun_more = add i64 %spun, 1
+  call void @executor.pause()
+  br label %spin
+
+sleep:
+  store atomic i64 1, ptr %leader_sleeps seq_cst, align 8
+  %seen = load atomic i64, ptr %inside_at seq_cst, align 8
+  %alone_now = icmp eq i64 %seen, 0
+  br i1 %alone_now, label %slept, label %sleep_on
+
+sleep_on:
+  %low = trunc i64 %seen to i32
+  call void @executor.sleep(ptr %wait, ptr %inside_at, i32 %low, i64 $moment_ns)
+  br label %slept
+
+slept:
+  store atomic i64 0, ptr %leader_sleeps seq_cst, align 8
+  br label %spin
+
+done:
+  ret i64 %outcome
+}
+
+define ${cc}void @work(ptr %team, i64 %thread) $attributes {
+entry:
+  %launch_at = getelementptr i64, ptr %team, i64 1
+  %inside_at = getelementptr i64, ptr %team, i64 2
+  %end_at = getelementptr i64, ptr %team, i64 3
+  %wait_at = getelementptr i64, ptr %team, i64 4
+  %wait = load ptr, ptr %wait_at
+  %wake_at = getelementptr i64, ptr %team, i64 5
+  %wake = load ptr, ptr %wake_at
+  %spins_at = getelementptr i64, ptr %team, i64 6
+  %spins = load i64, ptr %spins_at
+  %sleepers = getelementptr i64, ptr %team, i64 7
+  %leader_sleeps = getelementptr i64, ptr %team, i64 8
+  br label %idle
+
+idle:
+  %known = phi i32 [ 0, %entry ], [ %now, %worked ]
+  br label %spin
+
+spin:
+  %spun = phi i64 [ 0, %idle ], [ %spun_more, %pause ], [ %spins, %slept ]
+  %now = load atomic i32, ptr %team seq_cst, align 4
+  %is_called = icmp ne i32 %now, %known
+  br i1 %is_called, label %called, label %spin_or_sleep
+
+spin_or_sleep:
+  %may_spin = icmp slt i64 %spun, %spins
+  br i1 %may_spin, label %pause, label %sleep
+
+pause:
+  %spun_more = add i64 %spun, 1
+  call void @executor.pause()
+  br label %spin
+
+sleep:
+  %others = atomicrmw add ptr %sleepers, i32 1 seq_cst, align 4
+  %seen = load atomic i32, ptr %team seq_cst, align 4
+  %called_by_now = icmp ne i32 %seen, %known
+  br i1 %called_by_now, label %slept, label %sleep_on
+
+sleep_on:
+  call void @executor.sleep(ptr %wait, ptr %team, i32 %known, i64 $long_ns)
+  br label %slept
+
+slept:
+  %one_less = atomicrmw sub ptr %sleepers, i32 1 seq_cst, align 4
+  br label %spin
+
+called:
+  %end = load atomic i64, ptr %end_at seq_cst, align 8
+  %is_end = icmp ne i64 %end, 0
+  br i1 %is_end, label %done, label %enter
+
+enter:
+  %entered = atomicrmw add ptr %inside_at, i64 1 seq_cst, align 8
+  %address = load atomic i64, ptr %launch_at seq_cst, align 8
+  %is_over = icmp eq i64 %address, 0
+  br i1 %is_over, label %exit, label %help
+
+help:
+  %launch = inttoptr i64 %address to ptr
+  %ignored = call ${cc}i64 @run(ptr %launch, i64 %thread)
+  br label %exit
+
+exit:
+  %were_inside = atomicrmw sub ptr %inside_at, i64 1 seq_cst, align 8
+  %leader = load atomic i64, ptr %leader_sleeps seq_cst, align 8
+  %leader_waits = icmp ne i64 %leader, 0
+  br i1 %leader_waits, label %tell_leader, label %worked
+
+tell_leader:
+  call void @executor.awake(ptr %wake, ptr %inside_at)
+  br label %worked
+
+worked:
+  br label %idle
+
+done:
+  ret void
+}
+
+define ${cc}void @dismiss(ptr %team) $attributes {
+  %end_at = getelementptr i64, ptr %team, i64 3
+  store atomic i64 1, ptr %end_at seq_cst, align 8
+  call void @executor.call(ptr %team)
+  ret void
+}
+
+define internal void @executor.call(ptr %team) {
+entry:
+  %wake_at = getelementptr i64, ptr %team, i64 5
+  %wake = load ptr, ptr %wake_at
+  %sleepers = getelementptr i64, ptr %team, i64 7
+  %before = atomicrmw add ptr %team, i32 1 seq_cst, align 4
+  %sleeping = load atomic i32, ptr %sleepers seq_cst, align 4
+  %nobody = icmp eq i32 %sleeping, 0
+  br i1 %nobody, label %done, label %wake_them
+wake_them:
+  call void @executor.awake(ptr %wake, ptr %team)
+  br label %done
+done:
+  ret void
+}
+"""
+
+
+def calling_convention(target: CpuTarget) -> str:
+    """How functions of the code are called on that target, in LLVM's words; "" for C's own way.
+
+    Objects are ELF, whose C convention is not that of Windows.
+    """
+    return "win64cc" if target.os == "windows" else ""
+
+
+def executor_module(target: CpuTarget, *, attributes: str = "") -> str:
+    """The executor for a target: a module of LLVM IR.
+
+    Args:
+        target: whose system decides how threads wait.
+        attributes: of each function, as LLVM IR writes them.
+    """
+    text = "".join(
+        (_PAUSES[target.family], _WAITING[target.os], _SLEEP, _RUN, _TEAM),
+    )
+    return Template(text).substitute(
+        cc=f"{calling_convention(target)} ".lstrip(),
+        attributes=f"nounwind {attributes}".rstrip(),
+        futex=_FUTEX_CALL[target.family],
+        moment_ns=_MOMENT_NS,
+        long_ns=_LONG_NS,
+    )

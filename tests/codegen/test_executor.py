@@ -1,0 +1,306 @@
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from ortpkg.codegen.emission.executor import executor_module
+from ortpkg.codegen.emission.object_compiler import ObjectCompiler
+from ortpkg.machine_code.cpu_targets import TARGETS, CpuTarget, target_named
+from ortpkg.machine_code.executor_abi import (
+    COUNTER_WORDS,
+    EXECUTOR_FUNCTIONS,
+    LAUNCH_WORDS,
+    STATUS_WORDS,
+    STEP_WORDS,
+    TEAM_WORDS,
+    LaunchWord,
+    Outcome,
+    TeamWord,
+)
+from ortpkg.machine_code.system_waiting import wait_functions
+from tests.machine_code.native_code import (
+    COUNT,
+    FAIL,
+    SLOW,
+    TURN,
+    NativeCode,
+    Words,
+    address_of,
+    native_code,
+)
+
+THREADS = 4
+
+
+@pytest.fixture(scope="module")
+def code() -> NativeCode:
+    return native_code(COUNT, TURN, SLOW, FAIL)
+
+
+@dataclass
+class Launch:
+    """The memory of a launch, filled in by hand."""
+
+    words: Words = field(default_factory=lambda: np.zeros(LAUNCH_WORDS, np.int64))
+    steps: list[Words] = field(default_factory=list)
+    kept: list[npt.NDArray[Any]] = field(default_factory=list)
+    status: Words = field(default_factory=lambda: np.zeros(STATUS_WORDS, np.int64))
+
+    def step(
+        self,
+        kernel: int,
+        tiles: int,
+        buffers: Sequence[npt.NDArray[Any]] = (),
+        sizes: Sequence[int] = (),
+        chunk: int = 1,
+    ) -> Launch:
+        addresses = np.array([address_of(each) for each in buffers] or [0], np.int64)
+        numbers = np.array(list(sizes) or [0], np.int64)
+        self.kept += [addresses, numbers, *buffers]
+        row = [kernel, address_of(addresses), address_of(numbers), tiles, chunk]
+        self.steps.append(np.array(row + [0] * (STEP_WORDS - len(row)), np.int64))
+        return self
+
+    def ready(self, *, spins: int = 100, sleeps: bool = True) -> int:
+        steps = np.concatenate(self.steps) if self.steps else np.zeros(1, np.int64)
+        counters = np.zeros(COUNTER_WORDS * max(len(self.steps), 1), np.int64)
+        scratch = np.zeros(64 * 16, np.uint8)
+        self.kept += [steps, counters, scratch]
+        wait, wake = wait_functions() if sleeps else (0, 0)
+        for word, value in (
+            (LaunchWord.STEP_COUNT, len(self.steps)),
+            (LaunchWord.STEPS, address_of(steps)),
+            (LaunchWord.COUNTERS, address_of(counters)),
+            (LaunchWord.SCRATCH, address_of(scratch)),
+            (LaunchWord.SCRATCH_STRIDE, 64),
+            (LaunchWord.STATUS, address_of(self.status)),
+            (LaunchWord.WAIT, wait),
+            (LaunchWord.WAKE, wake),
+            (LaunchWord.SPINS, spins),
+        ):
+            self.words[word] = value
+        return address_of(self.words)
+
+
+class Team:
+    """Worker threads, each inside of ``work``."""
+
+    def __init__(self, code: NativeCode, workers: int, *, spins: int = 100) -> None:
+        self.code = code
+        self.words = np.zeros(TEAM_WORDS, np.int64)
+        wait, wake = wait_functions()
+        self.words[TeamWord.WAIT], self.words[TeamWord.WAKE] = wait, wake
+        self.words[TeamWord.SPINS] = spins
+        self.threads = [
+            threading.Thread(target=code.call, args=("work", address_of(self.words), number + 1))
+            for number in range(workers)
+        ]
+
+    def __enter__(self) -> Team:
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def lead(self, launch: int) -> int:
+        return self.code.call("lead", address_of(self.words), launch)
+
+    def __exit__(self, *_: object) -> None:
+        self.code.call("dismiss", address_of(self.words))
+        for thread in self.threads:
+            if thread.ident is not None:
+                thread.join(60)
+                assert not thread.is_alive()
+
+
+def run_in_threads(code: NativeCode, launch: int, threads: int = THREADS) -> list[int]:
+    """What each thread's ``run`` returned."""
+    outcomes: list[int] = []
+    others = [
+        threading.Thread(target=lambda n=n: outcomes.append(code.call("run", launch, n)))
+        for n in range(1, threads)
+    ]
+    for each in others:
+        each.start()
+    outcomes.append(code.call("run", launch, 0))
+    for each in others:
+        each.join(60)
+    return outcomes
+
+
+@pytest.mark.parametrize("tiles", [0, 1, 2, 7, 1000])
+@pytest.mark.parametrize("chunk", [1, 3, 5000])
+def test_every_tile_is_computed_once(code: NativeCode, tiles: int, chunk: int) -> None:
+    numbers = np.zeros(max(tiles, 1), np.int64)
+    launch = Launch().step(code.address("count"), tiles, [numbers], chunk=chunk)
+    assert run_in_threads(code, launch.ready()) == [Outcome.DONE] * THREADS
+    assert numbers[:tiles].tolist() == [1] * tiles
+
+
+def test_a_program_without_steps_is_done(code: NativeCode) -> None:
+    assert code.call("run", Launch().ready(), 0) == Outcome.DONE
+
+
+def test_a_step_begins_when_all_tiles_before_are_done(code: NativeCode) -> None:
+    count = 600
+    numbers = [np.zeros(count, np.int64) for _ in range(41)]
+    launch = Launch()
+    for before, after in itertools.pairwise(numbers):
+        launch.step(code.address("turn"), count, [before, after], [7, count], chunk=5)
+    assert run_in_threads(code, launch.ready(spins=3)) == [Outcome.DONE] * THREADS
+    assert numbers[-1].tolist() == [40] * count
+
+
+def test_nobody_waits_for_a_thread_that_never_comes(code: NativeCode) -> None:
+    numbers = np.zeros(50, np.int64)
+    launch = Launch()
+    for _ in range(3):
+        launch.step(code.address("count"), 50, [numbers])
+    assert code.call("run", launch.ready(), 3) == Outcome.DONE  # alone, as any thread of a team
+    assert numbers.tolist() == [3] * 50
+
+
+@pytest.mark.parametrize("spins", [0, 1_000_000_000])
+def test_a_stop_from_another_thread_ends_a_run_within_100_ms(code: NativeCode, spins: int) -> None:
+    launch = Launch().step(code.address("slow"), 1_000_000).step(code.address("slow"), 1)
+    started, ended = [0.0], [0.0]
+
+    def stop() -> None:
+        time.sleep(0.15)
+        started[0] = time.monotonic()
+        launch.status[0] = 1
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    outcomes = run_in_threads(code, launch.ready(spins=spins))
+    ended[0] = time.monotonic()
+    stopper.join()
+    assert outcomes == [Outcome.STOPPED] * THREADS
+    assert ended[0] - started[0] < 0.1 + 0.2  # the second part is for a busy machine
+
+
+def test_a_stop_reaches_threads_that_sleep_at_a_barrier(code: NativeCode) -> None:
+    launch = Launch().step(code.address("slow"), 1, chunk=1).step(code.address("slow"), 1)
+    address = launch.ready(spins=0)
+    launch.kept[-2][0] = 1  # its only tile was taken by a thread that never finishes
+    waiting = threading.Thread(target=lambda: outcome.append(code.call("run", address, 1)))
+    outcome: list[int] = []
+    waiting.start()
+    time.sleep(0.05)
+    assert waiting.is_alive()
+    launch.status[0] = 1
+    waiting.join(60)
+    assert outcome == [Outcome.STOPPED]
+
+
+@pytest.mark.parametrize("threads", [1, THREADS])
+def test_a_failed_access_ends_the_run_everywhere(code: NativeCode, threads: int) -> None:
+    after = np.zeros(4, np.int64)
+    launch = (
+        Launch()
+        .step(code.address("fail"), 1000, sizes=[500])
+        .step(code.address("count"), 4, [after])
+    )
+    assert run_in_threads(code, launch.ready(), threads) == [Outcome.OUT_OF_BOUNDS] * threads
+    assert launch.status[1] == 5
+    assert after.tolist() == [0] * 4
+
+
+def test_a_failed_access_in_the_last_tile_is_told(code: NativeCode) -> None:
+    launch = Launch().step(code.address("fail"), 8, sizes=[7])
+    assert code.call("run", launch.ready(), 0) == Outcome.OUT_OF_BOUNDS
+
+
+def test_without_functions_of_the_system_threads_spin(code: NativeCode) -> None:
+    numbers = np.zeros(64, np.int64)
+    launch = Launch()
+    for _ in range(5):
+        launch.step(code.address("count"), 64, [numbers])
+    assert run_in_threads(code, launch.ready(spins=0, sleeps=False)) == [Outcome.DONE] * THREADS
+    assert numbers.tolist() == [5] * 64
+
+
+@pytest.mark.parametrize("spins", [0, 1000])
+def test_a_team_runs_thousands_of_random_programs(code: NativeCode, spins: int) -> None:
+    chosen = random.Random(18)
+    with Team(code, THREADS - 1, spins=spins) as team:
+        for _ in range(1500):
+            count = chosen.randrange(1, 40)
+            numbers = [np.zeros(count, np.int64) for _ in range(chosen.randrange(1, 6))]
+            launch = Launch()
+            for before, after in itertools.pairwise(numbers):
+                launch.step(
+                    code.address("turn"), count, [before, after], [3, count], chosen.randrange(1, 5)
+                )
+            launch.step(code.address("count"), count, [numbers[-1]], chunk=chosen.randrange(1, 9))
+            assert team.lead(launch.ready(spins=spins)) == Outcome.DONE
+            assert numbers[-1].tolist() == [len(numbers)] * count
+            assert team.words[TeamWord.INSIDE] == 0
+
+
+def test_a_stopped_run_leaves_the_team_ready_for_the_next(code: NativeCode) -> None:
+    numbers = np.zeros(100, np.int64)
+    with Team(code, 2) as team:
+        for turn in range(5):
+            endless = Launch().step(code.address("slow"), 1_000_000)
+            threading.Timer(0.02, lambda each=endless: each.status.__setitem__(0, 1)).start()
+            assert team.lead(endless.ready()) == Outcome.STOPPED
+            ready = Launch().step(code.address("count"), 100, [numbers])
+            assert team.lead(ready.ready()) == Outcome.DONE
+            assert numbers.tolist() == [turn + 1] * 100
+
+
+def test_workers_that_come_late_take_part_in_later_runs(code: NativeCode) -> None:
+    team = Team(code, 2)
+    numbers = np.zeros(30, np.int64)
+    assert team.lead(Launch().step(code.address("count"), 30, [numbers]).ready()) == Outcome.DONE
+    with team:
+        for _ in range(20):
+            launch = Launch().step(code.address("count"), 30, [numbers])
+            assert team.lead(launch.ready()) == Outcome.DONE
+    assert numbers.tolist() == [21] * 30
+
+
+def test_runs_of_eight_python_threads_go_side_by_side(code: NativeCode) -> None:
+    sums: dict[int, int] = {}
+
+    def session(number: int) -> None:
+        numbers = np.zeros(200, np.int64)
+        with Team(code, 1, spins=0) as team:
+            for _ in range(50):
+                launch = Launch().step(code.address("count"), 200, [numbers], chunk=4)
+                assert team.lead(launch.ready(spins=0)) == Outcome.DONE
+        sums[number] = int(numbers.sum())
+
+    sessions = [threading.Thread(target=session, args=(number,)) for number in range(8)]
+    for each in sessions:
+        each.start()
+    for each in sessions:
+        each.join(120)
+    assert sums == dict.fromkeys(range(8), 50 * 200)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_it_links_for_every_target_with_nothing_from_outside(target: CpuTarget) -> None:
+    compiler = ObjectCompiler(
+        triple=target.llvm_triple, cpu=target.llvm_cpu, features=target.llvm_features
+    )
+    linked = compiler.link(executor_module(target, attributes="noredzone"))
+    assert set(linked.functions) == set(EXECUTOR_FUNCTIONS)
+    assert len(linked.data) < 8192
+
+
+def test_windows_functions_take_their_parameters_as_windows_does() -> None:
+    target = target_named("windows-x86_64_v3")
+    compiler = ObjectCompiler(triple=target.llvm_triple, cpu=target.llvm_cpu)
+    assembly = compiler.assembly(executor_module(target))
+    dismiss = assembly.partition("\ndismiss:")[2].partition("retq")[0]
+    assert "24(%rcx)" in dismiss  # the first parameter is in rcx, not in rdi
