@@ -101,20 +101,25 @@ OUTPUT_ELEMENTS: Mapping[tuple[str, str], SizeRule] = {
     ("", "DeformConv"): _deformed_elements,
     ("", "LinearAttention"): _state_elements,
     ("", "QLinearMatMul"): _product_elements,
+    # As many regions as the last input has, whatever the one before it says.
     ("", "RoiAlign"): lambda info, inputs: (
-        len(inputs[1])
+        len(inputs[2])
         * inputs[0].shape[1]
         * info.attribute("output_height", 1)
         * info.attribute("output_width", 1)
     ),
+    # Counts and what is made of them, for each row, also where it is empty.
     ("", "TfIdfVectorizer"): lambda info, inputs: (
-        inputs[0].size * (max(info.attribute("ngram_indexes"), default=0) + 1)
+        2
+        * (len(inputs[0]) if inputs[0].ndim > 1 else 1)
+        * (max(info.attribute("ngram_indexes"), default=0) + 1)
     ),
     ("ai.onnx.ml", "ArrayFeatureExtractor"): lambda _info, inputs: (
         inputs[1].size * (_POSITION_ARRAYS + inputs[0].size // max(inputs[0].shape[-1:] or (1,)))
     ),
     ("ai.onnx.ml", "FeatureVectorizer"): lambda info, inputs: (
-        max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
+        2
+        * max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
         * sum(max(0, width) for width in info.attribute("inputdimensions", ()))
     ),
     ("ai.onnx.ml", "LinearClassifier"): _linear_elements,

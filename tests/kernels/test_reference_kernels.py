@@ -158,6 +158,30 @@ def test_older_version_means_what_it_meant() -> None:
             ),
         ),
         (
+            lambda: made("RoiAlign", ["x", "r", "b"], ["y"], version=16, output_height=10**5),
+            (
+                np.zeros((1, 1, 2, 2), np.float32),
+                np.zeros((0, 4), np.float32),
+                np.zeros(2, np.int64),
+            ),
+        ),
+        (
+            lambda: made(
+                "TfIdfVectorizer",
+                ["x"],
+                ["y"],
+                version=9,
+                max_gram_length=1,
+                max_skip_count=0,
+                min_gram_length=1,
+                mode="TF",
+                ngram_counts=[0],
+                ngram_indexes=[10**8],
+                pool_int64s=[1],
+            ),
+            (np.zeros(0, np.int64),),
+        ),
+        (
             lambda: made(
                 "Det", ["x"], ["y"], version=22, output_type=TensorType(ElementType.FLOAT, (10**6,))
             ),
