@@ -26,6 +26,12 @@ class ExecutableCode:
         self.address = shared.pages.address
         self.nbytes = nbytes
 
+    def another(self) -> ExecutableCode:
+        """A hold of its own on the same code. ValueError where this one is closed."""
+        if self._shared is None:
+            raise ValueError("the code is no longer held")
+        return ExecutableCode(_MAPPED.share(self._shared), self.nbytes)
+
     def close(self) -> None:
         """Lets go of it; the last user's closing unmaps it. To close again does nothing."""
         shared, self._shared = self._shared, None
@@ -89,6 +95,12 @@ class _MappedCode:
             if shared is None:
                 shared = _Shared(digest, _mapped(data, file, source or page_source()))
                 self._by_digest[digest] = shared
+            shared.user_count += 1
+            return shared
+
+    def share(self, shared: _Shared) -> _Shared:
+        """The mapping, which somebody holds, with one user more."""
+        with self._lock:
             shared.user_count += 1
             return shared
 

@@ -84,6 +84,18 @@ def test_equal_code_is_mapped_once_until_its_last_user_closes() -> None:
 
 
 @linux
+def test_another_hold_outlives_the_first() -> None:
+    first = map_code(constant(7010))
+    second = first.another()
+    first.close()
+    assert called(second) == 7010
+    second.close()
+    assert protections_at(second.address) == []
+    with pytest.raises(ValueError, match="no longer held"):
+        first.another()
+
+
+@linux
 def test_what_nobody_closed_is_unmapped_with_its_last_user() -> None:
     code = map_code(constant(7004))
     address = code.address

@@ -1,0 +1,166 @@
+"""The worker threads of a session: each is inside of compiled code for its whole life.
+
+A run is led by the thread that asks for it, and helped by the workers, which sleep in between. A
+team helps one run at a time; whoever finds it lent computes alone, so that runs from several
+threads go side by side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.host.cores import usable_cores
+from ortpkg.machine_code.executable_memory import ExecutableCode
+from ortpkg.machine_code.executor_abi import (
+    DISMISS_FUNCTION,
+    TEAM_WORDS,
+    WORK_FUNCTION,
+    TeamWord,
+)
+from ortpkg.machine_code.system_waiting import wait_functions
+
+#: More threads than that help nobody, and each has scratch memory in each run.
+_MOST_THREADS = 256
+#: How often a thread looks before it sleeps: some 50 microseconds, about what waking it takes.
+_SPINS = 1000
+#: Workers leave compiled code at once when they are dismissed.
+_MOST_LEAVING_S = 10.0
+
+
+class ThreadTeam:
+    """The threads of one session, shared by its compiled partitions.
+
+    Its workers are made when a run first asks for them, and end when it is closed, or nobody uses
+    it any more.
+
+    Attributes:
+        thread_count: how many threads work on a run, the one that leads it among them.
+        spins: how often a thread looks before it sleeps.
+    """
+
+    def __init__(self, thread_count: int = 0) -> None:
+        """With so many threads; 0: as many as there are cores for this process."""
+        cores = usable_cores()
+        self.thread_count = min(thread_count or cores, _MOST_THREADS)
+        self.spins = _SPINS if self.thread_count <= cores else 0
+        self._is_closed = False
+        self.forget()
+        _TEAMS.add(self)
+
+    def forget(self) -> None:
+        """Starts anew in a fork, which lacks our threads and may have locks that they held."""
+        self._lent = threading.Lock()
+        self._workers: _Workers | None = None
+
+    def borrow(self, code: ExecutableCode, functions: Mapping[str, int]) -> int:
+        """The address of the team for one run; 0 where it helps another run, or has no workers.
+
+        Args:
+            code: that is to be run; workers stay in the code that asks first, since the executor is
+                the same in all.
+            functions: where the executor begins in it.
+        """
+        if self.thread_count < 2 or self._is_closed or not self._lent.acquire(blocking=False):
+            return 0
+        if self._workers is None and not self._make_workers(code, functions):
+            self._is_closed = True
+            self._lent.release()
+            return 0
+        assert self._workers is not None
+        return self._workers.address
+
+    def give_back(self) -> None:
+        """The run that borrowed the team has ended."""
+        self._lent.release()
+
+    def _make_workers(self, code: ExecutableCode, functions: Mapping[str, int]) -> bool:
+        """Whether the system let them be made; a limit on threads must not fail a run."""
+        workers = _Workers(code, functions, count=self.thread_count - 1, spins=self.spins)
+        weakref.finalize(self, workers.dismiss)
+        try:
+            workers.start()
+        except RuntimeError:
+            workers.dismiss()
+            return False
+        self._workers = workers
+        return True
+
+    def close(self) -> None:
+        """Ends the workers, after the run that they help; runs that follow are computed alone."""
+        self._is_closed = True
+        with self._lent:
+            workers, self._workers = self._workers, None
+        if workers is not None:
+            workers.dismiss()
+            workers.join()
+
+
+class _Workers:
+    """Threads inside of ``work``, and the words by which they are called."""
+
+    def __init__(
+        self, code: ExecutableCode, functions: Mapping[str, int], *, count: int, spins: int
+    ) -> None:
+        self._code = code.another()
+        self._words: npt.NDArray[np.int64] = np.zeros(TEAM_WORDS, np.int64)
+        self._words[TeamWord.WAIT], self._words[TeamWord.WAKE] = wait_functions()
+        self._words[TeamWord.SPINS] = spins
+        self.address = int(self._words.ctypes.data)
+        self._is_dismissed = False
+        self._dismiss = ctypes.CFUNCTYPE(None, ctypes.c_int64)(
+            code.address + functions[DISMISS_FUNCTION]
+        )
+        self._threads = [
+            threading.Thread(
+                target=_work,
+                # What it uses it holds: memory and code outlive the last thread in them.
+                args=(self._code.another(), functions[WORK_FUNCTION], self._words, number),
+                name=f"ortpkg-worker-{number}",
+                daemon=True,
+            )
+            for number in range(1, count + 1)
+        ]
+
+    def start(self) -> None:
+        """Starts the threads. RuntimeError where the system has no more."""
+        for thread in self._threads:
+            thread.start()
+
+    def dismiss(self) -> None:
+        """Has the threads leave as soon as they can."""
+        if not self._is_dismissed:
+            self._is_dismissed = True
+            self._dismiss(self.address)
+            self._code.close()
+
+    def join(self) -> None:
+        """Waits until they have left."""
+        for thread in self._threads:
+            if thread.ident is not None and thread is not threading.current_thread():
+                thread.join(_MOST_LEAVING_S)
+
+
+def _work(code: ExecutableCode, function: int, words: npt.NDArray[np.int64], number: int) -> None:
+    """A worker's life."""
+    with code:
+        work = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(code.address + function)
+        work(int(words.ctypes.data), number)
+
+
+_TEAMS: weakref.WeakSet[ThreadTeam] = weakref.WeakSet()
+
+
+def _forget_teams() -> None:
+    for team in list(_TEAMS):
+        team.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_teams)

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ortpkg.host.cores import usable_cores
+from ortpkg.machine_code.executable_memory import ExecutableCode, map_code
+from ortpkg.machine_code.thread_team import ThreadTeam
+from tests.machine_code.native_code import COUNT, native_code
+
+CODE = native_code(COUNT)
+
+
+def workers() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name.startswith("ortpkg-worker-")]
+
+
+def soon(done: object) -> None:
+    """Waits until the function is true; nobody reaches the limit."""
+    assert callable(done)
+    for _ in range(6000):
+        if done():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come to pass")
+
+
+@pytest.fixture
+def code() -> Iterator[ExecutableCode]:
+    with map_code(CODE.data) as mapped:
+        yield mapped
+
+
+def test_workers_are_made_when_they_are_first_asked_for(code: ExecutableCode) -> None:
+    team = ThreadTeam(4)
+    assert team.thread_count == 4
+    assert workers() == []
+    address = team.borrow(code, CODE.functions)
+    assert address != 0
+    assert [each.name for each in workers()] == [f"ortpkg-worker-{n}" for n in (1, 2, 3)]
+    assert all(each.daemon for each in workers())
+    team.give_back()
+    assert team.borrow(code, CODE.functions) == address
+    team.give_back()
+    team.close()
+    assert workers() == []
+
+
+def test_a_team_helps_one_run_at_a_time(code: ExecutableCode) -> None:
+    team = ThreadTeam(2)
+    assert team.borrow(code, CODE.functions) != 0
+    assert team.borrow(code, CODE.functions) == 0
+    team.give_back()
+    assert team.borrow(code, CODE.functions) != 0
+    team.give_back()
+    team.close()
+    assert team.borrow(code, CODE.functions) == 0
+
+
+def test_one_thread_needs_no_workers(code: ExecutableCode) -> None:
+    team = ThreadTeam(1)
+    assert team.borrow(code, CODE.functions) == 0
+    assert workers() == []
+
+
+def test_by_default_there_is_a_thread_for_each_core() -> None:
+    assert ThreadTeam().thread_count == usable_cores()
+    assert ThreadTeam(1_000_000).thread_count == 256
+
+
+def test_more_threads_than_cores_do_not_spin() -> None:
+    assert ThreadTeam(usable_cores()).spins > 0
+    assert ThreadTeam(usable_cores() + 1).spins == 0
+
+
+def test_a_team_that_nobody_uses_ends_its_threads(code: ExecutableCode) -> None:
+    team = ThreadTeam(3)
+    team.borrow(code, CODE.functions)
+    team.give_back()
+    del team
+    gc.collect()
+    soon(lambda: workers() == [])
+
+
+def test_workers_outlive_the_hold_of_the_code_that_they_are_in() -> None:
+    team = ThreadTeam(3)
+    mapped = map_code(CODE.data + b"\0")
+    team.borrow(mapped, CODE.functions)
+    team.give_back()
+    mapped.close()
+    time.sleep(0.05)
+    team.close()
+    assert workers() == []
+
+
+def test_where_the_system_has_no_more_threads_runs_are_computed_alone(
+    code: ExecutableCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def start_one(thread: threading.Thread) -> None:
+        if thread.name == "ortpkg-worker-2":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    team = ThreadTeam(3)
+    assert team.borrow(code, CODE.functions) == 0
+    assert team.borrow(code, CODE.functions) == 0
+    soon(lambda: workers() == [])
+    team.close()
+
+
+def test_teams_that_come_and_go_leave_nothing(code: ExecutableCode) -> None:
+    for _ in range(50):
+        team = ThreadTeam(3)
+        team.borrow(code, CODE.functions)
+        team.give_back()
+        team.close()
+        team.close()
+    assert workers() == []
+
+
+PROGRAM = """
+import os, sys, threading
+from ortpkg.machine_code.executable_memory import map_code
+from ortpkg.machine_code.thread_team import ThreadTeam
+code = map_code(open(sys.argv[1], "rb").read())
+functions = eval(sys.argv[2])
+team = ThreadTeam(3)
+assert team.borrow(code, functions)
+"""
+FORK = """
+child = os.fork()
+if child == 0:  # the team was lent in the parent, and has threads there
+    assert team.borrow(code, functions)
+    assert threading.active_count() == 3, threading.enumerate()
+    team.give_back()
+    team.close()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+@pytest.mark.parametrize(("rest", "printed"), [("", ""), (FORK, "7\n")], ids=["exit", "fork"])
+def test_a_process_ends_and_forks_while_workers_sleep(
+    rest: str, printed: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "code"
+    path.write_bytes(CODE.data)
+    done = subprocess.run(  # noqa: PLW1510 - the exit code is what is tested
+        [sys.executable, "-W", "ignore", "-c", PROGRAM + rest, path, repr(dict(CODE.functions))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (printed, "", 0)
