@@ -23,6 +23,8 @@ QNN_EP = "QNNExecutionProvider"
 PREPACK_EP = "PrepackExecutionProvider"
 #: Of ortpkg's own: compiles what it claims to machine code.
 LLVM_EP = "LLVMExecutionProvider"
+#: Those of ortpkg's own, which no release of ONNX Runtime knows.
+OWN_EPS = frozenset({PREPACK_EP, LLVM_EP})
 
 #: Full names, best first: ONNX Runtime's default priority order. CPU is last.
 KNOWN_EPS: tuple[str, ...] = (
@@ -101,6 +103,7 @@ EP_ALIASES: dict[str, str] = {
     "xnnpack": "XnnpackExecutionProvider",
     "cann": "CANNExecutionProvider",
     "azure": "AzureExecutionProvider",
+    "llvm": LLVM_EP,
 }
 
 #: EP → values of an EPContext node's ``source`` that are its own, where they are not its full name
@@ -108,6 +111,7 @@ EP_ALIASES: dict[str, str] = {
 _CONTEXT_SOURCES: dict[str, tuple[str, ...]] = {
     QNN_EP: (QNN_EP, "QNN"),
     PREPACK_EP: (PREPACK_EP, "prepack"),
+    LLVM_EP: (LLVM_EP, "llvm"),
 }
 #: EPs that compare a ``source`` without case.
 _FOLDS_SOURCES = frozenset({QNN_EP})
@@ -125,6 +129,7 @@ _FULL_NAMES = {
     **{_squeezed(name).removesuffix(_SUFFIX): name for name in KNOWN_EPS},
     **EP_ALIASES,
     _squeezed(PREPACK_EP): PREPACK_EP,
+    _squeezed(LLVM_EP): LLVM_EP,
     "prepack": PREPACK_EP,
 }
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ortpkg.graph.types import ElementType
+from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.shapes.expressions import Size
 
-#: Version of how kernels and the executor are called; code of another version is not run.
-ABI_VERSION = 1
 #: Alignment of the arena, of what lies in it and of scratch memory, in bytes: a cache line, and the
 #: widest vectors.
 ALIGNMENT = 64

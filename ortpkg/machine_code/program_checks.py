@@ -12,9 +12,9 @@ from typing import NoReturn
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.graph.types import MOST_DIMENSIONS, ElementType
+from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.machine_code.executor_abi import EXECUTOR_FUNCTIONS
 from ortpkg.machine_code.program import (
-    ABI_VERSION,
     BufferUse,
     Program,
     Space,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import Element, Place, Tensor
 from ortpkg.shapes.expressions import Size
 
@@ -183,21 +182,22 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Attention:
-    """softmax(scale * query * key^T + mask) * value, without the scores in memory.
+    """softmax(score(query * key^T)) * value, along the keys, without the scores in memory.
 
     Attributes:
-        output: (batch, query heads, query length, value width), or as ``places`` says.
-        batch, heads, queries, keys, width, value_width: sizes; axes are numbered (batch, head,
-            query, width).
-        query: over (batch, head, query place, width); key, value: over (batch, head, key place,
-            width): an element names the head that it belongs to.
-        mask: what is added to the scaled scores, f32, over (batch, head, query, key); None for 0.
-        places: where the element of (batch, head, query, width) lies in the output.
+        batch: sizes, heads among them; axes are numbered batch, then two more.
+        queries, keys, width, value_width: sizes.
+        query: over (batch..., query, width).
+        key: over (batch..., key, width).
+        value: over (batch..., key, value width).
+        score: over (batch..., query, key): what becomes of ``Made``, the f32 product, before the
+            softmax: scaled, masked; None for nothing.
+        places: where the element of (batch..., query, value width) lies in the output, one place
+            for each dimension of it.
     """
 
     output: Tensor
-    batch: Size
-    heads: Size
+    batch: tuple[Size, ...]
     queries: Size
     keys: Size
     width: Size
@@ -205,8 +205,7 @@ class Attention:
     query: Element
     key: Element
     value: Element
-    scale: float
-    mask: Element | None
+    score: Element | None
     places: tuple[Place, ...]
 
 
@@ -219,20 +218,3 @@ class Alias:
 
 
 Operation = Map | Reduce | RowNormalize | Product | Convolution | Pool | Attention | Alias
-
-__all__ = [
-    "Alias",
-    "Attention",
-    "Combiner",
-    "Convolution",
-    "Map",
-    "Operation",
-    "Pool",
-    "PoolFunction",
-    "Product",
-    "Reduce",
-    "RowFunction",
-    "RowNormalize",
-    "Scalar",
-    "Window",
-]

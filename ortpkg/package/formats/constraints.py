@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ortpkg.documents.findings import FindingCollector, finding
-from ortpkg.ep_names import PREPACK_EP, suggest_ep_name
+from ortpkg.ep_names import OWN_EPS, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import Source
 from ortpkg.package.rules import UNKNOWN_DEVICE, UNKNOWN_EP
@@ -16,7 +16,7 @@ DEVICES = frozenset({"cpu", "gpu", "npu"})
 
 def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
     """Reports an EP whose name no release of ONNX Runtime has, unless it is our own."""
-    if ep == PREPACK_EP:
+    if ep in OWN_EPS:
         return
     near = suggest_ep_name(ep)
     said = finding(

@@ -1,0 +1,135 @@
+"""Puts maps into what reads them, so that their outputs never lie in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from ortpkg.codegen.fusion.substitution import moved, replace_reads
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Convert,
+    Element,
+    Function,
+    Number,
+    Read,
+    SizeValue,
+    Tensor,
+    along,
+    parts_of,
+    tensors_read,
+)
+from ortpkg.codegen.tensor_ir.operations import (
+    Attention,
+    Map,
+    Operation,
+    Product,
+    Reduce,
+    RowNormalize,
+)
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of, with_elements
+
+#: A larger expression is kept by itself: kernels stay small, and registers suffice.
+_MOST_PARTS = 96
+_MOST_TENSORS = 8
+#: What is computed again for each reader costs at most so much.
+_MOST_COST_AGAIN = 4
+_COSTS = {
+    Function.EXP: 12, Function.LOG: 16, Function.TANH: 20, Function.ERF: 24,
+    Function.SIGMOID: 16, Function.SIN: 24, Function.COS: 24, Function.POW: 48,
+    Function.DIV: 4, Function.SQRT: 4, Function.REM: 16,
+}  # fmt: skip
+
+
+def cost_of(element: Element) -> int:
+    """How much it is to compute an element, in simple operations; reads are free."""
+    return sum(
+        _COSTS.get(each.function, 1) if isinstance(each, Call) else isinstance(each, Convert)
+        for each in parts_of(element)
+    )
+
+
+def is_whole_map(operation: Operation) -> bool:
+    """Whether it is a map that writes each element of its output once, at its own axes."""
+    return (
+        isinstance(operation, Map)
+        and operation.axes == operation.output.shape
+        and operation.places == tuple(along(axis) for axis in range(len(operation.axes)))
+    )
+
+
+def inline_maps(program: TensorProgram) -> TensorProgram:
+    """Inlines moves wherever elements are read, and elementwise work where it is read once.
+
+    A product reads moves alone: it reads each element of an operand many times.
+    """
+    readers: dict[Tensor, int] = {}
+    for operation in program.operations:
+        for tensor in reads_of(operation):
+            readers[tensor] = readers.get(tensor, 0) + 1
+    writers: dict[Tensor, int] = {}
+    for operation in program.operations:
+        writers[operation.output] = writers.get(operation.output, 0) + 1
+    inlined: dict[Tensor, Map] = {}
+    operations: list[Operation] = []
+    for operation in program.operations:
+        change = partial(_inlined, operation=operation, maps=inlined, readers=readers)
+        changed = with_elements(operation, change)
+        operations.append(changed)
+        if isinstance(changed, Map) and is_whole_map(changed) and writers[changed.output] == 1:
+            inlined[changed.output] = changed
+    return replace(program, operations=tuple(operations))
+
+
+def _inlined(
+    element: Element,
+    *,
+    operation: Operation,
+    maps: Mapping[Tensor, Map],
+    readers: Mapping[Tensor, int],
+) -> Element:
+    budget = _MOST_PARTS - sum(1 for _ in parts_of(element))
+    tensors = set(tensors_read(element))
+
+    def change(read: Read) -> Element:
+        nonlocal budget
+        found = maps.get(read.tensor)
+        if found is None or not _may_inline(found, operation, readers[read.tensor]):
+            return read
+        size = sum(1 for _ in parts_of(found.value))
+        joined = tensors | set(tensors_read(found.value))
+        if size > budget or len(joined) > _MOST_TENSORS:
+            return read
+        budget -= size
+        tensors.update(joined)
+        return moved(found.value, read.places)
+
+    return replace_reads(element, change)
+
+
+def _may_inline(found: Map, operation: Operation, reader_count: int) -> bool:
+    if is_move(found.value):
+        return not _is_gather(found.value) or isinstance(operation, Map)
+    if isinstance(operation, Product | Attention):
+        return False
+    if not isinstance(operation, Map | Reduce | RowNormalize):
+        return cost_of(found.value) <= _MOST_COST_AGAIN
+    cost = cost_of(found.value)
+    return cost <= _MOST_COST_AGAIN or (
+        reader_count == 1 and len(found.axes) >= len(operation.axes)
+    )
+
+
+def is_move(value: Element) -> bool:
+    """Whether an element is one of a tensor, or known, and nothing is computed."""
+    if isinstance(value, Convert):
+        return is_move(value.operand)
+    return isinstance(value, Read | Number | SizeValue)
+
+
+def _is_gather(value: Element) -> bool:
+    return any(
+        isinstance(each, Read) and any(place.value is not None for place in each.places)
+        for each in parts_of(value)
+    )

@@ -1,0 +1,103 @@
+"""Operators over windows: convolutions and poolings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import widened
+from ortpkg.codegen.lowering.lowering_registry import lowers
+from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
+from ortpkg.codegen.lowering.row_lowering import narrowed
+from ortpkg.codegen.tensor_ir.elements import Call, Element, Function, Made, Read, Tensor, along
+from ortpkg.codegen.tensor_ir.operations import Convolution, Pool, PoolFunction, Window
+from ortpkg.graph.graph import Node
+from ortpkg.shapes.expressions import Size
+
+
+@lowers("Conv")
+def lower_convolution(scope: LoweringScope, node: Node) -> None:
+    """A convolution, with a bias for each output channel."""
+    source, weights = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    output = scope.tensor(node.outputs[0])
+    if {source.scalar, weights.scalar} != {Scalar.F32}:
+        raise NotLoweredError("convolutions are compiled for float32 alone")
+    kernel = tuple(each for each in weights.shape[2:] if isinstance(each, int))
+    if len(kernel) != len(weights.shape) - 2:
+        raise NotLoweredError("the size of its windows is known only when it runs")
+    made: Element = Made(Scalar.F32)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = scope.tensor(node.inputs[2])
+        made = Call(Function.ADD, (made, widened(Read(bias, (along(1),)))))
+    scope.emit(
+        Convolution(
+            output=output,
+            source=source,
+            weights=weights,
+            groups=int(attribute(node, "group", 1)),
+            window=window_of(node, source, output, kernel),
+            epilogue=narrowed(made, output),
+        )
+    )
+
+
+def window_of(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:
+    """The windows of a node. NotLoweredError where their padding is known only when it runs."""
+    rank = len(kernel)
+    strides = tuple(attribute(node, "strides", (1,) * rank))
+    dilations = tuple(attribute(node, "dilations", (1,) * rank))
+    before: list[Size] = []
+    after: list[Size] = []
+    pads = tuple(attribute(node, "pads", (0,) * (2 * rank)))
+    auto = attribute(node, "auto_pad", "NOTSET")
+    for axis in range(rank):
+        size, count = source.shape[2 + axis], output.shape[2 + axis]
+        needed = (count - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - size
+        if auto in {"SAME_UPPER", "SAME_LOWER"}:
+            if not isinstance(needed, int):
+                raise NotLoweredError("its padding is known only when it runs")
+            total = max(needed, 0)
+            first: Size = total // 2 if auto == "SAME_UPPER" else total - total // 2
+        else:
+            first = 0 if auto == "VALID" else pads[axis]
+        before.append(first)
+        after.append(needed - first)
+    return Window(
+        kernel=tuple(kernel),
+        strides=strides,
+        dilations=dilations,
+        before=tuple(before),
+        after=tuple(after),
+    )
+
+
+@lowers("MaxPool", "AveragePool")
+def lower_pool(scope: LoweringScope, node: Node) -> None:
+    """The greatest or the mean of each window."""
+    if len([each for each in node.outputs if each]) > 1:
+        raise NotLoweredError("the places of what it chose are asked for")
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    if source.scalar is not Scalar.F32:
+        raise NotLoweredError("poolings are compiled for float32 alone")
+    function = PoolFunction.MAX
+    if node.op_type == "AveragePool":
+        counts = bool(attribute(node, "count_include_pad", 0))
+        if counts and attribute(node, "ceil_mode", 0):
+            raise NotLoweredError("it counts padding that its last windows may lack")
+        function = PoolFunction.AVERAGE_PADDED if counts else PoolFunction.AVERAGE
+    window = window_of(node, source, output, tuple(attribute(node, "kernel_shape", ())))
+    scope.emit(Pool(output=output, source=source, function=function, window=window))
+
+
+@lowers("GlobalAveragePool", "GlobalMaxPool")
+def lower_global_pool(scope: LoweringScope, node: Node) -> None:
+    """One window for each channel."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    kernel = tuple(each for each in source.shape[2:] if isinstance(each, int))
+    if source.scalar is not Scalar.F32 or len(kernel) != len(source.shape) - 2:
+        raise NotLoweredError("it is compiled for float32 of known size")
+    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+    is_mean = node.op_type == "GlobalAveragePool"
+    window = Window(kernel=kernel, strides=ones, dilations=ones, before=zeros, after=zeros)
+    function = PoolFunction.AVERAGE if is_mean else PoolFunction.MAX
+    scope.emit(Pool(output=output, source=source, function=function, window=window))

@@ -1,0 +1,316 @@
+"""Operators that compute each element of itself, with broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    SCALARS,
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    number,
+)
+from ortpkg.codegen.tensor_ir.elements import Call, Convert, Element, Function, scalar_of
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
+
+_F = Function
+_BINARY = {
+    "Add": _F.ADD, "Sub": _F.SUB, "Mul": _F.MUL, "Div": _F.DIV, "And": _F.AND, "Or": _F.OR,
+    "Xor": _F.XOR, "Equal": _F.EQ, "Less": _F.LT, "LessOrEqual": _F.LE, "Greater": _F.GT,
+    "GreaterOrEqual": _F.GE, "BitwiseAnd": _F.AND, "BitwiseOr": _F.OR, "BitwiseXor": _F.XOR,
+}  # fmt: skip
+_UNARY = {
+    "Neg": _F.NEG, "Abs": _F.ABS, "Floor": _F.FLOOR, "Ceil": _F.CEIL, "Round": _F.ROUND,
+    "Not": _F.NOT, "BitwiseNot": _F.NOT,
+}  # fmt: skip
+#: Computed in float32 at least.
+_UNARY_FLOAT = {
+    "Sqrt": _F.SQRT, "Exp": _F.EXP, "Log": _F.LOG, "Tanh": _F.TANH, "Erf": _F.ERF,
+    "Sigmoid": _F.SIGMOID, "Sin": _F.SIN, "Cos": _F.COS,
+}  # fmt: skip
+_NARROW = frozenset({Scalar.F16, Scalar.BF16})
+_FLOAT_ONLY = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
+#: Halved: 1 / sqrt(2), and sqrt(2 / pi), as GELU has them.
+_SQRT_HALF, _SQRT_2_BY_PI, _GELU_CUBE = math.sqrt(0.5), math.sqrt(2 / math.pi), 0.044715
+
+
+def operands_of(scope: LoweringScope, node: Node) -> list[Element]:
+    """The node's inputs, broadcast to the shape of its first output, narrow floats as float32."""
+    rank = len(scope.shape(node.outputs[0]))
+    return [widened(scope.broadcast(name, rank)) for name in node.inputs if name]
+
+
+def widened(element: Element) -> Element:
+    """Narrow floats as float32, in which they are computed."""
+    return Convert(element, Scalar.F32) if scalar_of(element) in _NARROW else element
+
+
+def finish(scope: LoweringScope, node: Node, value: Element) -> None:
+    """Makes the node's only output by an expression, in the kind that the output has."""
+    output = scope.tensor(node.outputs[0])
+    scope.map(output, as_kind(value, output.scalar))
+
+
+def as_kind(value: Element, scalar: Scalar) -> Element:
+    """The element as another kind of number; itself where it is that."""
+    return value if scalar_of(value) is scalar else Convert(value, scalar)
+
+
+@lowers(*_BINARY)
+def lower_binary(scope: LoweringScope, node: Node) -> None:
+    """Two operands of one kind."""
+    left, right = operands_of(scope, node)
+    finish(scope, node, Call(_BINARY[node.op_type], (left, right)))
+
+
+@lowers("Sum", "Max", "Min", "Mean")
+def lower_variadic(scope: LoweringScope, node: Node) -> None:
+    """Any number of operands."""
+    function = {"Max": _F.MAX, "Min": _F.MIN}.get(node.op_type, _F.ADD)
+    operands = operands_of(scope, node)
+    if len(operands) > _MOST_OPERANDS:
+        raise NotLoweredError(f"it has {len(operands)} inputs, of at most {_MOST_OPERANDS}")
+    total = reduce(lambda left, right: Call(function, (left, right)), operands)
+    if node.op_type == "Mean":
+        total = Call(_F.DIV, (total, number(len(operands), scalar_of(total))))
+    finish(scope, node, total)
+
+
+_MOST_OPERANDS = 16
+
+
+@lowers(*_UNARY)
+def lower_unary(scope: LoweringScope, node: Node) -> None:
+    """One operand, of any kind."""
+    (operand,) = operands_of(scope, node)
+    is_whole = node.op_type in {"Floor", "Ceil", "Round"}
+    if is_whole and not scalar_of(operand).is_float:
+        raise NotLoweredError("it takes floats")
+    finish(scope, node, Call(_UNARY[node.op_type], (operand,)))
+
+
+def _float_operands(scope: LoweringScope, node: Node) -> list[Element]:
+    found = operands_of(scope, node)
+    if any(scalar_of(each) is not Scalar.F32 for each in found):
+        raise NotLoweredError("it is compiled for float32 and narrower floats alone")
+    return found
+
+
+@lowers(*_UNARY_FLOAT)
+def lower_unary_float(scope: LoweringScope, node: Node) -> None:
+    """Functions of floats."""
+    (operand,) = _float_operands(scope, node)
+    finish(scope, node, Call(_UNARY_FLOAT[node.op_type], (operand,)))
+
+
+@lowers("Reciprocal")
+def lower_reciprocal(scope: LoweringScope, node: Node) -> None:
+    """1 / x."""
+    (operand,) = _float_operands(scope, node)
+    finish(scope, node, Call(_F.DIV, (number(1, Scalar.F32), operand)))
+
+
+@lowers("Relu")
+def lower_relu(scope: LoweringScope, node: Node) -> None:
+    """max(x, 0), of any kind."""
+    (operand,) = operands_of(scope, node)
+    finish(scope, node, Call(_F.MAX, (operand, number(0, scalar_of(operand)))))
+
+
+Formula = Callable[[Element, float, float], Element]
+
+
+def _call(function: Function, *operands: Element | float) -> Element:
+    return Call(
+        function,
+        tuple(
+            number(each, Scalar.F32) if isinstance(each, int | float) else each for each in operands
+        ),
+    )
+
+
+def _where_negative(x: Element, then: Element) -> Element:
+    return _call(_F.SELECT, _call(_F.LT, x, 0.0), then, x)
+
+
+def _less_one(x: Element) -> Element:
+    return _call(_F.SUB, _call(_F.EXP, x), 1.0)
+
+
+def _hard_sigmoid(x: Element, alpha: float, beta: float) -> Element:
+    line = _call(_F.ADD, _call(_F.MUL, x, alpha), beta)
+    return _call(_F.MAX, _call(_F.MIN, line, 1.0), 0.0)
+
+
+def _gelu(x: Element) -> Element:
+    half = _call(_F.MUL, x, 0.5)
+    return _call(_F.MUL, half, _call(_F.ADD, _call(_F.ERF, _call(_F.MUL, x, _SQRT_HALF)), 1.0))
+
+
+def gelu_tanh(x: Element) -> Element:
+    """GELU by a hyperbolic tangent."""
+    cube = _call(_F.MUL, _call(_F.MUL, x, x), x)
+    inner = _call(_F.MUL, _call(_F.ADD, x, _call(_F.MUL, cube, _GELU_CUBE)), _SQRT_2_BY_PI)
+    half = _call(_F.MUL, x, 0.5)
+    return _call(_F.MUL, half, _call(_F.ADD, _call(_F.TANH, inner), 1.0))
+
+
+def _softplus(x: Element) -> Element:
+    rest = _call(_F.LOG, _call(_F.ADD, _call(_F.EXP, _call(_F.NEG, _call(_F.ABS, x))), 1.0))
+    return _call(_F.ADD, _call(_F.MAX, x, 0.0), rest)
+
+
+#: Operator → its formula over x, alpha and beta, and the defaults of these.
+_ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
+    "LeakyRelu": (lambda x, a, _: _where_negative(x, _call(_F.MUL, x, a)), 0.01, 0.0),
+    "ThresholdedRelu": (lambda x, a, _: _call(_F.SELECT, _call(_F.GT, x, a), x, 0.0), 1.0, 0.0),
+    "Elu": (lambda x, a, _: _where_negative(x, _call(_F.MUL, _less_one(x), a)), 1.0, 0.0),
+    "HardSigmoid": (_hard_sigmoid, 0.2, 0.5),
+    "HardSwish": (lambda x, a, b: _call(_F.MUL, x, _hard_sigmoid(x, a, b)), 1 / 6, 0.5),
+    "Softsign": (lambda x, _, __: _call(_F.DIV, x, _call(_F.ADD, _call(_F.ABS, x), 1.0)), 0.0, 0.0),
+    "Softplus": (lambda x, _, __: _softplus(x), 0.0, 0.0),
+}
+
+
+@lowers(*_ACTIVATIONS)
+def lower_activation(scope: LoweringScope, node: Node) -> None:
+    """Activations with up to two attributes."""
+    (operand,) = _float_operands(scope, node)
+    formula, alpha, beta = _ACTIVATIONS[node.op_type]
+    value = formula(operand, float(attribute(node, "alpha", alpha)),
+                    float(attribute(node, "beta", beta)))  # fmt: skip
+    finish(scope, node, value)
+
+
+@lowers("Gelu")
+def lower_gelu(scope: LoweringScope, node: Node) -> None:
+    """GELU, exact or by tanh."""
+    (operand,) = _float_operands(scope, node)
+    is_tanh = attribute(node, "approximate", "none") == "tanh"
+    finish(scope, node, gelu_tanh(operand) if is_tanh else _gelu(operand))
+
+
+@lowers("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT_DOMAIN)
+def lower_microsoft_gelu(scope: LoweringScope, node: Node) -> None:
+    """GELU of a sum."""
+    operands = _float_operands(scope, node)
+    x = reduce(lambda left, right: _call(_F.ADD, left, right), operands)
+    finish(scope, node, gelu_tanh(x) if node.op_type == "FastGelu" else _gelu(x))
+
+
+@lowers("QuickGelu", domain=MICROSOFT_DOMAIN)
+def lower_quick_gelu(scope: LoweringScope, node: Node) -> None:
+    """x * sigmoid(alpha * x)."""
+    (operand,) = _float_operands(scope, node)
+    alpha = float(attribute(node, "alpha", 1.702))
+    value = _call(_F.MUL, operand, _call(_F.SIGMOID, _call(_F.MUL, operand, alpha)))
+    finish(scope, node, value)
+
+
+@lowers("PRelu")
+def lower_prelu(scope: LoweringScope, node: Node) -> None:
+    """x where it is not negative, else x times the slope."""
+    x, slope = _float_operands(scope, node)
+    finish(scope, node, _where_negative(x, _call(_F.MUL, x, slope)))
+
+
+@lowers("Clip")
+def lower_clip(scope: LoweringScope, node: Node) -> None:
+    """Between two bounds, which are attributes before opset 11."""
+    rank = len(scope.shape(node.outputs[0]))
+    value = widened(scope.broadcast(node.inputs[0], rank))
+    kind = scalar_of(value)
+    for slot, function in ((1, _F.MAX), (2, _F.MIN)):
+        bound: Element | None = None
+        if len(node.inputs) > slot and node.inputs[slot]:
+            bound = widened(scope.broadcast(node.inputs[slot], rank))
+        elif (stated := attribute(node, "min" if slot == 1 else "max", None)) is not None:
+            bound = number(float(stated), kind)
+        if bound is not None:
+            value = Call(function, (value, bound))
+    finish(scope, node, value)
+
+
+@lowers("Pow")
+def lower_pow(scope: LoweringScope, node: Node) -> None:
+    """Powers; those with a small known exponent are products and roots."""
+    base, exponent = operands_of(scope, node)
+    constant = scope.constant(node.inputs[1])
+    if scalar_of(base) is not Scalar.F32:
+        raise NotLoweredError("powers are compiled for float32 and narrower floats alone")
+    if constant is not None and constant.size == 1:
+        known = _known_power(base, float(constant.reshape(-1)[0]))
+        if known is not None:
+            finish(scope, node, known)
+            return
+    finish(scope, node, Call(_F.POW, (base, as_kind(exponent, Scalar.F32))))
+
+
+def _known_power(base: Element, exponent: float) -> Element | None:
+    square = Call(_F.MUL, (base, base))
+    return {
+        1.0: base,
+        2.0: square,
+        3.0: Call(_F.MUL, (square, base)),
+        4.0: Call(_F.MUL, (square, square)),
+        0.5: Call(_F.SQRT, (base,)),
+        -1.0: _call(_F.DIV, 1.0, base),
+    }.get(exponent)
+
+
+@lowers("Mod")
+def lower_mod(scope: LoweringScope, node: Node) -> None:
+    """Remainders with the sign of the divisor, or of the dividend with ``fmod``."""
+    left, right = operands_of(scope, node)
+    kind = scalar_of(left)
+    rest = Call(_F.REM, (left, right))
+    if attribute(node, "fmod", 0) or kind.is_unsigned:
+        finish(scope, node, rest)
+        return
+    if kind.is_float:
+        raise NotLoweredError("remainders of floats need fmod")
+    zero = number(0, kind)
+    differs = Call(_F.LT, (Call(_F.XOR, (rest, right)), zero))
+    is_wrong = Call(_F.AND, (Call(_F.NE, (rest, zero)), differs))
+    finish(scope, node, Call(_F.SELECT, (is_wrong, Call(_F.ADD, (rest, right)), rest)))
+
+
+@lowers("Where")
+def lower_where(scope: LoweringScope, node: Node) -> None:
+    """One of two by a condition."""
+    condition, then, otherwise = operands_of(scope, node)
+    finish(scope, node, Call(_F.SELECT, (condition, then, otherwise)))
+
+
+@lowers("Cast", "CastLike")
+def lower_cast(scope: LoweringScope, node: Node) -> None:
+    """Another kind of number."""
+    rank = len(scope.shape(node.outputs[0]))
+    target = scope.scalar(node.outputs[0])
+    element = scope.broadcast(node.inputs[0], rank)
+    if ElementType(int(attribute(node, "to", 0) or 0)) not in SCALARS and node.op_type == "Cast":
+        raise NotLoweredError("nothing is compiled for the kind it casts to")
+    finish(scope, node, as_kind(element, target))
+
+
+@lowers("Identity", "Dropout")
+def lower_identity(scope: LoweringScope, node: Node) -> None:
+    """The same elements. Of Dropout only what inference does, without the mask."""
+    if len([each for each in node.outputs if each]) > 1 or (
+        node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2]
+    ):
+        raise NotLoweredError("it may drop elements at random")
+    scope.alias(scope.tensor(node.outputs[0]), scope.tensor(node.inputs[0]))
+
+
+@lowers("IsNaN")
+def lower_is_nan(scope: LoweringScope, node: Node) -> None:
+    """NaN is unlike itself."""
+    (operand,) = operands_of(scope, node)
+    finish(scope, node, Call(_F.NE, (operand, operand)))

@@ -1,0 +1,297 @@
+"""What a lowering works with: the tensors of a partition, and the operations made so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.tensor_ir.elements import (
+    Element,
+    Number,
+    Place,
+    Read,
+    SizeValue,
+    Tensor,
+    along,
+)
+from ortpkg.codegen.tensor_ir.operations import Alias, Map, Operation
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.errors import quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.shapes.expression_text import size_of_text
+from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.knowledge import Knowledge, KnownTensor
+
+Array = npt.NDArray[Any]
+
+SCALARS: Mapping[ElementType, Scalar] = {
+    ElementType.FLOAT: Scalar.F32,
+    ElementType.FLOAT16: Scalar.F16,
+    ElementType.DOUBLE: Scalar.F64,
+    ElementType.BFLOAT16: Scalar.BF16,
+    ElementType.INT64: Scalar.I64,
+    ElementType.INT32: Scalar.I32,
+    ElementType.INT16: Scalar.I16,
+    ElementType.INT8: Scalar.I8,
+    ElementType.UINT64: Scalar.U64,
+    ElementType.UINT32: Scalar.U32,
+    ElementType.UINT16: Scalar.U16,
+    ElementType.UINT8: Scalar.U8,
+    ElementType.BOOL: Scalar.BOOL,
+}
+#: Larger tensors of known elements are not written one by one.
+_MOST_WRITTEN_ELEMENTS = 64
+
+
+class NotLoweredError(Exception):
+    """A node that the compiler leaves to other providers; the message says why."""
+
+
+class LoweringScope:
+    """The values of a graph as tensors, and what is computed of them.
+
+    Attributes:
+        graph: whose nodes are lowered.
+        operations: made so far, in order.
+    """
+
+    def __init__(self, graph: Graph, known: Mapping[str, Knowledge]) -> None:
+        self.graph = graph
+        self.operations: list[Operation] = []
+        self._known = known
+        self._tensors: dict[str, Tensor] = {}
+        self._constants: dict[Tensor, Array] = {}
+        self._origins: dict[Tensor, tuple[str, ...]] = {}
+        self._node_name = ""
+
+    # --- what is known ----------------------------------------------------------------------------
+
+    def constant(self, name: str) -> Array | None:
+        """The value of a constant, else None."""
+        found = self.graph.constant(name) if name else None
+        if found is None or found.element_type not in SCALARS:
+            return None
+        return found.numpy()
+
+    def elements(self, name: str) -> tuple[Size, ...] | None:
+        """The elements of a small tensor of whole numbers, where they are known, else None."""
+        constant = self.constant(name)
+        if constant is not None:
+            return tuple(map(int, constant.reshape(-1))) if constant.dtype.kind in "iub" else None
+        known = self._known.get(name)
+        if isinstance(known, KnownTensor) and known.elements is not None:
+            return known.elements.sizes
+        return None
+
+    def numbers(self, name: str, what: str) -> tuple[int, ...]:
+        """The elements of a small tensor that must be known numbers.
+
+        NotLoweredError where they are not; ``what`` says what they are.
+        """
+        found = self.elements(name)
+        if found is None or not all(isinstance(each, int) for each in found):
+            raise NotLoweredError(f"its {what} are known only when it runs")
+        return tuple(each for each in found if isinstance(each, int))
+
+    def shape(self, name: str) -> tuple[Size, ...]:
+        """The sizes of a value. NotLoweredError where they are not known."""
+        known = self._known.get(name)
+        if isinstance(known, KnownTensor) and known.shape is not None:
+            return known.shape
+        declared = self.graph.type_of(name)
+        constant = self.graph.constant(name)
+        if constant is not None:
+            return tuple(constant.shape)
+        if not isinstance(declared, TensorType) or declared.shape is None:
+            raise NotLoweredError(f"nobody knows the shape of {quoted(name)}")
+        if None in declared.shape:
+            raise NotLoweredError(f"a size of {quoted(name)} is known only when it runs")
+        return tuple(
+            size_of_text(each) if isinstance(each, str) else each
+            for each in declared.shape
+            if each is not None
+        )
+
+    def scalar(self, name: str) -> Scalar:
+        """The kind of a value's elements. NotLoweredError for what no kernel computes with."""
+        constant = self.graph.constant(name)
+        known, declared = self._known.get(name), self.graph.type_of(name)
+        if constant is not None:
+            element_type = constant.element_type
+        elif isinstance(known, KnownTensor) and known.element_type in SCALARS:
+            element_type = known.element_type
+        elif isinstance(declared, TensorType):
+            element_type = declared.element_type
+        else:
+            raise NotLoweredError(f"nobody knows the type of {quoted(name)}")
+        if element_type not in SCALARS:
+            raise NotLoweredError(f"nothing is compiled for {element_type.name.lower()}")
+        return SCALARS[element_type]
+
+    # --- tensors ----------------------------------------------------------------------------------
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of a value; what is known of its elements is written where nobody made it."""
+        if name not in self._tensors:
+            constant = self.constant(name)
+            if constant is not None:
+                self._tensors[name] = self.constant_tensor(name, constant)
+            else:
+                made = Tensor(name, self.scalar(name), self.shape(name))
+                self._tensors[name] = made
+        return self._tensors[name]
+
+    def constant_tensor(self, name: str, value: Array) -> Tensor:
+        """A tensor of known elements."""
+        scalar = SCALARS_OF_DTYPES[value.dtype.name]
+        made = Tensor(name, scalar, tuple(map(int, value.shape)))
+        self._constants[made] = np.ascontiguousarray(value)
+        return made
+
+    def constant_value(self, tensor: Tensor) -> Array | None:
+        """What a tensor is known to hold, else None."""
+        return self._constants.get(tensor)
+
+    def temporary(self, scalar: Scalar, shape: Sequence[Size], hint: str = "") -> Tensor:
+        """A tensor between the operations of one node."""
+        return Tensor(f"{self._node_name}.{hint}" if hint else self._node_name, scalar,
+                      tuple(shape))  # fmt: skip
+
+    def broadcast(self, name: str, rank: int) -> Element:
+        """The element of a value that broadcasting to ``rank`` axes takes.
+
+        Of a constant with one element, that number.
+        """
+        constant = self.constant(name)
+        if constant is not None and constant.size == 1:
+            return number(constant.reshape(-1)[0].item(), self.scalar(name))
+        return broadcast_read(self.tensor(name), rank)
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def emit(self, operation: Operation) -> None:
+        """Adds an operation."""
+        self.operations.append(operation)
+        self._origins[operation.output] = (self._node_name,)
+
+    def map(self, output: Tensor, value: Element) -> None:
+        """Makes each element of ``output`` by an expression over its own axes."""
+        axes = output.shape
+        places = tuple(along(axis) for axis in range(len(axes)))
+        self.emit(Map(output=output, axes=axes, value=value, places=places))
+
+    def alias(self, output: Tensor, source: Tensor) -> None:
+        """Makes ``output`` the elements of ``source`` under its own shape."""
+        self.emit(Alias(output=output, source=source))
+
+    def lower(self, node: Node, lower: Callable[[LoweringScope, Node], None]) -> None:
+        """Lowers one node. NotLoweredError where that cannot be, and nothing is added."""
+        self._node_name = node.name
+        count = len(self.operations)
+        try:
+            if not self._lower_known(node):
+                lower(self, node)
+        except NotLoweredError:
+            del self.operations[count:]
+            raise
+
+    def _lower_known(self, node: Node) -> bool:
+        """Writes the elements of a node's only output where all of them are known sizes."""
+        if len(node.outputs) != 1:
+            return False
+        name = node.outputs[0]
+        found = self.elements(name)
+        if found is None or len(found) > _MOST_WRITTEN_ELEMENTS:
+            return False
+        output = self.tensor(name)
+        shape = tuple(each for each in output.shape if isinstance(each, int))
+        if len(shape) != len(output.shape) or prod(shape) != len(found):
+            return False
+        if all(isinstance(each, int) for each in found):
+            value = np.array(found, NUMPY_DTYPES[output.scalar]).reshape(shape)
+            self._constants[output] = value
+            return True
+        flat = self.temporary(output.scalar, (len(found),), "elements")
+        for index, size in enumerate(found):
+            element: Element = SizeValue(size)
+            if output.scalar is not Scalar.I64:
+                return False
+            self.emit(Map(output=flat, axes=(), value=element, places=(Place(offset=index),)))
+        self.alias(output, flat)
+        return True
+
+    def program(self, name: str) -> TensorProgram:
+        """The graph's program. Outputs that nothing computes are copied."""
+        inputs = tuple(self.tensor(each) for each in self.graph.inputs)
+        outputs: list[Tensor] = []
+        for each in self.graph.outputs:
+            made = self.tensor(each)
+            if made in inputs or made in self._constants or made in outputs:
+                copy = Tensor(each, made.scalar, made.shape)
+                self._node_name = each
+                self.map(copy, identity_read(made))
+                made = copy
+            outputs.append(made)
+        return TensorProgram(
+            name=name,
+            inputs=inputs,
+            outputs=tuple(outputs),
+            constants=self._constants,
+            operations=tuple(self.operations),
+            origins=self._origins,
+        )
+
+
+def identity_read(tensor: Tensor) -> Read:
+    """The element at the axes themselves."""
+    return Read(tensor, tuple(along(axis) for axis in range(len(tensor.shape))))
+
+
+def broadcast_read(tensor: Tensor, rank: int) -> Read:
+    """The element that broadcasting to ``rank`` axes takes: sizes of 1 stand still.
+
+    Source: ONNX, "Multidirectional Broadcasting".
+    """
+    first = rank - len(tensor.shape)
+    return Read(
+        tensor,
+        tuple(
+            Place() if size == 1 else along(first + dimension)
+            for dimension, size in enumerate(tensor.shape)
+        ),
+    )
+
+
+def attribute(node: Node, name: str, default: Any) -> Any:
+    """An attribute's value, or the default."""
+    found = node.attributes.get(name)
+    return default if found is None else found.value
+
+
+def number(value: float, scalar: Scalar) -> Number:
+    """A known number of a kind."""
+    return Number(value if scalar.is_float else int(value), scalar)
+
+
+NUMPY_DTYPES: Mapping[Scalar, str] = {
+    Scalar.F64: "float64",
+    Scalar.F32: "float32",
+    Scalar.F16: "float16",
+    Scalar.BF16: "bfloat16",
+    Scalar.I64: "int64",
+    Scalar.I32: "int32",
+    Scalar.I16: "int16",
+    Scalar.I8: "int8",
+    Scalar.U64: "uint64",
+    Scalar.U32: "uint32",
+    Scalar.U16: "uint16",
+    Scalar.U8: "uint8",
+    Scalar.BOOL: "bool",
+}
+SCALARS_OF_DTYPES: Mapping[str, Scalar] = {name: scalar for scalar, name in NUMPY_DTYPES.items()}

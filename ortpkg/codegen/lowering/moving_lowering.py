@@ -1,0 +1,274 @@
+"""Operators that move elements: other shapes, orders, pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.lowering_registry import lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    identity_read,
+    number,
+)
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Convert,
+    Element,
+    Function,
+    Place,
+    Position,
+    Read,
+    SizeValue,
+    Tensor,
+    along,
+)
+from ortpkg.codegen.tensor_ir.operations import Map
+from ortpkg.graph.graph import Node
+from ortpkg.shapes.expressions import Size
+
+
+def axis_of(node: Node, rank: int, *, default: int = 0) -> int:
+    """The attribute ``axis``, counted from the front."""
+    axis = int(attribute(node, "axis", default))
+    return axis + rank if axis < 0 else axis
+
+
+@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def lower_reshape(scope: LoweringScope, node: Node) -> None:
+    """The same elements under another shape, which inference found."""
+    scope.alias(scope.tensor(node.outputs[0]), scope.tensor(node.inputs[0]))
+
+
+@lowers("Transpose")
+def lower_transpose(scope: LoweringScope, node: Node) -> None:
+    """Axes in another order."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    rank = len(source.shape)
+    order = tuple(attribute(node, "perm", tuple(reversed(range(rank)))))
+    places = tuple(along(order.index(dimension)) for dimension in range(rank))
+    scope.map(output, Read(source, places))
+
+
+@lowers("Expand")
+def lower_expand(scope: LoweringScope, node: Node) -> None:
+    """Broadcast to a shape."""
+    output = scope.tensor(node.outputs[0])
+    scope.map(output, scope.broadcast(node.inputs[0], len(output.shape)))
+
+
+@lowers("Concat")
+def lower_concat(scope: LoweringScope, node: Node) -> None:
+    """One piece after the other: a map for each."""
+    output = scope.tensor(node.outputs[0])
+    axis = axis_of(node, len(output.shape))
+    offset: Size = 0
+    for name in node.inputs:
+        piece = scope.tensor(name)
+        write_piece(scope, output, piece.shape, identity_read(piece), axis, offset)
+        offset = offset + piece.shape[axis]
+
+
+def write_piece(
+    scope: LoweringScope,
+    output: Tensor,
+    axes: Sequence[Size],
+    value: Element,
+    axis: int,
+    offset: Size,
+) -> None:
+    """Fills a part of ``output`` that begins at ``offset`` along one dimension."""
+    places = tuple(
+        Place(((dimension, 1),), offset if dimension == axis else 0)
+        for dimension in range(len(axes))
+    )
+    scope.emit(Map(output=output, axes=tuple(axes), value=value, places=places))
+
+
+@lowers("Split")
+def lower_split(scope: LoweringScope, node: Node) -> None:
+    """Pieces one after the other."""
+    source = scope.tensor(node.inputs[0])
+    axis = axis_of(node, len(source.shape))
+    offset: Size = 0
+    for name in node.outputs:
+        if not name:
+            raise NotLoweredError("one of its outputs is left out")
+        piece = scope.tensor(name)
+        places = tuple(
+            Place(((dimension, 1),), offset if dimension == axis else 0)
+            for dimension in range(len(piece.shape))
+        )
+        scope.map(piece, Read(source, places))
+        offset = offset + piece.shape[axis]
+
+
+@lowers("Slice")
+def lower_slice(scope: LoweringScope, node: Node) -> None:
+    """A part of each axis, from a known start in known steps."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    rank = len(source.shape)
+    starts, axes, steps = _slice_parameters(scope, node, rank)
+    places = [along(dimension) for dimension in range(rank)]
+    for start, axis, step in zip(starts, axes, steps, strict=True):
+        size = source.shape[axis]
+        first = _first_taken(start, size, step)
+        places[axis] = Place(((axis, step),), first)
+    scope.map(output, Read(source, tuple(places)))
+
+
+def _slice_parameters(
+    scope: LoweringScope, node: Node, rank: int
+) -> tuple[Sequence[Size], Sequence[int], Sequence[int]]:
+    if "starts" in node.attributes:  # before opset 10
+        starts: Sequence[Size] = tuple(attribute(node, "starts", ()))
+        axes: Sequence[int] = tuple(attribute(node, "axes", range(len(starts))))
+        steps: Sequence[int] = (1,) * len(starts)
+    else:
+        found = scope.elements(node.inputs[1])
+        if found is None:
+            raise NotLoweredError("its starts are known only when it runs")
+        starts = found
+        given = [*node.inputs, "", ""]
+        axes = scope.numbers(given[3], "axes") if given[3] else range(len(starts))
+        steps = scope.numbers(given[4], "steps") if given[4] else (1,) * len(starts)
+    return starts, [each + rank if each < 0 else each for each in axes], steps
+
+
+def _first_taken(start: Size, size: Size, step: int) -> Size:
+    """The place of the first element: within the axis, as ONNX clamps starts."""
+    if isinstance(start, int) and isinstance(size, int):
+        counted = start + size if start < 0 else start
+        return min(max(counted, 0), size if step > 0 else size - 1)
+    if start == 0 and step > 0:
+        return 0
+    if start == -1 and step < 0:
+        return size - 1
+    raise NotLoweredError("its first element depends on sizes that are known only when it runs")
+
+
+@lowers("Gather")
+def lower_gather(scope: LoweringScope, node: Node) -> None:
+    """Slices by index; negative ones count from the end.
+
+    An index beyond the axis takes the nearest one, where the numpy kernel raises an error.
+    """
+    source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    output = scope.tensor(node.outputs[0])
+    axis, count = axis_of(node, len(source.shape)), len(indices.shape)
+    places = [along(dimension) for dimension in range(axis)]
+    places.append(gathered_place(indices, range(axis, axis + count), source.shape[axis]))
+    behind = range(axis + 1, len(source.shape))
+    places += [along(dimension + count - 1) for dimension in behind]
+    scope.map(output, Read(source, tuple(places)))
+
+
+def gathered_place(indices: Tensor, axes: Sequence[int], size: Size) -> Place:
+    """The place that an index names on an axis of so many elements."""
+    read = Read(indices, tuple(along(axis) for axis in axes))
+    index: Element = read if indices.scalar is Scalar.I64 else Convert(read, Scalar.I64)
+    zero, end = number(0, Scalar.I64), SizeValue(size)
+    is_negative = Call(Function.LT, (index, zero))
+    counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, end)), index))
+    last = Call(Function.SUB, (end, number(1, Scalar.I64)))
+    within = Call(Function.MAX, (Call(Function.MIN, (counted, last)), zero))
+    return Place(value=within)
+
+
+@lowers("Pad")
+def lower_pad(scope: LoweringScope, node: Node) -> None:
+    """A constant around the elements: one map for it, one for what is inside."""
+    if attribute(node, "mode", "constant") != "constant":
+        raise NotLoweredError("it pads with what is at the edges")
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    rank = len(source.shape)
+    given = [*node.inputs, "", "", ""]
+    if "pads" in node.attributes:
+        pads = tuple(attribute(node, "pads", ()))
+        value: Element = number(float(attribute(node, "value", 0.0)), source.scalar)
+    else:
+        pads = scope.numbers(given[1], "pads")
+        value = scope.broadcast(given[2], 0) if given[2] else number(0, source.scalar)
+    axes = scope.numbers(given[3], "axes") if given[3] else range(rank)
+    before = [0] * rank
+    for place, axis in enumerate(axes):
+        before[axis] = pads[place]
+        if pads[place] < 0 or pads[place + len(axes)] < 0:
+            raise NotLoweredError("it takes elements away")
+    scope.map(output, value)
+    places = tuple(Place(((axis, 1),), before[axis]) for axis in range(rank))
+    scope.emit(Map(output=output, axes=source.shape, value=identity_read(source), places=places))
+
+
+@lowers("DepthToSpace", "SpaceToDepth")
+def lower_depth_to_space(scope: LoweringScope, node: Node) -> None:
+    """Blocks of channels to blocks of pixels, and back."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    block = int(attribute(node, "blocksize", 1))
+    to_space = node.op_type == "DepthToSpace"
+    deep, wide = (source, output) if to_space else (output, source)
+    batch, channels, height, width = deep.shape
+    out_channels = wide.shape[1]
+    is_crd = attribute(node, "mode", "DCR") == "CRD"
+    split = (
+        (batch, out_channels, block, block, height, width)
+        if is_crd
+        else (batch, block, block, out_channels, height, width)
+    )
+    # axes of the wide form: batch, channel, row, row in block, column, column in block
+    order = (0, 1, 3, 5, 2, 4) if is_crd else (0, 3, 5, 1, 2, 4)
+    spread = (batch, out_channels, height, block, width, block)
+    deep_view = scope.temporary(source.scalar, split, "blocks")
+    wide_view = scope.temporary(source.scalar, spread, "pixels")
+    del channels
+    if to_space:
+        scope.alias(deep_view, source)
+        scope.map(wide_view, Read(deep_view, tuple(along(axis) for axis in order)))
+        scope.alias(output, wide_view)
+    else:
+        scope.alias(wide_view, source)
+        places = tuple(along(order.index(axis)) for axis in range(6))
+        scope.map(deep_view, Read(wide_view, places))
+        scope.alias(output, deep_view)
+
+
+@lowers("Trilu")
+def lower_trilu(scope: LoweringScope, node: Node) -> None:
+    """The upper or lower triangle, 0 elsewhere."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    rank = len(source.shape)
+    given = [*node.inputs, ""]
+    (diagonal,) = scope.numbers(given[1], "diagonal") if given[1] else (0,)
+    row, column = Position(rank - 2), Position(rank - 1)
+    edge = Call(Function.ADD, (row, number(diagonal, Scalar.I64)))
+    is_upper = bool(attribute(node, "upper", 1))
+    kept = Call(Function.GE if is_upper else Function.LE, (column, edge))
+    chosen = Call(Function.SELECT, (kept, identity_read(source), number(0, source.scalar)))
+    scope.map(output, chosen)
+
+
+@lowers("ConstantOfShape")
+def lower_constant_of_shape(scope: LoweringScope, node: Node) -> None:
+    """One number everywhere."""
+    output = scope.tensor(node.outputs[0])
+    value = attribute(node, "value", None)
+    filled = 0 if value is None else value.numpy().reshape(-1)[0].item()
+    scope.map(output, number(filled, output.scalar))
+
+
+@lowers("Tile")
+def lower_tile(scope: LoweringScope, node: Node) -> None:
+    """The tensor again and again, where sizes and repeats are known."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    repeats = scope.numbers(node.inputs[1], "repeats")
+    if prod(repeats, start=1) == 0:
+        raise NotLoweredError("it makes nothing")
+    # as (repeat, size) pairs: a broadcast, then an alias
+    paired = [each for pair in zip(repeats, source.shape, strict=True) for each in pair]
+    spread = scope.temporary(source.scalar, paired, "repeats")
+    places = tuple(along(2 * dimension + 1) for dimension in range(len(source.shape)))
+    scope.map(spread, Read(source, places))
+    scope.alias(output, spread)

@@ -1,0 +1,61 @@
+"""All operators that are compiled, and what each is lowered by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ortpkg.codegen.lowering import (
+    convolution_lowering,
+    elementwise_lowering,
+    moving_lowering,
+    product_lowering,
+    row_lowering,
+)
+from ortpkg.codegen.lowering.lowering_registry import Lower, lowerings_of
+from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.topology import topological_order
+from ortpkg.shapes.knowledge import Knowledge
+
+LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
+    convolution_lowering, elementwise_lowering, moving_lowering, product_lowering, row_lowering
+)
+
+
+def lower_graph(graph: Graph, known: Mapping[str, Knowledge], name: str) -> TensorProgram:
+    """A partition's graph as a program.
+
+    Args:
+        graph: of nodes that are lowered.
+        known: what inference found of its values, elements of small tensors among it.
+        name: of the partition.
+
+    Raises NotLoweredError where a node cannot be lowered.
+    """
+    scope = LoweringScope(graph, known)
+    for index in topological_order(graph):
+        lower_node(scope, graph.node(index))
+    return scope.program(name)
+
+
+def reasons_against(
+    graph: Graph, nodes: Iterable[Node], known: Mapping[str, Knowledge]
+) -> Mapping[int, str]:
+    """Why nodes are not compiled, by index; those that are left out can be."""
+    found = {}
+    scope = LoweringScope(graph, known)
+    for node in nodes:
+        try:
+            lower_node(scope, node)
+        except NotLoweredError as error:
+            found[node.index] = str(error)
+    return found
+
+
+def lower_node(scope: LoweringScope, node: Node) -> None:
+    """Adds a node's operations. NotLoweredError says why that cannot be."""
+    lower = LOWERINGS.get((node.domain, node.op_type))
+    if lower is None:
+        raise NotLoweredError("its operator is not compiled")
+    scope.lower(node, lower)

@@ -1,0 +1,150 @@
+"""Operators that are matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import as_kind, widened
+from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    number,
+)
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Element,
+    Function,
+    Made,
+    Place,
+    Read,
+    Tensor,
+    along,
+)
+from ortpkg.codegen.tensor_ir.operations import Product
+from ortpkg.graph.graph import Node
+from ortpkg.shapes.expressions import Size
+
+_FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
+
+
+@lowers("MatMul")
+def lower_matmul(scope: LoweringScope, node: Node) -> None:
+    """Products of matrices, broadcast over batches; vectors are matrices of one row or column."""
+    make_product(scope, node, scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1]))
+
+
+@lowers("FusedMatMul", domain=MICROSOFT_DOMAIN)
+def lower_fused_matmul(scope: LoweringScope, node: Node) -> None:
+    """Products of transposed matrices, times a number."""
+    if attribute(node, "transBatchA", 0) or attribute(node, "transBatchB", 0):
+        raise NotLoweredError("it transposes batches")
+    left, right = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    alpha = float(attribute(node, "alpha", 1.0))
+    make_product(
+        scope,
+        node,
+        left,
+        right,
+        is_transposed=(bool(attribute(node, "transA", 0)), bool(attribute(node, "transB", 0))),
+        epilogue=None if alpha == 1 else _scaled(Made(Scalar.F32), alpha),
+    )
+
+
+@lowers("Gemm")
+def lower_gemm(scope: LoweringScope, node: Node) -> None:
+    """alpha * A * B + beta * C, with A and B transposed or not."""
+    left, right = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    value: Element = _scaled(Made(Scalar.F32), float(attribute(node, "alpha", 1.0)))
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = widened(scope.broadcast(node.inputs[2], 2))
+        beta = float(attribute(node, "beta", 1.0))
+        value = Call(Function.ADD, (value, _scaled(bias, beta)))
+    make_product(
+        scope,
+        node,
+        left,
+        right,
+        is_transposed=(bool(attribute(node, "transA", 0)), bool(attribute(node, "transB", 0))),
+        epilogue=value,
+    )
+
+
+def _scaled(value: Element, factor: float) -> Element:
+    return value if factor == 1 else Call(Function.MUL, (value, number(factor, Scalar.F32)))
+
+
+def make_product(
+    scope: LoweringScope,
+    node: Node,
+    left: Tensor,
+    right: Tensor,
+    *,
+    is_transposed: tuple[bool, bool] = (False, False),
+    epilogue: Element | None = None,
+) -> None:
+    """The product of two tensors as the node's first output.
+
+    ``epilogue``: over the axes of a result with at least two dimensions.
+    """
+    if left.scalar not in _FLOATS or right.scalar not in _FLOATS:
+        raise NotLoweredError(f"products of {left.scalar.value} are not compiled")
+    output = scope.tensor(node.outputs[0])
+    left_shape = (1, *left.shape) if len(left.shape) == 1 else left.shape
+    right_shape = (*right.shape, 1) if len(right.shape) == 1 else right.shape
+    m, k = _matrix(left_shape, is_transposed[0])
+    _, n = _matrix(right_shape, is_transposed[1])
+    batch = batch_of(output, left, right)
+    made = output
+    if len(batch) + 2 != len(output.shape):
+        made = scope.temporary(output.scalar, (*batch, m, n), "product")
+    value = epilogue
+    if output.scalar is not Scalar.F32:
+        value = as_kind(Made(Scalar.F32) if value is None else value, output.scalar)
+    scope.emit(
+        Product(
+            output=made,
+            batch=batch,
+            m=m,
+            n=n,
+            k=k,
+            left=matrix_read(left, left_shape, len(batch), is_transposed[0], is_row=True),
+            right=matrix_read(right, right_shape, len(batch), is_transposed[1], is_row=False),
+            epilogue=value,
+        )
+    )
+    if made is not output:
+        scope.alias(output, made)
+
+
+def _matrix(shape: Sequence[Size], is_transposed: bool) -> tuple[Size, Size]:
+    rows, columns = shape[-2:]
+    return (columns, rows) if is_transposed else (rows, columns)
+
+
+def batch_of(output: Tensor, left: Tensor, right: Tensor) -> tuple[Size, ...]:
+    """The sizes before the last two of the output, which vectors do not have."""
+    missing = (len(left.shape) == 1) + (len(right.shape) == 1)
+    return output.shape[: len(output.shape) - 2 + missing]
+
+
+def matrix_read(
+    tensor: Tensor, shape: Sequence[Size], batch: int, is_transposed: bool, *, is_row: bool
+) -> Element:
+    """An operand's element at (batch..., row, column) of its matrix.
+
+    ``shape``: that of the tensor, with the size of 1 that makes a vector a matrix; a row vector's
+    stands before it (``is_row``), a column's behind.
+    """
+    rank = len(shape) - 2
+    first = batch - rank
+    places = [
+        Place() if shape[dimension] == 1 else along(first + dimension) for dimension in range(rank)
+    ]
+    rows, columns = along(batch), along(batch + 1)
+    places += [columns, rows] if is_transposed else [rows, columns]
+    if len(tensor.shape) == 1:
+        places = [places[1] if is_row else places[0]]
+    return widened(Read(tensor, tuple(places)))

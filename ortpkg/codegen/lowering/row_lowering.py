@@ -1,0 +1,260 @@
+"""Operators over whole rows: normalizations, softmax, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import as_kind, widened
+from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    broadcast_read,
+    identity_read,
+    number,
+)
+from ortpkg.codegen.lowering.moving_lowering import axis_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Convert,
+    Element,
+    Function,
+    Made,
+    Place,
+    Read,
+    SizeValue,
+    Tensor,
+    along,
+    scalar_of,
+)
+from ortpkg.codegen.tensor_ir.operations import Combiner, Reduce, RowFunction, RowNormalize
+from ortpkg.graph.graph import Node
+from ortpkg.shapes.expressions import Size
+
+_FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
+
+
+def _check_float(tensor: Tensor) -> None:
+    if tensor.scalar not in _FLOATS:
+        raise NotLoweredError("it is compiled for float32 and narrower floats alone")
+
+
+@lowers("Softmax", "LogSoftmax")
+def lower_softmax(scope: LoweringScope, node: Node) -> None:
+    """Along one axis; before opset 13 over all from it on."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    _check_float(source)
+    rank = len(source.shape)
+    is_flat = node.since_version < 13
+    axis = axis_of(node, rank, default=1 if is_flat else -1)
+    if axis != rank - 1 and not (is_flat and prod(source.shape[axis + 1 :], start=1) == 1):
+        _softmax_elsewhere(scope, node, axis, is_flat=is_flat)
+        return
+    _normalize(scope, node, output, widened(identity_read(source)))
+
+
+def _softmax_elsewhere(scope: LoweringScope, node: Node, axis: int, *, is_flat: bool) -> None:
+    """Along another axis than the last: moved there, computed, and moved back."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    rank = len(source.shape)
+    if is_flat:
+        shape = (prod(source.shape[:axis], start=1), prod(source.shape[axis:], start=1))
+        rows, made = (scope.temporary(source.scalar, shape, each) for each in ("rows", "made"))
+        scope.alias(rows, source)
+        _normalize(scope, node, made, widened(identity_read(rows)))
+        scope.alias(output, made)
+        return
+    order = [*(each for each in range(rank) if each != axis), axis]
+    made = scope.temporary(source.scalar, [source.shape[each] for each in order], "rows")
+    read = Read(source, tuple(along(order.index(each)) for each in range(rank)))
+    _normalize(scope, node, made, widened(read))
+    scope.map(output, Read(made, tuple(along(each) for each in order)))
+
+
+def _normalize(scope: LoweringScope, node: Node, output: Tensor, value: Element) -> None:
+    is_log = node.op_type == "LogSoftmax"
+    scope.emit(
+        RowNormalize(
+            output=output,
+            function=RowFunction.LOG_SOFTMAX if is_log else RowFunction.SOFTMAX,
+            axes=output.shape,
+            value=value,
+            epilogue=narrowed(Made(Scalar.F32), output),
+        )
+    )
+
+
+def narrowed(value: Element, output: Tensor) -> Element | None:
+    """What makes the output's kind of a value; None where the value is what was made."""
+    if scalar_of(value) is output.scalar:
+        return None if isinstance(value, Made) else value
+    return as_kind(value, output.scalar)
+
+
+@lowers("LayerNormalization", "RMSNormalization")
+@lowers("SimplifiedLayerNormalization", domain=MICROSOFT_DOMAIN)
+@lowers("SimplifiedLayerNormalization")
+def lower_layer_normalization(scope: LoweringScope, node: Node) -> None:
+    """Standardized over the axes from ``axis`` on, times a scale, plus a bias."""
+    source = scope.tensor(node.inputs[0])
+    axis = axis_of(node, len(source.shape), default=-1)
+    _layer_norm(scope, node, widened(identity_read(source)), axis, (1, 2))
+
+
+@lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT_DOMAIN)
+def lower_skip_layer_normalization(scope: LoweringScope, node: Node) -> None:
+    """The normalization of a sum, which may be asked for itself."""
+    source = scope.tensor(node.inputs[0])
+    rank = len(source.shape)
+    is_simplified = node.op_type != "SkipLayerNormalization"
+    given = [*node.inputs, "", "", ""]
+    value: Element = widened(identity_read(source))
+    for name in (given[1], given[3 if is_simplified else 4]):
+        if name:
+            value = Call(Function.ADD, (value, widened(scope.broadcast(name, rank))))
+    if len(node.outputs) > 3 and node.outputs[3]:
+        total = scope.tensor(node.outputs[3])
+        scope.map(total, as_kind(value, total.scalar))
+        value = widened(identity_read(total))
+    slots = (2, 9) if is_simplified else (2, 3)
+    _layer_norm(scope, node, value, rank - 1, slots)
+
+
+def _layer_norm(
+    scope: LoweringScope, node: Node, value: Element, axis: int, slots: tuple[int, int]
+) -> None:
+    """``slots``: of the scale and the bias among the inputs."""
+    output = scope.tensor(node.outputs[0])
+    if any(node.outputs[1:3]):
+        raise NotLoweredError("its mean and variance are asked for")
+    rank = len(output.shape)
+    if prod(output.shape[axis + 1 :], start=1) != 1:
+        raise NotLoweredError("it normalizes over several axes")
+    if scalar_of(value) is not Scalar.F32:
+        raise NotLoweredError("it is compiled for float32 and narrower floats alone")
+    made: Element = Made(Scalar.F32)
+    for slot, function in zip(slots, (Function.MUL, Function.ADD), strict=True):
+        if slot < len(node.inputs) and node.inputs[slot]:
+            factor = widened(scope.broadcast(node.inputs[slot], rank))
+            made = Call(function, (made, factor))
+    has_mean = node.op_type in {"LayerNormalization", "SkipLayerNormalization"}
+    scope.emit(
+        RowNormalize(
+            output=output,
+            function=RowFunction.STANDARDIZE if has_mean else RowFunction.RMS,
+            axes=output.shape,
+            value=value,
+            epsilon=float(attribute(node, "epsilon", 1e-5)),
+            epilogue=narrowed(made, output),
+        )
+    )
+
+
+_COMBINERS = {
+    "ReduceSum": Combiner.SUM,
+    "ReduceMean": Combiner.SUM,
+    "ReduceSumSquare": Combiner.SUM,
+    "ReduceL1": Combiner.SUM,
+    "ReduceL2": Combiner.SUM,
+    "ReduceLogSum": Combiner.SUM,
+    "ReduceProd": Combiner.PRODUCT,
+    "ReduceMax": Combiner.MAX,
+    "ReduceMin": Combiner.MIN,
+}
+
+
+@lowers(*_COMBINERS)
+def lower_reduction(scope: LoweringScope, node: Node) -> None:
+    """Elements along axes combined to one."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    axes = _reduced_axes(scope, node, len(source.shape))
+    if not axes:
+        raise NotLoweredError("it reduces no axis")
+    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
+    places = [Place()] * len(source.shape)
+    for number_, axis in enumerate([*kept, *axes]):
+        places[axis] = along(number_)
+    combiner = _COMBINERS[node.op_type]
+    shape = tuple(source.shape[axis] for axis in kept)
+    made = scope.temporary(output.scalar, shape, "reduced")
+    value = _before(node, widened(Read(source, tuple(places))))
+    if scalar_of(value) not in {Scalar.F32, Scalar.I32, Scalar.I64}:
+        raise NotLoweredError(f"reductions of {source.scalar.value} are not compiled")
+    total = _after(node, Made(scalar_of(value)), [source.shape[axis] for axis in axes])
+    scope.emit(
+        Reduce(
+            output=made,
+            axes=shape,
+            reduced=tuple(source.shape[axis] for axis in axes),
+            combiner=combiner,
+            value=value,
+            epilogue=narrowed(total, made),
+        )
+    )
+    scope.alias(output, made)
+
+
+def _reduced_axes(scope: LoweringScope, node: Node, rank: int) -> list[int]:
+    if len(node.inputs) > 1 and node.inputs[1]:
+        given = scope.numbers(node.inputs[1], "axes")
+    else:
+        given = tuple(attribute(node, "axes", ()))
+    if not given and not attribute(node, "noop_with_empty_axes", 0):
+        given = tuple(range(rank))
+    return sorted({axis + rank if axis < 0 else axis for axis in given})
+
+
+def _before(node: Node, value: Element) -> Element:
+    if node.op_type in {"ReduceSumSquare", "ReduceL2"}:
+        return Call(Function.MUL, (value, value))
+    if node.op_type == "ReduceL1":
+        return Call(Function.ABS, (value,))
+    return value
+
+
+def _after(node: Node, made: Element, sizes: Sequence[Size]) -> Element:
+    if node.op_type == "ReduceMean":
+        if scalar_of(made) is not Scalar.F32:
+            raise NotLoweredError("means of integers are not compiled")
+        count = prod(sizes, start=1)
+        divisor = (
+            number(count, Scalar.F32)
+            if isinstance(count, int)
+            else Convert(SizeValue(count), Scalar.F32)
+        )
+        return Call(Function.DIV, (made, divisor))
+    if node.op_type == "ReduceL2":
+        if scalar_of(made) is not Scalar.F32:
+            raise NotLoweredError("roots of integers are not compiled")
+        return Call(Function.SQRT, (made,))
+    if node.op_type == "ReduceLogSum":
+        return Call(Function.LOG, (made,))
+    return made
+
+
+@lowers("BatchNormalization")
+def lower_batch_normalization(scope: LoweringScope, node: Node) -> None:
+    """A scale and an offset for each channel, of known statistics."""
+    if len([each for each in node.outputs if each]) > 1 or attribute(node, "training_mode", 0):
+        raise NotLoweredError("it is in training mode")
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    _check_float(source)
+    known = [scope.constant(name) for name in node.inputs[1:5]]
+    if any(each is None for each in known):
+        raise NotLoweredError("its statistics are no constants")
+    scale, offset, mean, variance = (each.astype("float64") for each in known if each is not None)
+    factor = scale / (variance + float(attribute(node, "epsilon", 1e-5))) ** 0.5
+    shape = (-1, *[1] * (len(source.shape) - 2))
+    parts = [
+        broadcast_read(
+            scope.constant_tensor(f"{node.name}.{what}", value.astype("float32").reshape(shape)),
+            len(source.shape),
+        )
+        for what, value in (("factor", factor), ("offset", offset - mean * factor))
+    ]
+    value = widened(identity_read(source))
+    made = Call(Function.ADD, (Call(Function.MUL, (value, parts[0])), parts[1]))
+    scope.map(output, as_kind(made, output.scalar))

@@ -1,0 +1,47 @@
+"""The passes between lowering and schedules, in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ortpkg.codegen.fusion.alias_views import read_through_aliases, root_of
+from ortpkg.codegen.fusion.epilogues import fuse_epilogues
+from ortpkg.codegen.fusion.inlining import inline_maps
+from ortpkg.codegen.fusion.unused_operations import remove_unused
+from ortpkg.codegen.tensor_ir.elements import Read, Tensor, along
+from ortpkg.codegen.tensor_ir.operations import Alias, Map
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+
+#: Each round of fusion makes fewer operations, or is the last one.
+_MOST_ROUNDS = 8
+
+
+def optimized(program: TensorProgram) -> TensorProgram:
+    """The program with everything fused that is worth it, ready to be scheduled."""
+    program = remove_unused(program)
+    for _ in range(_MOST_ROUNDS):
+        count = len(program.operations)
+        program = fuse_epilogues(read_through_aliases(program))
+        program = remove_unused(inline_maps(read_through_aliases(program)))
+        if len(program.operations) == count:
+            break
+    return with_own_outputs(program)
+
+
+def with_own_outputs(program: TensorProgram) -> TensorProgram:
+    """Copies outputs that would lie in the memory of an input, a constant or another output."""
+    sources = {each.output: each.source for each in program.operations if isinstance(each, Alias)}
+    taken: set[Tensor] = {*program.inputs, *program.constants}
+    operations, outputs = list(program.operations), []
+    for output in program.outputs:
+        root = root_of(output, sources)
+        if root in taken:
+            copy = Tensor(output.name, output.scalar, output.shape)
+            places = tuple(along(axis) for axis in range(len(copy.shape)))
+            operations.append(
+                Map(output=copy, axes=copy.shape, value=Read(output, places), places=places)
+            )
+            output = root = copy
+        taken.add(root)
+        outputs.append(output)
+    return replace(program, operations=tuple(operations), outputs=tuple(outputs))
