@@ -103,7 +103,6 @@ EP_ALIASES: dict[str, str] = {
     "xnnpack": "XnnpackExecutionProvider",
     "cann": "CANNExecutionProvider",
     "azure": "AzureExecutionProvider",
-    "llvm": LLVM_EP,
 }
 
 #: EP → values of an EPContext node's ``source`` that are its own, where they are not its full name
@@ -130,6 +129,7 @@ _FULL_NAMES = {
     **EP_ALIASES,
     _squeezed(PREPACK_EP): PREPACK_EP,
     _squeezed(LLVM_EP): LLVM_EP,
+    "llvm": LLVM_EP,
     "prepack": PREPACK_EP,
 }
 
