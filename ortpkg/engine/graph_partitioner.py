@@ -15,6 +15,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ortpkg.engine.claim_cycles import are_free_of_cycles, leaves_and_returns
 from ortpkg.engine.device_copies import is_copy
 from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.kernel_lookup import no_kernel
@@ -203,11 +204,14 @@ class _Partitioner:
 
     def _ask(self, provider: ExecutionProvider, claims: _Claims) -> None:
         """Adds what ``provider`` claims of the free nodes to ``claims``, a node per sub-graph."""
-        order = topological_order(self._graph)
-        viewer = GraphViewer(self._graph, order)
+        viewer = GraphViewer(self._graph, topological_order(self._graph))
         names = {node.index: node.name for node in self._graph.nodes}
         claimed: set[int] = set()
-        for capability in capabilities_of(provider, viewer, self._types_of):
+        capabilities = capabilities_of(provider, viewer, self._types_of)
+        are_free = are_free_of_cycles(
+            self._graph, [each.node_indices for each in capabilities if each.meta_def is not None]
+        )
+        for capability in capabilities:
             if twice := claimed.intersection(capability.node_indices):
                 _log.warning(
                     "%s claims node %s twice in one answer; only the first claim counts, and the"
@@ -224,11 +228,10 @@ class _Partitioner:
                     claims.single.append(node)
             else:
                 nodes = self._free_nodes(capability)
-                if nodes is not None and self._may_fuse(provider, nodes, order):
+                if nodes is not None and (are_free or self._may_fuse(provider, nodes)):
                     claimed.update(capability.node_indices)
                     claims.fused.append(self._fuse(provider, nodes, capability.meta_def))
                     claims.replaced.append(nodes)
-                    order = topological_order(self._graph)
 
     def _single_node(
         self, provider: ExecutionProvider, capability: ComputeCapability
@@ -255,14 +258,12 @@ class _Partitioner:
             nodes.append(self._graph.node(index))
         return nodes or None
 
-    def _may_fuse(
-        self, provider: ExecutionProvider, nodes: Sequence[Node], order: Sequence[int]
-    ) -> bool:
+    def _may_fuse(self, provider: ExecutionProvider, nodes: Sequence[Node]) -> bool:
         """Whether making one node of ``nodes`` leaves the graph without a cycle.
 
         A claim that would make one is dropped.
         """
-        if not _leaves_and_returns(self._graph, nodes, order):
+        if not leaves_and_returns(self._graph, nodes, topological_order(self._graph)):
             return True
         names = ", ".join(quoted(node.name) for node in nodes[:5])
         _log.warning(
@@ -351,27 +352,3 @@ class _Partitioner:
             },
         )
         self._partitions.append(partition)
-
-
-def _leaves_and_returns(graph: Graph, nodes: Sequence[Node], order: Sequence[int]) -> bool:
-    """Whether a path leads out of ``nodes`` and back into them.
-
-    Linear in the part of the graph between them.
-    """
-    inside = {node.index for node in nodes}
-    positions = {index: position for position, index in enumerate(order)}
-    last = max(positions[index] for index in inside)
-    waiting = [user for node in nodes for user in _users(graph, node) if user not in inside]
-    seen = set(waiting)
-    while waiting:
-        for user in _users(graph, graph.node(waiting.pop())):
-            if user in inside:
-                return True
-            if user not in seen and positions[user] < last:
-                seen.add(user)
-                waiting.append(user)
-    return False
-
-
-def _users(graph: Graph, node: Node) -> list[int]:
-    return [use.node_index for value in node.outputs if value for use in graph.consumers_of(value)]

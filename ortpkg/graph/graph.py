@@ -97,7 +97,7 @@ class Graph:
         self.annotations: dict[str, ValueAnnotation] = {}
         self.quantization_annotations: dict[str, Mapping[str, str]] = {}
         # Dictionaries, not sets: they keep the order and find a name at once.
-        self._inputs: dict[str, None] = {}
+        self._inputs: dict[str, int] = {}
         # A list while the names of outputs are exchanged one by one, a tuple again when somebody
         # reads them.
         self._outputs: tuple[str, ...] | list[str] = ()
@@ -178,6 +178,15 @@ class Graph:
         """Whether ``value`` is an input of this graph, perhaps with a default."""
         return value in self._inputs
 
+    def input_place(self, value: str) -> int | None:
+        """Where in ``inputs`` the value stands; None where it is no input."""
+        return self._inputs.get(value)
+
+    def output_place(self, value: str) -> int | None:
+        """Where in ``outputs`` the value stands first; None where it is no output."""
+        slots = self._output_slots.get(value)
+        return None if slots is None else min(slots)
+
     def is_constant(self, value: str) -> bool:
         """Whether ``value`` is an initializer that no caller can override."""
         return value in self.initializers and value not in self._inputs
@@ -222,7 +231,7 @@ class Graph:
 
         InvalidGraphError where a name stands twice, or a node makes that value.
         """
-        inputs = dict.fromkeys(names)
+        inputs = {name: place for place, name in enumerate(names)}
         if len(inputs) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InvalidGraphError(

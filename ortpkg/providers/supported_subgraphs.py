@@ -3,14 +3,16 @@
 Two supported nodes may lie in one partition where no path between them leads through a node outside
 of it: fused, such a partition would depend on itself. Nodes are taken in topological order; each
 joins the partition of one of its producers where that makes no cycle, else it begins one of its
-own.
+own. Where what is known of paths takes too much memory, as with 25,000 nodes of which every second
+is supported, partitions end there and others begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.load_control import poll_load
 from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer, MetaDef
 
 
@@ -48,7 +50,7 @@ def subgraph_signature(
             or any(use.node_index not in inside for use in graph.consumers_of(value))
         )
     )
-    return _in_order(inputs, graph.inputs), _in_order(outputs, graph.outputs)
+    return _in_order(inputs, graph.input_place), _in_order(outputs, graph.output_place)
 
 
 def subgraph_claim(graph: Graph, indices: tuple[int, ...], name: str) -> ComputeCapability | None:
@@ -61,9 +63,15 @@ def subgraph_claim(graph: Graph, indices: tuple[int, ...], name: str) -> Compute
     )
 
 
-def _in_order(values: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    places = {value: place for place, value in enumerate(known)}
-    return tuple(sorted(values, key=lambda value: places.get(value, len(places))))
+def _in_order(values: Sequence[str], place_of: Callable[[str], int | None]) -> tuple[str, ...]:
+    """Those that have a place by it, then the others as they are."""
+    placed = [(place, value) for value in values if (place := place_of(value)) is not None]
+    others = [value for value in values if place_of(value) is None]
+    return (*(value for _, value in sorted(placed)), *others)
+
+
+#: What the bits of ``_Grouping._needs`` may take.
+_MOST_NEEDS_NBYTES = 32 << 20
 
 
 class _Grouping:
@@ -71,7 +79,8 @@ class _Grouping:
 
     ``_needs`` has for each group the groups that it depends on, directly or not, as bits of an
     integer; ``_users`` the groups that depend on it directly. A group that was merged into another
-    is an alias of it.
+    is an alias of it. Nobody joins a group before ``_first``, and so nobody asks what needs it: no
+    path leads from a later group through it to another later one.
     """
 
     def __init__(self, viewer: GraphViewer, supported: frozenset[int]) -> None:
@@ -84,10 +93,15 @@ class _Grouping:
         self._needs: list[int] = []
         self._users: list[set[int]] = []
         self._alias: list[int] = []
+        self._first = 0
+        self._needs_nbytes = 0
 
     def groups(self) -> list[tuple[int, ...]]:
         """The partitions, each in topological order, by their first nodes."""
         for index in self._order:
+            poll_load()
+            if self._needs_nbytes > _MOST_NEEDS_NBYTES:
+                self._begin_anew()
             self._place(index)
         position = {index: number for number, index in enumerate(self._order)}
         found = [
@@ -99,13 +113,25 @@ class _Grouping:
             tuple(members) for members in sorted(found, key=lambda members: position[members[0]])
         ]
 
+    def _begin_anew(self) -> None:
+        """Forgets the paths through all groups so far, which nobody joins any more."""
+        self._first = len(self._members)
+        self._needs = [0] * self._first
+        self._users = [set() for _ in range(self._first)]
+        self._needs_nbytes = 0
+
     def _place(self, index: int) -> None:
         group = self._new_group(index)
-        for producer in self._producers(self._graph.node(index)):
+        producers = [
+            producer
+            for producer in self._producers(self._graph.node(index))
+            if self._real(self._group_of[producer]) >= self._first
+        ]
+        for producer in producers:
             self._depend(group, self._real(self._group_of[producer]))
         if not self._is_open[group]:
             return
-        for producer in self._producers(self._graph.node(index)):
+        for producer in producers:
             other = self._real(self._group_of[producer])
             if other != group and self._is_open[other] and not self._is_separated(group, other):
                 group = self._merge(group, other)
@@ -128,7 +154,14 @@ class _Grouping:
 
     def _depend(self, group: int, other: int) -> None:
         self._users[other].add(group)
-        self._add_needs(group, self._needs[other] | (1 << other))
+        self._add_needs(group, self._needs[other] | self._bit(other))
+
+    def _bit(self, group: int) -> int:
+        return 1 << (group - self._first)
+
+    def _set_needs(self, group: int, needs: int) -> None:
+        self._needs_nbytes += (needs.bit_length() - self._needs[group].bit_length()) // 8
+        self._needs[group] = needs
 
     def _add_needs(self, group: int, needs: int) -> None:
         """Adds to what ``group`` depends on, and so to what depends on it."""
@@ -136,7 +169,7 @@ class _Grouping:
         while waiting:
             current = self._real(waiting.pop())
             if needs & ~self._needs[current]:
-                self._needs[current] |= needs
+                self._set_needs(current, self._needs[current] | needs)
                 waiting.extend(self._users[current])
 
     def _is_separated(self, group: int, other: int) -> bool:
@@ -145,7 +178,7 @@ class _Grouping:
 
     def _leads_through_third(self, first: int, last: int) -> bool:
         users = {self._real(user) for user in self._users[first]} - {first, last}
-        return any(self._needs[last] >> user & 1 for user in users)
+        return any(self._needs[last] & self._bit(user) for user in users)
 
     def _merge(self, group: int, other: int) -> int:
         """Makes one of the two; the one with more members stays."""
@@ -156,10 +189,11 @@ class _Grouping:
         self._users[other] = {
             self._real(user) for user in self._users[other] | self._users[group]
         } - {other}
-        own = ~((1 << group) | (1 << other))
-        self._needs[other] = (self._needs[other] | self._needs[group]) & own
+        own = ~(self._bit(group) | self._bit(other))
+        self._set_needs(other, (self._needs[other] | self._needs[group]) & own)
+        self._set_needs(group, 0)
         for user in self._users[other]:
-            self._add_needs(user, self._needs[other] | (1 << other))
+            self._add_needs(user, self._needs[other] | self._bit(other))
         return other
 
     def _producers(self, node: Node) -> list[int]:

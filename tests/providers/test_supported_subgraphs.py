@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.execution_provider import GraphViewer
-from ortpkg.providers.supported_subgraphs import subgraph_signature, supported_subgraphs
+from ortpkg.providers.supported_subgraphs import (
+    _Grouping,
+    subgraph_signature,
+    supported_subgraphs,
+)
+from tests.lines_run import instructions_run
 
 
 def graph_of(edges: list[list[int]]) -> Graph:
@@ -98,6 +103,30 @@ def test_fused_groups_leave_the_graph_without_a_cycle(
     assert is_acyclic(edges, groups)
 
 
+@given(graphs(), st.sampled_from([-1, 0]))
+def test_groups_that_end_for_lack_of_memory_leave_no_cycle(
+    case: tuple[list[list[int]], set[int]], most_nbytes: int
+) -> None:
+    edges, supported = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ortpkg.providers.supported_subgraphs._MOST_NEEDS_NBYTES", most_nbytes)
+        groups = groups_of(edges, supported)
+    assert sorted(member for members in groups for member in members) == sorted(supported)
+    assert is_acyclic(edges, groups)
+
+
+def test_what_is_known_of_paths_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ortpkg.providers.supported_subgraphs._MOST_NEEDS_NBYTES", 10_000)
+    edges: list[list[int]] = [[number - 1] if number else [] for number in range(5_000)]
+    graph = graph_of(edges)
+    grouping = _Grouping(
+        GraphViewer(graph, topological_order(graph)), frozenset(range(0, 5_000, 2))
+    )
+    assert len(grouping.groups()) == 2_500
+    held_nbytes = sum(needs.bit_length() for needs in grouping._needs) // 8
+    assert held_nbytes < 20_000
+
+
 @given(graphs())
 def test_no_two_neighbouring_groups_could_be_one(case: tuple[list[list[int]], set[int]]) -> None:
     edges, supported = case
@@ -116,6 +145,30 @@ def test_ten_thousand_nodes_in_a_chain_with_holes_are_quick() -> None:
     edges: list[list[int]] = [[number - 1] if number else [] for number in range(10_000)]
     groups = groups_of(edges, {number for number in range(10_000) if number % 100})
     assert [len(group) for group in groups] == [99] * 100
+
+
+def test_signature_costs_what_its_partition_costs_however_large_the_graph_is() -> None:
+    def instructions(count: int) -> int:
+        graph = Graph("g")
+        graph.set_inputs([f"x{number}" for number in range(count)])
+        for number in range(count):
+            graph.add_node("Relu", [f"x{number}"], [f"y{number}"], name=f"n{number}")
+        graph.set_outputs([f"y{number}" for number in range(count)])
+        return instructions_run(lambda: subgraph_signature(graph, (3, 2)))
+
+    assert instructions(10) == instructions(1000)
+
+
+def test_signature_has_inputs_and_outputs_of_the_graph_first_and_in_its_order() -> None:
+    graph = Graph("g")
+    graph.set_inputs(["x", "y"])
+    graph.add_node("Relu", ["x"], ["u"], name="n0")
+    graph.add_node("Sum", ["u", "y", "x"], ["v"], name="n1")
+    graph.add_node("Relu", ["v"], ["w"], name="n2")
+    graph.add_node("Relu", ["v"], ["z"], name="n3")
+    graph.set_outputs(["w", "v"])
+
+    assert subgraph_signature(graph, (1, 2)) == (("x", "y", "u"), ("w", "v"))
 
 
 def test_signature_is_what_flows_in_and_out() -> None:

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import GraphOptimizationLevel, SessionOptions
 from tests.lines_run import lines_run
 
 #: How many of something the models have; the chain of changing sizes has six sizes.
@@ -144,3 +145,18 @@ def test_the_last_dozen_of_a_model_costs_what_the_one_before_costs(
 
 def session_of(data: bytes) -> None:
     InferenceSession(data, providers=["cpu"]).close()
+
+
+def test_the_last_dozen_of_partitions_costs_what_the_one_before_costs() -> None:
+    models = [inputs_and_outputs(count) for count in COUNTS]
+
+    def compiled(data: bytes) -> None:
+        options = SessionOptions(graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
+        options.add_session_config_entry("ortpkg.backend", "prepack")
+        InferenceSession(data, options).close()
+
+    compiled(models[0])  # what is looked up once per process
+
+    few, more, most = (lines_run(partial(compiled, data)) for data in models)
+
+    assert most - more < 1.005 * (more - few), f"lines: {few}, {more}, {most}"
