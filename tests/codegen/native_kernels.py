@@ -36,6 +36,7 @@ def run_kernel(
     options = EmissionOptions(
         attributes='"prefer-vector-width"="512"',
         features=frozenset(each.removeprefix("+") for each in features),
+        converts_half=cpu != "x86-64-v2",
         is_checked=is_checked,
     )
     compiler = ObjectCompiler(triple="x86_64-unknown-linux-gnu", cpu=cpu, features=features)

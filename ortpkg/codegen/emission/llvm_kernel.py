@@ -41,12 +41,14 @@ class EmissionOptions:
         attributes: of each function, as LLVM IR writes them.
         features: what the CPU has, in LLVM's words; operations may have an instruction of their
             own.
+        converts_half: whether the CPU converts f16 to and from f32; else integers do.
         is_checked: whether every access is held against the bounds of its buffer.
     """
 
     calling_convention: str = ""
     attributes: str = ""
     features: frozenset[str] = frozenset()
+    converts_half: bool = True
     is_checked: bool = False
 
 
@@ -178,6 +180,11 @@ class _KernelEmitter:
     def has(self, feature: str) -> bool:
         """Whether the CPU has a feature."""
         return feature in self.options.features
+
+    @property
+    def converts_half(self) -> bool:
+        """Whether the CPU converts f16."""
+        return self.options.converts_half
 
     # --- memory -----------------------------------------------------------------------------------
 

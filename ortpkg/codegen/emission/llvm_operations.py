@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ortpkg.codegen.emission.llvm_small_floats import SMALL_FLOATS, narrowed, widened
+from ortpkg.codegen.emission.llvm_small_floats import Emitter as SmallFloatEmitter
 from ortpkg.codegen.emission.llvm_types import llvm_type, suffix_of, vector_of
 from ortpkg.codegen.loop_ir.kernel import COMPARISONS, Compute, Op
 from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 
 
-class Emitter(Protocol):
+class Emitter(SmallFloatEmitter, Protocol):
     """Where instructions go."""
-
-    def do(self, instruction: str) -> str:
-        """Emits an instruction, and gives the name of what it makes."""
-        ...
 
     def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
         """Calls one of LLVM's intrinsics with (type, value) pairs."""
-        ...
-
-    def splat(self, value: str, element: str, lanes: int) -> str:
-        """A vector of one value."""
         ...
 
     def has(self, feature: str) -> bool:
@@ -164,12 +158,14 @@ def _cast(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
     source, target = statement.operands[0].type, statement.result.type
     if source.scalar is target.scalar:
         return operand
+    if source.scalar in SMALL_FLOATS:
+        return widened(source.scalar, source.lanes, operand, emitter)
+    if target.scalar in SMALL_FLOATS:
+        return narrowed(target.scalar, source.lanes, operand, emitter)
     if target.scalar is Scalar.BOOL:
         zero = "zeroinitializer" if source.lanes > 1 else ("0.0" if source.scalar.is_float else "0")
         test = "fcmp une" if source.scalar.is_float else "icmp ne"
         return emitter.do(f"{test} {llvm_type(source)} {operand}, {zero}")
-    if Scalar.BF16 in {source.scalar, target.scalar}:
-        return _bfloat_cast(source, operand, emitter)
     if source.scalar.is_float and not target.scalar.is_float:
         return _saturated(source, target, operand, emitter)
     return emitter.do(
@@ -198,38 +194,6 @@ def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitte
     return emitter.call(
         f"llvm.{name}.sat.{suffix_of(made)}.{suffix_of(given)}", made, [(given, operand)]
     )
-
-
-def _bfloat_cast(source: LoopType, operand: str, emitter: Emitter) -> str:
-    """By its bits, which are the upper half of a float's: no CPU need know of bfloat16.
-
-    Rounds to the even one of two equally near; a NaN stays one.
-    """
-    lanes = source.lanes
-    floats, words, halves = (vector_of(each, lanes) for each in ("float", "i32", "i16"))
-    bfloats = vector_of("bfloat", lanes)
-
-    def number(value: int) -> str:
-        return str(value) if lanes == 1 else emitter.splat(str(value), "i32", lanes)
-
-    if source.scalar is Scalar.BF16:
-        bits = emitter.do(f"bitcast {bfloats} {operand} to {halves}")
-        wide = emitter.do(f"zext {halves} {bits} to {words}")
-        made = emitter.do(f"shl {words} {wide}, {number(16)}")
-        return emitter.do(f"bitcast {words} {made} to {floats}")
-    bits = emitter.do(f"bitcast {floats} {operand} to {words}")
-    upper = emitter.do(f"lshr {words} {bits}, {number(16)}")
-    odd = emitter.do(f"and {words} {upper}, {number(1)}")
-    raised = emitter.do(f"add {words} {odd}, {number(0x7FFF)}")
-    rounded = emitter.do(f"add {words} {bits}, {raised}")
-    kept = emitter.do(f"lshr {words} {rounded}, {number(16)}")
-    is_nan = emitter.do(f"fcmp uno {floats} {operand}, {operand}")
-    quiet = emitter.do(f"or {words} {upper}, {number(0x40)}")
-    chosen = emitter.do(
-        f"select {vector_of('i1', lanes)} {is_nan}, {words} {quiet}, {words} {kept}"
-    )
-    half = emitter.do(f"trunc {words} {chosen} to {halves}")
-    return emitter.do(f"bitcast {halves} {half} to {bfloats}")
 
 
 def _bitcast(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:

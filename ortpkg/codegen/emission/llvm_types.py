@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
@@ -9,8 +10,8 @@ from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 _LLVM: dict[Scalar, str] = {
     Scalar.F64: "double",
     Scalar.F32: "float",
-    Scalar.F16: "half",
-    Scalar.BF16: "bfloat",
+    Scalar.F16: "i16",
+    Scalar.BF16: "i16",
     Scalar.I64: "i64",
     Scalar.U64: "i64",
     Scalar.I32: "i32",
@@ -41,7 +42,7 @@ def vector_of(element: str, lanes: int) -> str:
 
 def suffix_of(llvm: str) -> str:
     """How an intrinsic's name tells the type: ``v16f32`` for ``<16 x float>``."""
-    names = {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}
+    names = {"float": "f32", "double": "f64"}
     if not llvm.startswith("<"):
         return names.get(llvm, llvm)
     lanes, _, element = llvm.strip("<>").partition(" x ")
@@ -58,9 +59,7 @@ def literal(number: float, scalar: Scalar) -> str:
         return _double_bits(number)
     if scalar is Scalar.F32:
         return _double_bits(_rounded_to_float(number))
-    prefix, nbits = ("H", 16) if scalar is Scalar.F16 else ("R", 16)
-    bits = _half_bits(number) if scalar is Scalar.F16 else _bfloat_bits(number)
-    return f"0x{prefix}{bits:0{nbits // 4}X}"
+    return str(_half_bits(number) if scalar is Scalar.F16 else _bfloat_bits(number))
 
 
 def _rounded_to_float(number: float) -> float:
@@ -76,10 +75,15 @@ def _double_bits(number: float) -> str:
 
 
 def _half_bits(number: float) -> int:
-    bits: int = struct.unpack("<H", struct.pack("<e", number))[0]
+    try:
+        bits: int = struct.unpack("<H", struct.pack("<e", number))[0]
+    except OverflowError:
+        return 0x7C00 if number > 0 else 0xFC00
     return bits
 
 
 def _bfloat_bits(number: float) -> int:
     bits: int = struct.unpack("<I", struct.pack("<f", _rounded_to_float(number)))[0]
+    if math.isnan(number):
+        return bits >> 16 | 0x40
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16

@@ -21,11 +21,11 @@ class Op(StrEnum):
     operand is NaN; LESSER and GREATER give the second operand where the first is not less
     (greater), as x86-64's ``minps``. ROUND goes to the even one of two equally near. SELECT takes
     its second operand where the first is true. CAST of a float to an integer rounds to zero and
-    saturates, NaN becomes 0; to and from BF16 there is a cast of F32 alone. BITCAST keeps the bits.
-    SPLAT fills a vector with one number. SUM, LARGEST and SMALLEST make one number of a
-    vector, halving it in a fixed order. DOT takes an i32 vector, and 4 u8 and 4 i8 for each lane,
-    and adds the products to the lane. SHUFFLE takes lanes of two vectors one after the other by the
-    positions in ``lanes``; EXTRACT takes the lane ``lanes[0]``.
+    saturates, NaN becomes 0. F16 and BF16 are stored, moved, chosen, and cast from and to F32:
+    nothing else takes them. BITCAST keeps the bits. SPLAT fills a vector with one number. SUM,
+    LARGEST and SMALLEST make one number of a vector, halving it in a fixed order. DOT takes an i32
+    vector, and 4 u8 and 4 i8 for each lane, and adds the products to the lane. SHUFFLE takes lanes
+    of two vectors one after the other by the positions in ``lanes``; EXTRACT takes ``lanes[0]``.
     """
 
     ADD = "add"

@@ -31,6 +31,8 @@ _UNARY = frozenset({
 _FLOAT_ONLY = frozenset({Op.SQRT, Op.FLOOR, Op.CEIL, Op.ROUND, Op.TRUNC, Op.FMA})
 _BITS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
+#: Kinds that are loaded, stored, moved, and converted to and from f32.
+_STORED_ONLY = frozenset({Scalar.F16, Scalar.BF16})
 _TO_ONE = frozenset({Op.SUM, Op.LARGEST, Op.SMALLEST})
 _MOST_LANES = 256
 
@@ -135,11 +137,12 @@ class _Verifier:
         if op is Op.SELECT:
             fits = kinds[0] == LoopType(Scalar.BOOL, result.lanes) and kinds[1:] == [result] * 2
         elif op in COMPARISONS:
-            fits = kinds[0] == kinds[1] and result == kinds[0].with_scalar(Scalar.BOOL)
+            fits = kinds[0].scalar not in _STORED_ONLY
+            fits &= kinds[0] == kinds[1] and result == kinds[0].with_scalar(Scalar.BOOL)
         elif op is Op.CAST:
             pair = {kinds[0].scalar, result.scalar}
             fits = kinds[0].lanes == result.lanes and (
-                Scalar.BF16 not in pair or pair == {Scalar.BF16, Scalar.F32}
+                not pair & _STORED_ONLY or (Scalar.F32 in pair or len(pair) == 1)
             )
         elif op is Op.BITCAST:
             fits = _bits(kinds[0]) == _bits(result) and Scalar.BOOL not in {
@@ -148,7 +151,8 @@ class _Verifier:
         elif op is Op.SPLAT:
             fits = kinds[0] == result.with_lanes(1)
         elif op in _TO_ONE:
-            fits = kinds[0].with_lanes(1) == result and kinds[0].lanes & (kinds[0].lanes - 1) == 0
+            fits = kinds[0].with_lanes(1) == result and kinds[0].scalar not in _STORED_ONLY
+            fits &= kinds[0].lanes & (kinds[0].lanes - 1) == 0
         elif op is Op.DOT:
             fits = (
                 kinds
@@ -195,6 +199,8 @@ def _arity(op: Op) -> int:
 
 
 def _takes(op: Op, scalar: Scalar) -> bool:
+    if scalar in _STORED_ONLY:
+        return False
     if op in _FLOAT_ONLY:
         return scalar.is_float
     if op in _BITS:

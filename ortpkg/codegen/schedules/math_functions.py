@@ -1,0 +1,257 @@
+"""Functions of floats as vector polynomials in the loop IR.
+
+All are of f32. NaN gives NaN, infinities give the limits, denormals count as what they are. The
+largest errors, in units in the last place of the result (denormal results too), where a product and
+a sum are one instruction, and where they are two:
+
+===========  ============  ============  ==========================================================
+function     fused         not fused     source
+===========  ============  ============  ==========================================================
+exp          1.1           1.1           polynomial of Cephes' ``expf``
+sigmoid      2.4           2.4           by exp
+tanh         2.4           2.4           by exp(2x) - 1
+erf          1.2           1.2           two polynomials, of N. Juffa
+log          1.0           1.2           polynomial of N. Juffa
+sin, cos     1.6           1.6           for abs(x) up to 1,000,000; the argument is reduced in f64
+pow          0.6           0.6           computed in f64
+===========  ============  ============  ==========================================================
+
+Beyond 1,000,000, sin and cos lose precision, slowly where a product and a sum are one instruction;
+they stay within -1 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from ortpkg.codegen.loop_ir.kernel import Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.tensor_ir.elements import Function
+
+_LOG2_E = 1.4426950408889634
+#: The logarithm of 2 in two parts, the first of few bits: its product with a power is exact.
+_LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
+#: Added to a float, it rounds it to a whole number, which then stands in its lowest bits.
+_ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+        5.0000001201e-1)  # fmt: skip
+_MOST_EXP, _LEAST_EXP = 90.0, -105.0
+#: From here on tanh is 1, and so is erf.
+_MOST_TANH, _MOST_ERF = 10.0, 4.0
+_ERF_NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
+             1.28379166e-1)  # fmt: skip
+_ERF_FAR = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1,
+            -6.34846687e-1, -1.28717512e-1)  # fmt: skip
+_ERF_BORDER = 0.927734375
+_LEAST_NORMAL = 2.0**-126
+_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+#: Half of pi in three parts, the first two of 33 bits (source: fdlibm's ``__ieee754_rem_pio2``).
+_HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
+_F64_ROUNDER = 6755399441055744.0
+_SIGN = -(1 << 31)
+
+
+def exp(b: KernelBuilder, x: Value) -> Value:
+    """The exponential."""
+    fraction, power_of_2 = _reduced(b, _clamped(b, x, _LEAST_EXP, _MOST_EXP))
+    square = b.mul(fraction, fraction)
+    near_one = b.add(b.fma(_polynomial(b, fraction, _EXP), square, fraction), 1.0)
+    half = b.compute(Op.SHR, power_of_2, 1)
+    first, second = _power_of_2(b, half), _power_of_2(b, b.sub(power_of_2, half))
+    return b.mul(b.mul(near_one, first), second)
+
+
+def sigmoid(b: KernelBuilder, x: Value) -> Value:
+    """1 / (1 + exp(-x))."""
+    small = exp(b, b.compute(Op.NEG, b.compute(Op.ABS, x)))
+    is_negative = b.compute(Op.LT, x, 0.0)
+    return b.div(b.select(is_negative, small, 1.0), b.add(small, 1.0))
+
+
+def tanh(b: KernelBuilder, x: Value) -> Value:
+    """The hyperbolic tangent: e / (e + 2) with e = exp(2x) - 1."""
+    size = b.compute(Op.LESSER, _of(b, _MOST_TANH, x), b.compute(Op.ABS, x))
+    twice = b.add(size, size)
+    fraction, power_of_2 = _reduced(b, twice)
+    square = b.mul(fraction, fraction)
+    less_one = b.fma(_polynomial(b, fraction, _EXP), square, fraction)
+    scale = _power_of_2(b, power_of_2)
+    grown = b.fma(scale, less_one, b.sub(scale, 1.0))
+    return _with_sign_of(b, b.div(grown, b.add(grown, 2.0)), x)
+
+
+def erf(b: KernelBuilder, x: Value) -> Value:
+    """The error function."""
+    size = b.compute(Op.LESSER, _of(b, _MOST_ERF, x), b.compute(Op.ABS, x))
+    square = b.mul(size, size)
+    near = b.fma(_polynomial(b, square, _ERF_NEAR), size, size)
+    far = _polynomial(b, size, _ERF_FAR)
+    far = b.sub(b.mul(far, size), size)
+    far = b.sub(1.0, exp(b, far))
+    is_far = b.compute(Op.GT, size, _ERF_BORDER)
+    return _with_sign_of(b, b.select(is_far, far, near), x)
+
+
+def log(b: KernelBuilder, x: Value) -> Value:
+    """The natural logarithm."""
+    is_small = b.compute(Op.LT, x, _LEAST_NORMAL)
+    normal = b.mul(x, b.select(is_small, _of(b, 2.0**23, x), 1.0))
+    words = x.type.with_scalar(Scalar.I32)
+    bits = b.bitcast(normal, words)
+    shift = b.compute(Op.AND, b.sub(bits, 0x3F2AAAAB), -(1 << 23))
+    fraction = b.sub(b.bitcast(b.sub(bits, shift), x.type), 1.0)
+    power_of_2 = b.mul(b.cast(shift, Scalar.F32), 2.0**-23)
+    power_of_2 = b.sub(power_of_2, b.select(is_small, _of(b, 23.0, x), 0.0))
+    square = b.mul(fraction, fraction)
+    odd = _polynomial(b, square, (0.140869141, 0.139814854, 0.200120345))
+    even = _polynomial(b, square, (-0.130310059, -0.121484190, -0.166846052, -0.249996200))
+    made = b.fma(b.fma(b.fma(odd, fraction, even), fraction, 0.333331972), fraction, -0.5)
+    made = b.fma(power_of_2, math.log(2.0), b.fma(made, square, fraction))
+    made = b.select(b.compute(Op.EQ, x, 0.0), _of(b, -math.inf, x), made)
+    made = b.select(b.compute(Op.LT, x, math.inf), made, x)
+    return b.select(b.compute(Op.LT, x, 0.0), _of(b, math.nan, x), made)
+
+
+def sin(b: KernelBuilder, x: Value) -> Value:
+    """The sine."""
+    return _sine(b, x, quarters=0)
+
+
+def cos(b: KernelBuilder, x: Value) -> Value:
+    """The cosine."""
+    return _sine(b, x, quarters=1)
+
+
+#: The functions of one f32.
+MATH_FUNCTIONS: Mapping[Function, Callable[[KernelBuilder, Value], Value]] = MappingProxyType({
+    Function.EXP: exp,
+    Function.LOG: log,
+    Function.TANH: tanh,
+    Function.ERF: erf,
+    Function.SIGMOID: sigmoid,
+    Function.SIN: sin,
+    Function.COS: cos,
+})  # fmt: skip
+
+
+def power(b: KernelBuilder, base: Value, exponent: Value) -> Value:
+    """``base`` to the power of ``exponent``, both f32: special cases as in C's Annex F.10.4.4."""
+    size, wide = (b.cast(each, Scalar.F64) for each in (b.compute(Op.ABS, base), exponent))
+    made = b.cast(_f64_exp(b, b.mul(_f64_log(b, size), wide)), Scalar.F32)
+    is_one = b.compute(Op.EQ, base, 1.0)
+    is_number = b.compute(Op.EQ, exponent, exponent)
+    # the logarithm of 1 is 0, whose product with an infinity is no number
+    is_unit = b.compute(Op.AND, b.compute(Op.EQ, size, 1.0), is_number)
+    made = b.select(b.compute(Op.OR, is_one, is_unit), _of(b, 1.0, base), made)
+    is_whole = b.compute(Op.EQ, b.compute(Op.TRUNC, exponent), exponent)
+    half = b.mul(exponent, 0.5)
+    is_odd = b.compute(Op.AND, is_whole, b.compute(Op.NE, b.compute(Op.FLOOR, half), half))
+    made = b.select(is_odd, _with_sign_of(b, made, base), made)
+    is_negative = b.compute(Op.AND, b.compute(Op.LT, base, 0.0), b.compute(Op.GT, base, -math.inf))
+    has_none = b.compute(Op.AND, is_negative, b.compute(Op.NOT, is_whole))
+    made = b.select(has_none, _of(b, math.nan, base), made)
+    return b.select(b.compute(Op.EQ, exponent, 0.0), _of(b, 1.0, base), made)
+
+
+def power_of_number(b: KernelBuilder, base: Value, exponent: float) -> Value:
+    """``base`` to a power that is known: products and roots for those that are common."""
+    if exponent in {2, 3, 4}:
+        square = b.mul(base, base)
+        return square if exponent == 2 else b.mul(square, base if exponent == 3 else square)
+    if exponent == 1:
+        return base
+    if exponent == -1:
+        return b.div(_of(b, 1.0, base), base)
+    return power(b, base, _of(b, exponent, base))
+
+
+def _of(b: KernelBuilder, number: float, like: Value) -> Value:
+    """A number of the type of another value."""
+    return b.constant(number, like.type)
+
+
+def _clamped(b: KernelBuilder, x: Value, least: float, most: float) -> Value:
+    """The value within two bounds; NaN stays NaN."""
+    below = b.compute(Op.LESSER, _of(b, most, x), x)
+    return b.compute(Op.GREATER, _of(b, least, x), below)
+
+
+def _polynomial(b: KernelBuilder, x: Value, coefficients: Sequence[float]) -> Value:
+    """The polynomial, its highest coefficient first."""
+    made = _of(b, coefficients[0], x)
+    for coefficient in coefficients[1:]:
+        made = b.fma(made, x, coefficient)
+    return made
+
+
+def _reduced(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """(r, n) with exp(x) = exp(r) * 2^n, \\|r\\| <= log(2) / 2, and n an i32."""
+    shifted = b.fma(x, _LOG2_E, _ROUNDER)
+    whole = b.sub(shifted, _ROUNDER)
+    fraction = b.fma(whole, -_LN2_LOW, b.fma(whole, -_LN2_HIGH, x))
+    bits = b.bitcast(shifted, x.type.with_scalar(Scalar.I32))
+    return fraction, b.sub(bits, _ROUNDER_BITS)
+
+
+def _power_of_2(b: KernelBuilder, exponent: Value) -> Value:
+    """2 to the power of an i32, as an f32: from -126 to 128, the last one infinity."""
+    bits = b.compute(Op.SHL, b.add(exponent, 127), 23)
+    return b.bitcast(bits, exponent.type.with_scalar(Scalar.F32))
+
+
+def _with_sign_of(b: KernelBuilder, size: Value, x: Value) -> Value:
+    """A value that is not negative, with the sign of another."""
+    words = x.type.with_scalar(Scalar.I32)
+    sign = b.compute(Op.AND, b.bitcast(x, words), _SIGN)
+    return b.bitcast(b.compute(Op.OR, b.bitcast(size, words), sign), x.type)
+
+
+def _sine(b: KernelBuilder, x: Value, *, quarters: int) -> Value:
+    """The sine of x and so many quarters of a turn."""
+    wide = b.cast(x, Scalar.F64)
+    shifted = b.fma(wide, 2 / math.pi, _F64_ROUNDER)
+    whole = b.sub(shifted, _F64_ROUNDER)
+    rest = wide
+    for part in _HALF_PI:
+        rest = b.fma(whole, -part, rest)
+    bits = b.cast(b.bitcast(shifted, wide.type.with_scalar(Scalar.I64)), Scalar.I32)
+    quarter = b.add(bits, quarters)
+    angle = _clamped(b, b.cast(rest, Scalar.F32), -0.8, 0.8)
+    square = b.mul(angle, angle)
+    sine = b.fma(b.mul(_polynomial(b, square, _SIN), square), angle, angle)
+    cosine = b.mul(square, square)
+    cosine = b.fma(_polynomial(b, square, _COS), cosine, b.fma(square, -0.5, 1.0))
+    is_odd = b.compute(Op.NE, b.compute(Op.AND, quarter, 1), 0)
+    sign = b.compute(Op.SHL, b.compute(Op.AND, quarter, 2), 30)
+    made = b.bitcast(b.select(is_odd, cosine, sine), quarter.type)
+    return b.bitcast(b.compute(Op.XOR, made, sign), x.type)
+
+
+def _f64_log(b: KernelBuilder, x: Value) -> Value:
+    """The logarithm of an f64 that is an f32, and not negative, by the series of artanh."""
+    bits = b.bitcast(x, x.type.with_scalar(Scalar.I64))
+    shift = b.compute(Op.AND, b.sub(bits, 0x3FE5555555555555), -(1 << 52))
+    fraction = b.bitcast(b.sub(bits, shift), x.type)
+    power_of_2 = b.mul(b.cast(b.compute(Op.SHR, shift, 52), Scalar.F64), math.log(2.0))
+    ratio = b.div(b.sub(fraction, 1.0), b.add(fraction, 1.0))
+    square = b.mul(ratio, ratio)
+    series = _polynomial(b, square, [2.0 / (2 * k + 1) for k in range(10, 0, -1)])
+    made = b.add(b.fma(b.mul(series, square), ratio, b.add(ratio, ratio)), power_of_2)
+    made = b.select(b.compute(Op.LT, x, math.inf), made, x)
+    return b.select(b.compute(Op.EQ, x, 0.0), _of(b, -math.inf, x), made)
+
+
+def _f64_exp(b: KernelBuilder, x: Value) -> Value:
+    """The exponential, an f64, as far as it is an f32: by its series."""
+    x = _clamped(b, x, -110.0, 90.0)
+    shifted = b.fma(x, _LOG2_E, _F64_ROUNDER)
+    whole = b.sub(shifted, _F64_ROUNDER)
+    fraction = b.fma(whole, -math.log(2.0), x)
+    series = _polynomial(b, fraction, [1 / math.factorial(k) for k in range(12, -1, -1)])
+    words = x.type.with_scalar(Scalar.I64)
+    power_of_2 = b.compute(Op.SHL, b.add(b.bitcast(shifted, words), 1023), 52)
+    return b.mul(series, b.bitcast(power_of_2, x.type))

@@ -1,0 +1,140 @@
+"""Functions of floats stay within the errors that they state, for every kind of number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.math_functions import MATH_FUNCTIONS, power, power_of_number
+from ortpkg.codegen.tensor_ir.elements import Function
+from tests.codegen.native_kernels import run_kernel
+from tests.codegen.native_targets import NATIVE_TARGETS, V4, NativeTarget
+
+Array = npt.NDArray[Any]
+_SPECIAL = np.array(
+    [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, -1e-40, 2.0**-126, -(2.0**-126),
+     3.4028235e38, -3.4028235e38, 1.0, -1.0, 0.5, 2.0, -2.0, 88.72284, -87.33655, -103.97, 9.01],
+    np.float32,
+)  # fmt: skip
+
+
+def _all_ranges(count: int) -> Array:
+    """Floats of all exponents and both signs, dense ones between -128 and 128, special ones."""
+    generator = np.random.default_rng(7)
+    bits = generator.integers(0, 1 << 32, count, np.uint64).astype(np.uint32)
+    dense = [generator.uniform(-most, most, count).astype(np.float32) for most in (1, 10, 128)]
+    made = np.concatenate([bits.view(np.float32), *dense, _SPECIAL])
+    return np.resize(made, -(-made.size // 16) * 16)
+
+
+def _errors(made: Array, wanted: Array) -> Array:
+    """In units in the last place; equal infinities and NaN are no error."""
+    with np.errstate(all="ignore"):
+        rounded = wanted.astype(np.float32)
+        unit = np.abs(np.spacing(rounded)).astype(np.float64)
+        error = np.abs(made.astype(np.float64) - wanted) / unit
+    is_same = (made == rounded) | (np.isnan(made) & np.isnan(wanted))
+    return np.where(is_same & ~np.isfinite(error), 0.0, np.where(np.isnan(error), np.inf, error))
+
+
+def _run(target: NativeTarget, make: Callable[..., Any], *operands: Array) -> Array:
+    b = KernelBuilder("function")
+    lanes = target.model.lanes(Scalar.F32)
+    buffers = [b.input(f"x{place}", Scalar.F32) for place in range(len(operands))]
+    made = b.output("made", Scalar.F32)
+    with b.loop(0, b.size("count"), lanes) as loop:
+        values = [b.load(each, loop.index, lanes) for each in buffers]
+        b.store(made, loop.index, make(b, *values))
+    result = np.empty_like(operands[0])
+    run_kernel(
+        b.kernel(), [*operands, result], [result.size], tile_count=1, cpu=target.cpu,
+        features=target.features,
+    )  # fmt: skip
+    return result
+
+
+def _sigmoid(x: Array) -> Array:
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, 1.0) / (1.0 + small)
+
+
+_REFERENCES: dict[Function, Callable[[Array], Array]] = {
+    Function.EXP: np.exp,
+    Function.LOG: np.log,
+    Function.TANH: np.tanh,
+    Function.ERF: np.vectorize(math.erf, otypes=[np.float64]),
+    Function.SIGMOID: _sigmoid,
+    Function.SIN: np.sin,
+    Function.COS: np.cos,
+}
+_MOST: dict[Function, tuple[float, float]] = {
+    Function.EXP: (1.1, 1.1),
+    Function.LOG: (1.0, 1.2),
+    Function.TANH: (2.4, 2.4),
+    Function.ERF: (1.2, 1.2),
+    Function.SIGMOID: (2.4, 2.4),
+    Function.SIN: (1.6, 1.6),
+    Function.COS: (1.6, 1.6),
+}
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("function", list(MATH_FUNCTIONS), ids=str)
+def test_errors_are_as_stated(function: Function, target: NativeTarget) -> None:
+    x = _all_ranges(100_000)
+    if function in {Function.SIN, Function.COS}:
+        x = np.clip(x, -1e6, 1e6)
+    with np.errstate(all="ignore"):
+        wanted = _REFERENCES[function](x.astype(np.float64))
+    errors = _errors(_run(target, MATH_FUNCTIONS[function], x), wanted)
+    worst = int(np.argmax(errors))
+    most = _MOST[function][0 if target.model.has_fma else 1]
+    assert errors[worst] <= most, f"{errors[worst]:.2f} ulp at {x[worst]!r}"
+
+
+def test_sines_of_infinities_are_no_numbers_and_far_ones_stay_within_one() -> None:
+    x = np.array([np.inf, -np.inf, 1e30, -3e38, *range(12)], np.float32)
+    for function in (Function.SIN, Function.COS):
+        made = _run(V4, MATH_FUNCTIONS[function], x)
+        assert np.isnan(made[:2]).all(), made[:2]
+        assert (np.abs(made[2:]) <= 1).all(), made[2:]
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+def test_powers_are_right_for_every_pair_of_numbers(target: NativeTarget) -> None:
+    generator = np.random.default_rng(3)
+    whole = np.array([-3, -2, 3, 4, 5, 7.5, 16777217, 0.25, -0.25], np.float32)
+    special = np.concatenate([_SPECIAL, whole])
+    base, exponent = (each.ravel() for each in np.meshgrid(special, special))
+    base = np.concatenate([base, generator.uniform(0, 20, 100_000).astype(np.float32)])
+    more = generator.uniform(-30, 30, 100_000).astype(np.float32)
+    exponent = np.concatenate([exponent, more])
+    count = base.size // 16 * 16
+    base, exponent = base[-count:].copy(), exponent[-count:].copy()
+    with np.errstate(all="ignore"):
+        wanted = np.power(base.astype(np.float64), exponent.astype(np.float64))
+    made = _run(target, power, base, exponent)
+    errors = _errors(made, wanted)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= 0.6, (
+        f"{errors[worst]:.2f} ulp at {base[worst]!r} ** {exponent[worst]!r}, {made[worst]!r}"
+    )
+    is_zero = (made == 0) & (wanted == 0)
+    np.testing.assert_array_equal(np.signbit(made[is_zero]), np.signbit(wanted[is_zero]))
+
+
+@pytest.mark.parametrize("exponent", [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 2.5])
+def test_powers_that_are_known_are_right(exponent: float) -> None:
+    x = _all_ranges(1000)
+    with np.errstate(all="ignore"):
+        wanted = np.power(x.astype(np.float64), np.full(x.shape, exponent))
+    errors = _errors(_run(V4, lambda b, base: power_of_number(b, base, exponent), x), wanted)
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= 2, f"{errors[worst]:.2f} ulp at {x[worst]!r}"
