@@ -74,7 +74,8 @@ class _KernelEmitter:
 
     def function(self, symbol: str) -> list[str]:
         convention = f"{self.options.calling_convention} ".lstrip()
-        attributes = f"nounwind {self.options.attributes}".rstrip()
+        # no-builtins: else LLVM makes calls of memset and memcpy, which are not there, of loops
+        attributes = f'nounwind "no-builtins" {self.options.attributes}'.rstrip()
         self._prologue()
         self._tiles()
         return [

@@ -1,0 +1,272 @@
+"""The kernel of a matrix product over packed panels.
+
+A tile takes a block of rows and some panels (:mod:`.product_tiling`). For each panel, register tile
+by register tile, it sums along k in registers, leaves the sums in scratch memory, and runs the
+epilogue over them. Where the panel is too long for the cache, the sums are kept in scratch memory
+for all rows of the block, and k is walked part by part. Every sum is made in the order of k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from ortpkg.codegen.loop_ir.kernel import Buffer, Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_space import (
+    LeftRows,
+    ProductSpace,
+    RightPanels,
+    parts_count,
+    split_place,
+    sum_of_strides,
+)
+from ortpkg.codegen.schedules.product_tiling import ProductTiling
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.tensor_ir.operations import Product
+from ortpkg.shapes.expressions import Size
+
+
+class Steps(Protocol):
+    """How products are made and summed in a step along k."""
+
+    @property
+    def sums(self) -> Scalar:
+        """Kind of the sums."""
+        ...
+
+    @property
+    def group(self) -> int:
+        """How many numbers of each side one step takes."""
+        ...
+
+    def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+        """A row's numbers of the step, in every lane."""
+        ...
+
+    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+        """The step's numbers of ``lanes`` columns."""
+        ...
+
+    def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
+        """The sums with the products added."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FloatSteps:
+    """One product of f32 a step; panels may be stored as f16."""
+
+    sums: Scalar = Scalar.F32
+    group: int = 1
+
+    def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+        """The row's number in every lane."""
+        return builder.splat(builder.load(buffer, index), lanes)
+
+    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+        """A vector of the panel."""
+        return builder.cast(builder.load(buffer, index, lanes), Scalar.F32)
+
+    def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
+        """A fused product and sum."""
+        return builder.fma(left, right, sums)
+
+
+def product_kernel(
+    product: Product,
+    space: ProductSpace,
+    left: LeftRows,
+    right: RightPanels,
+    tiling: ProductTiling,
+    model: MachineModel,
+    steps: Steps,
+) -> ScheduledKernel:
+    """The kernel that computes the product of the sides."""
+    return _ProductKernel(product, space, left, right, tiling, model, steps).scheduled()
+
+
+class _ProductKernel:
+    def __init__(
+        self,
+        product: Product,
+        space: ProductSpace,
+        left: LeftRows,
+        right: RightPanels,
+        tiling: ProductTiling,
+        model: MachineModel,
+        steps: Steps,
+    ) -> None:
+        self._product, self._space, self._tiling = product, space, tiling
+        self._left, self._right, self._steps = left, right, steps
+        self._maker = maker = KernelMaker("product")
+        self._b = maker.builder
+        self._values = ElementValues(maker, model)
+        self._left_buffer = maker.read(left.tensor)
+        self._right_buffer = (
+            maker.read(right.tensor)
+            if right.packing is None
+            else maker.read_packed(right.tensor, right.packing)
+        )
+        self._output = maker.written(product.output)
+        sum_rows = tiling.rows if tiling.k_block is None else tiling.row_block
+        self._sums = self._b.scratch("sums", steps.sums, sum_rows * tiling.panel_width)
+        self._vector = LoopType(steps.sums, tiling.lanes)
+
+    def scheduled(self) -> ScheduledKernel:
+        space, tiling, maker = self._space, self._tiling, self._maker
+        row_blocks = parts_count(space.rows, tiling.row_block)
+        panels = parts_count(space.n, tiling.panel_width)
+        groups = parts_count(panels, tiling.panel_block)
+        sizes: tuple[Size, ...] = (*space.matrices, groups, row_blocks)
+        *matrix, group, block = split_place(maker, self._b.tile, sizes)
+        b = self._b
+        first_row = b.mul(b.index(block), tiling.row_block)
+        end_row = b.least(b.add(first_row, tiling.row_block), maker.value(space.rows))
+        first_panel = b.mul(b.index(group), tiling.panel_block)
+        end_panel = b.least(b.add(first_panel, tiling.panel_block), maker.value(panels))
+        with b.loop(first_panel, end_panel, hint="panel") as panel:
+            self._panel(matrix, panel.index, first_row, end_row)
+        return maker.scheduled(prod(sizes, start=1))
+
+    # --- sums -------------------------------------------------------------------------------------
+
+    def _panel(
+        self, matrix: Sequence[Operand], panel: Value, first_row: Value, end_row: Value
+    ) -> None:
+        b, tiling, maker = self._b, self._tiling, self._maker
+        depth = parts_count(self._product.k, self._steps.group)
+        right_axes = [*([0] * len(self._product.batch) if self._space.is_merged else matrix)]
+        panel_nbytes = depth * (tiling.panel_width * self._steps.group)
+        base = sum_of_strides(
+            maker, [*right_axes, panel], [*self._right.batch, panel_nbytes], offset=0
+        )
+        column = b.mul(panel, tiling.panel_width)
+        if tiling.k_block is None:
+            with b.loop(first_row, end_row, tiling.rows, hint="row") as row:
+                zeros = [b.constant(0, self._vector)] * (tiling.rows * tiling.vectors)
+                rows = self._row_places(matrix, row.index)
+                self._keep(b.index(0), self._summed(rows, base, 0, maker.value(depth), zeros))
+                end = b.least(b.add(row.index, tiling.rows), end_row)
+                self._epilogue(matrix, row.index, end, column)
+            return
+        self._clear()
+        with b.loop(0, maker.value(depth), tiling.k_block, hint="k") as part:
+            stop = b.least(b.add(part.index, tiling.k_block), maker.value(depth))
+            with b.loop(first_row, end_row, tiling.rows, hint="row") as row:
+                kept = b.mul(b.sub(row.index, first_row), tiling.panel_width)
+                rows = self._row_places(matrix, row.index)
+                self._keep(kept, self._summed(rows, base, part.index, stop, self._kept(kept)))
+        self._epilogue(matrix, first_row, end_row, column)
+
+    def _row_places(self, matrix: Sequence[Operand], first: Value) -> list[Value]:
+        """Where the rows of a register tile begin; beyond the last row, that one once more."""
+        b, left, maker = self._b, self._left, self._maker
+        rows = self._space.rows
+        batch = [] if self._space.is_merged else left.batch
+        base = b.index(sum_of_strides(maker, matrix, batch, left.offset))
+        is_whole = isinstance(rows, int) and rows % self._tiling.rows == 0
+        last = b.sub(maker.value(rows), 1)
+        places = []
+        for number in range(self._tiling.rows):
+            row = b.add(first, number)
+            row = row if is_whole else b.least(row, last)
+            places.append(b.add(base, b.mul(row, maker.size(left.row))))
+        return places
+
+    def _summed(
+        self,
+        rows: Sequence[Value],
+        panel: Operand,
+        start: Operand,
+        stop: Operand,
+        initial: Sequence[Value],
+    ) -> tuple[Value, ...]:
+        """The micro-kernel: the sums of one register tile after the steps."""
+        b, steps, tiling = self._b, self._steps, self._tiling
+        lanes, group = tiling.lanes, self._steps.group
+        with b.loop(start, stop, carried=initial, hint="step") as step:
+            place = b.add(panel, b.mul(step.index, tiling.panel_width * group))
+            right = [
+                steps.right(b, self._right_buffer, b.add(place, vector * lanes * group), lanes)
+                for vector in range(tiling.vectors)
+            ]
+            along = b.mul(b.mul(step.index, self._maker.size(self._left.step)), group)
+            sums = list(step.carried)
+            for number, row in enumerate(rows):
+                left = steps.left(b, self._left_buffer, b.add(row, along), lanes)
+                for vector in range(tiling.vectors):
+                    at = number * tiling.vectors + vector
+                    sums[at] = steps.add(b, sums[at], left, right[vector])
+            step.hand_on(*sums)
+        return step.results
+
+    def _keep(self, first: Value, sums: Sequence[Value]) -> None:
+        for number, each in enumerate(sums):
+            self._b.store(self._sums, self._b.add(first, number * self._tiling.lanes), each)
+
+    def _kept(self, first: Value) -> list[Value]:
+        b, lanes = self._b, self._tiling.lanes
+        count = self._tiling.rows * self._tiling.vectors
+        return [b.load(self._sums, b.add(first, at * lanes), lanes) for at in range(count)]
+
+    def _clear(self) -> None:
+        zero = self._b.constant(0, self._vector)
+        with self._b.loop(0, self._sums.count, self._tiling.lanes) as place:
+            self._b.store(self._sums, place.index, zero)
+
+    # --- epilogue ---------------------------------------------------------------------------------
+
+    def _epilogue(self, matrix: Sequence[Operand], first: Value, end: Value, column: Value) -> None:
+        """Finishes rows of which the sums lie at the start of the scratch memory."""
+        b, lanes, n = self._b, self._tiling.lanes, self._space.n
+        columns = b.least(b.sub(self._maker.value(n), column), self._tiling.panel_width)
+        has_tail = not (isinstance(n, int) and n % lanes == 0)
+        rest = b.compute(Op.AND, columns, lanes - 1) if has_tail else b.constant(0, column.type)
+        whole = b.sub(columns, rest)
+        with b.loop(first, end) as row:
+            sums = b.mul(b.sub(row.index, first), self._tiling.panel_width)
+            with b.loop(0, whole, lanes) as place:
+                self._finish(matrix, row.index, column, sums, place.index, None)
+            if has_tail:
+                with b.when(b.compute(Op.GT, rest, 0)):
+                    self._finish(matrix, row.index, column, sums, whole, rest)
+
+    def _finish(
+        self,
+        matrix: Sequence[Operand],
+        row: Value,
+        first_column: Value,
+        sums: Value,
+        place: Value,
+        count: Value | None,
+    ) -> None:
+        b, maker, space = self._b, self._maker, self._space
+        lanes, output = self._tiling.lanes, self._product.output
+        made = b.load(self._sums, b.add(sums, place), lanes)
+        column = b.add(first_column, place)
+        row_axes = space.row_axes(maker, matrix, row)
+        if self._product.epilogue is not None:
+            made = self._values.value_of(
+                self._product.epilogue,
+                [*row_axes, column],
+                vector_axis=len(row_axes),
+                lanes=lanes,
+                count=count,
+                made=made,
+            )
+        matrices = [] if space.is_merged else [*self._matrix_strides()]
+        at = sum_of_strides(
+            maker, [*([] if space.is_merged else matrix), row, column], [*matrices, space.n, 1]
+        )
+        b.store(self._output, at, b.cast(made, output.scalar), count)
+
+    def _matrix_strides(self) -> list[Size]:
+        batch, rows = self._space.batch, self._space.rows
+        return [prod(batch[axis + 1 :], start=rows * self._space.n) for axis in range(len(batch))]

@@ -1,0 +1,320 @@
+"""Brings the sides of a matrix product into the layout of its kernel: panels, rows in memory.
+
+A constant right side is packed once, when the program is compiled; any other by a kernel of its
+own, as is a left side that is no plain read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.codegen.loop_ir.kernel import Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
+from ortpkg.codegen.schedules.linear_reads import LinearPlace, linear_place
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_space import (
+    LeftRows,
+    RightPanels,
+    axes_of,
+    parts_count,
+    split_place,
+    sum_of_strides,
+)
+from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
+from ortpkg.codegen.tensor_ir.elements import Element, Read, Tensor
+from ortpkg.codegen.tensor_ir.operations import Product
+from ortpkg.shapes.expressions import Size
+
+Array = npt.NDArray[Any]
+#: Moves a vector at a place, of which only so many lanes are there.
+_Move = Callable[[Operand, Operand | None], None]
+#: Elements that one tile of a packing kernel moves, about.
+_TILE_ELEMENTS = 1 << 15
+
+
+def constant_view(read: Read, sizes: Sequence[int], source: Array) -> Array:
+    """What a read of a constant gives over axes of these sizes, without a copy.
+
+    Raises ValueError where a place is outside of the constant.
+    """
+    place = linear_place(read)
+    strides = [_number(place.stride(axis)) for axis in range(len(sizes))]
+    first = _number(place.offset)
+    ends = [stride * (size - 1) for stride, size in zip(strides, sizes, strict=True)]
+    if prod(sizes) == 0:
+        return np.zeros(sizes, source.dtype)
+    lowest = first + sum(min(end, 0) for end in ends)
+    highest = first + sum(max(end, 0) for end in ends)
+    if lowest < 0 or highest >= source.size:
+        raise ValueError(f"{read.tensor.name} is read beyond its {source.size} elements")
+    flat = np.ascontiguousarray(source).reshape(-1)[first:]
+    nbytes = flat.itemsize
+    return np.lib.stride_tricks.as_strided(
+        flat, tuple(sizes), [stride * nbytes for stride in strides], writeable=False
+    )
+
+
+def in_panels(matrices: Array, width: int) -> Array:
+    """(..., k, n) as (..., panel, k, column of the panel); columns beyond the last are 0."""
+    *batch, depth, columns = matrices.shape
+    panels = -(-columns // width)
+    made = np.zeros((*batch, panels, depth, width), matrices.dtype)
+    whole = columns // width
+    if whole:
+        parts = matrices[..., : whole * width].reshape(*batch, depth, whole, width)
+        made[..., :whole, :, :] = np.moveaxis(parts, -2, -3)
+    if whole != panels:
+        made[..., whole, :, : columns - whole * width] = matrices[..., whole * width :]
+    return made
+
+
+def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) -> RightPanels | None:
+    """A constant right side in panels, or None where it is no read that can be packed ahead."""
+    place = linear_place(read)
+    sizes = matrix_sizes(product, read)
+    numbers = [*sizes, product.k, product.n, place.offset, *(each for _, each in place.terms)]
+    if place.values or not all(isinstance(each, int) for each in numbers):
+        return None
+    batch = [_number(size) for size in sizes]
+    k, n = _number(product.k), _number(product.n)
+    shape = (*batch, -(-n // width), k, width)
+
+    def pack(source: Array) -> Array:
+        matrices = constant_view(read, (*batch, k, n), source)
+        return in_panels(matrices.astype(np.float32) if scalar is Scalar.F32 else matrices, width)
+
+    layout = f"{scalar} panels of {width} columns of {(*batch, k, n)} at {_words(place)}"
+    tensor = Tensor(f"{read.tensor.name} in panels", scalar, shape)
+    packing = Packing(source=read.tensor, layout=layout, pack=pack)
+    return RightPanels(tensor=tensor, packing=packing, batch=_batch_strides(product, read, shape))
+
+
+def matrix_sizes(product: Product, element: Element) -> tuple[Size, ...]:
+    """The batch sizes of what an element is packed to: 1 where it does not depend on the axis."""
+    axes = axes_of(element)
+    return tuple(size if axis in axes else 1 for axis, size in enumerate(product.batch))
+
+
+def rows_in_memory(product: Product, model: MachineModel) -> tuple[LeftRows, list[ScheduledKernel]]:
+    """The left side written down row by row as f32, and the kernel that does it."""
+    sizes = matrix_sizes(product, product.left)
+    shape = (*sizes, product.m, product.k)
+    rows = Tensor(f"{product.output.name} left rows", Scalar.F32, shape)
+    strides = strides_of(shape)
+    batch = tuple(
+        stride if size != 1 else 0
+        for size, stride in zip(sizes, strides[: len(sizes)], strict=True)
+    )
+    kernel = _row_kernel(product, rows, model)
+    return LeftRows(tensor=rows, offset=0, batch=batch, row=strides[-2], step=1), [kernel]
+
+
+def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> ScheduledKernel:
+    maker = KernelMaker("product_left")
+    b, values, lanes = maker.builder, ElementValues(maker, model), model.lanes(Scalar.F32)
+    output = maker.written(rows)
+    at_once = _rows_at_once(product.k)
+    blocks = parts_count(product.m, at_once)
+    sizes = (*rows.shape[:-2], blocks)
+    *matrix, block = split_place(maker, b.tile, sizes)
+    first = b.mul(b.index(block), at_once)
+    end = b.least(b.add(first, at_once), maker.value(product.m))
+    depth = maker.value(product.k)
+    with b.loop(first, end, hint="row") as row:
+        place = sum_of_strides(maker, [*matrix, row.index], strides_of(rows.shape)[:-1])
+
+        def move(step: Operand, count: Operand | None) -> None:
+            value = values.value_of(
+                product.left,
+                [*matrix, row.index, step],
+                vector_axis=len(matrix) + 1,
+                lanes=lanes,
+                count=count,
+            )
+            b.store(output, b.add(b.index(place), step), value, count)
+
+        _by_vectors(b, depth, lanes, product.k, move)
+    return maker.scheduled(prod(sizes, start=1))
+
+
+def packed_by_kernel(
+    product: Product, width: int, model: MachineModel
+) -> tuple[RightPanels, list[ScheduledKernel]]:
+    """The right side in panels of f32, and the kernel that packs it in each run."""
+    sizes = matrix_sizes(product, product.right)
+    shape = (*sizes, parts_count(product.n, width), product.k, width)
+    panels = Tensor(f"{product.output.name} right panels", Scalar.F32, shape)
+    kernel = _PanelKernel(product, panels, width, model).scheduled()
+    strides = _batch_strides(product, product.right, shape)
+    return RightPanels(tensor=panels, packing=None, batch=strides), [kernel]
+
+
+class _PanelKernel:
+    """Packs one panel for some steps along k in each tile.
+
+    Numbers that are neighbours along k are read so, a square of vectors at a time, and transposed
+    in registers; all others are read along n.
+    """
+
+    def __init__(self, product: Product, panels: Tensor, width: int, model: MachineModel) -> None:
+        self._product, self._panels, self._width = product, panels, width
+        self._maker = maker = KernelMaker("product_right")
+        self._b, self._values = maker.builder, ElementValues(maker, model)
+        self._lanes = model.lanes(Scalar.F32)
+        self._output = maker.written(panels)
+        self._axis = len(product.batch)
+
+    def scheduled(self) -> ScheduledKernel:
+        b, maker, lanes = self._b, self._maker, self._lanes
+        at_once = max(lanes, _TILE_ELEMENTS // self._width // lanes * lanes)
+        blocks = parts_count(self._product.k, at_once)
+        sizes = (*self._panels.shape[:-2], blocks)
+        *matrix, panel, block = split_place(maker, b.tile, sizes)
+        first = b.mul(b.index(block), at_once)
+        end = b.least(b.add(first, at_once), maker.value(self._product.k))
+        base = b.index(sum_of_strides(maker, [*matrix, panel], strides_of(self._panels.shape)[:-2]))
+        column = b.mul(b.index(panel), self._width)
+        n = maker.value(self._product.n)
+        columns = b.least(b.sub(n, column), self._width)
+        if self._runs_along_k():
+            with b.loop(0, columns, lanes) as square:
+                self._transposed(matrix, base, column, square.index, first, end)
+        else:
+            with b.loop(first, end, hint="step") as step:
+                self._along_n(matrix, base, column, columns, step.index)
+        return maker.scheduled(prod(sizes, start=1))
+
+    def _runs_along_k(self) -> bool:
+        right = self._product.right
+        if not isinstance(right, Read):
+            return False
+        place = linear_place(right)
+        return place.stride(self._axis) == 1 and place.stride(self._axis + 1) != 1
+
+    def _value(
+        self,
+        matrix: Sequence[Operand],
+        step: Operand,
+        column: Operand,
+        axis: int,
+        lanes: int,
+        count: Operand | None = None,
+    ) -> Value:
+        value = self._values.value_of(
+            self._product.right,
+            [*matrix, step, column],
+            vector_axis=axis,
+            lanes=lanes,
+            count=count,
+        )
+        return self._b.cast(value, Scalar.F32)
+
+    def _along_n(
+        self, matrix: Sequence[Operand], base: Value, column: Value, columns: Value, step: Value
+    ) -> None:
+        b = self._b
+        row = b.add(base, b.mul(step, self._width))
+
+        def move(place: Operand, count: Operand | None) -> None:
+            at = b.add(column, place)
+            value = self._value(matrix, step, at, self._axis + 1, self._lanes, count)
+            b.store(self._output, b.add(row, place), value)
+
+        _by_vectors(b, columns, self._lanes, self._product.n, move)
+
+    def _transposed(
+        self,
+        matrix: Sequence[Operand],
+        base: Value,
+        column: Value,
+        square: Value,
+        first: Value,
+        end: Value,
+    ) -> None:
+        b, lanes = self._b, self._lanes
+        last = b.sub(self._maker.value(self._product.n), 1)
+        at = b.add(column, square)
+        columns = [b.least(b.add(at, lane), last) for lane in range(lanes)]
+        whole = b.sub(end, b.compute(Op.REM, b.sub(end, first), lanes))
+        place = b.add(base, square)
+        with b.loop(first, whole, lanes, hint="step") as step:
+            rows = [self._value(matrix, step.index, each, self._axis, lanes) for each in columns]
+            for number, each in enumerate(transposed(b, rows)):
+                row = b.add(place, b.mul(b.add(step.index, number), self._width))
+                b.store(self._output, row, each)
+        with b.loop(whole, end, hint="step") as step, b.loop(0, lanes) as lane:
+            one = b.least(b.add(at, lane.index), last)
+            value = self._value(matrix, step.index, one, self._axis, 1)
+            row = b.add(place, b.mul(step.index, self._width))
+            b.store(self._output, b.add(row, lane.index), value)
+
+
+def transposed(builder: KernelBuilder, rows: Sequence[Value]) -> list[Value]:
+    """As many vectors as each has lanes, a power of two, as the rows of their transpose."""
+    count = len(rows)
+    values = list(rows)
+    half = count // 2
+    while half:
+        # exchanges the upper half of each block's lanes with the lower one of its partner
+        low = [lane if not lane & half else lane - half + count for lane in range(count)]
+        high = [lane + half if not lane & half else lane + count for lane in range(count)]
+        made = list(values)
+        for place in range(count):
+            if not place & half:
+                pair = (values[place], values[place + half])
+                made[place] = builder.shuffle(*pair, low)
+                made[place + half] = builder.shuffle(*pair, high)
+        values, half = made, half // 2
+    return values
+
+
+def _by_vectors(
+    b: KernelBuilder,
+    count: Value,
+    lanes: int,
+    size: Size,
+    move: _Move,
+) -> None:
+    """Moves ``count`` neighbours, whole vectors and the rest; ``size``: what they are part of."""
+    if isinstance(size, int) and size % lanes == 0:
+        with b.loop(0, count, lanes) as place:
+            move(place.index, None)
+        return
+    rest = b.compute(Op.AND, count, lanes - 1)
+    whole = b.sub(count, rest)
+    with b.loop(0, whole, lanes) as place:
+        move(place.index, None)
+    with b.when(b.compute(Op.GT, rest, 0)):
+        move(whole, rest)
+
+
+def _rows_at_once(depth: Size) -> int:
+    return max(1, _TILE_ELEMENTS // max(depth, 1)) if isinstance(depth, int) else 32
+
+
+def _batch_strides(product: Product, element: Element, shape: Sequence[Size]) -> tuple[Size, ...]:
+    axes = axes_of(element)
+    strides = strides_of(shape)
+    return tuple(
+        strides[axis] if axis in axes and size != 1 else 0
+        for axis, size in enumerate(product.batch)
+    )
+
+
+def _words(place: LinearPlace) -> str:
+    terms = " + ".join(f"{number}*axis{axis}" for axis, number in place.terms)
+    return f"{place.offset} + {terms}"
+
+
+def _number(size: Size) -> int:
+    if not isinstance(size, int):
+        raise TypeError(f"{size} is no number")
+    return size

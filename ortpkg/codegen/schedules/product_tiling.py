@@ -1,0 +1,128 @@
+"""Chooses how a matrix product is cut: register tiles, blocks of rows, columns and depth.
+
+The cost model counts vector instructions. A *register tile* holds ``rows`` times ``vectors`` sums
+in registers. For one step along k it loads ``vectors`` vectors of the right side and ``rows``
+numbers of the left side, and makes ``rows * vectors`` products. A CPU does as many loads as
+products at once, and a sum waits about eight products for the one before, so a step costs
+
+    max(rows * vectors, rows + vectors, 8) + vectors / 4 + rows / 20
+
+where the last two terms stand for the traffic between the caches: the right side comes from L2, the
+left side mostly from L1. The tile with the lowest cost for the whole output wins, edges that are
+computed for nothing included.
+
+Columns lie in *panels* as wide as a register tile, one panel after the other along k. One tile of
+the tile space takes a block of rows and some panels. It is made large enough that the panel is read
+from L2 often, and small enough that threads share the work evenly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.shapes.expressions import Size
+
+#: What a size that is not known is taken for: in whole tiles, and when work is shared.
+_MANY, _SOME = 1 << 14, 128
+#: Each row needs a register for its address, and a CPU of 16 has no more to spare.
+_MOST_ROWS, _MOST_VECTORS = 8, 8
+_LATENCY = 8
+#: Products of vectors in a tile: some 10 to 100 microseconds. Work is cut into 16 tiles or more.
+_LEAST_WORK, _MOST_WORK, _TILES = 30_000, 300_000, 16
+#: Rows that read a panel from L2 before the next one is fetched from farther away.
+_REUSING_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductTiling:
+    """How a product is cut.
+
+    Attributes:
+        rows, vectors: of the register tile.
+        lanes: of one vector of sums.
+        row_block: rows of one tile of the tile space, a multiple of ``rows``.
+        panel_block: panels of one tile of the tile space.
+        k_block: steps along k that are done for all rows of the block before the next ones; None:
+            all of them.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    row_block: int
+    panel_block: int
+    k_block: int | None
+
+    @property
+    def panel_width(self) -> int:
+        """Columns of one panel."""
+        return self.vectors * self.lanes
+
+
+def product_tiling(
+    model: MachineModel, *, rows: Size, columns: Size, steps: Size, lanes: int, spare: int = 1
+) -> ProductTiling:
+    """The cut with the lowest cost.
+
+    Args:
+        model: the target.
+        rows, columns: of the output.
+        steps: along k: vectors of the right side for each column.
+        lanes: of one vector of sums.
+        spare: registers that one step needs besides the sums and the right side's vectors.
+    """
+    tile_rows, vectors = _register_tile(model, rows, columns, lanes, spare)
+    row_tiles = -(-(rows if isinstance(rows, int) else _SOME) // tile_rows)
+    width = vectors * lanes
+    panels = -(-(columns if isinstance(columns, int) else _SOME * lanes) // width)
+    depth = max(1, steps if isinstance(steps, int) else _SOME * 4)
+    unit = max(tile_rows, _LATENCY) * vectors * depth  # of few rows, memory takes the time
+    work = min(max(row_tiles * panels * unit // _TILES, _LEAST_WORK), _MOST_WORK)
+    units = max(1, work // unit)
+    reusing = -(-_REUSING_ROWS // tile_rows)
+    tiles_of_block = _even_part(max(row_tiles, 1), max(units, reusing))
+    return ProductTiling(
+        rows=tile_rows,
+        vectors=vectors,
+        lanes=lanes,
+        row_block=tiles_of_block * tile_rows,
+        panel_block=_even_part(max(panels, 1), max(1, units // tiles_of_block)),
+        k_block=_k_block(model, steps, vectors, is_reused=tiles_of_block > 1),
+    )
+
+
+def _register_tile(
+    model: MachineModel, rows: Size, columns: Size, lanes: int, spare: int
+) -> tuple[int, int]:
+    row_count = rows if isinstance(rows, int) else _MANY
+    column_count = columns if isinstance(columns, int) else _MANY * lanes
+    spare += not model.has_fma  # the product, before it is added
+    candidates = [
+        (tile_rows, vectors)
+        for tile_rows in range(1, min(_MOST_ROWS, max(row_count, 1)) + 1)
+        for vectors in range(1, _MOST_VECTORS + 1)
+        if tile_rows * vectors + vectors + spare <= model.register_count
+    ]
+
+    def cost(candidate: tuple[int, int]) -> float:
+        tile_rows, vectors = candidate
+        tiles = -(-row_count // tile_rows) * -(-column_count // (vectors * lanes))
+        step = max(tile_rows * vectors, tile_rows + vectors, _LATENCY)
+        return tiles * (step + vectors / 4 + tile_rows / 20)
+
+    return min(candidates, key=cost)
+
+
+def _even_part(total: int, most: int) -> int:
+    """Of ``total`` things as many as each part gets, in as few parts as ``most`` a part allows."""
+    parts = -(-total // most)
+    return -(-total // parts)
+
+
+def _k_block(model: MachineModel, steps: Size, vectors: int, *, is_reused: bool) -> int | None:
+    """What lets the part of a panel that several register tiles read stay in half of L2."""
+    most = max(16, model.l2_nbytes // 2 // (vectors * model.vector_nbytes))
+    if not is_reused or (isinstance(steps, int) and steps <= most):
+        return None
+    return _even_part(steps, most) if isinstance(steps, int) else most
