@@ -227,8 +227,20 @@ def extras_of(target: CpuTarget, cpu: HardwareDevice) -> tuple[str, ...]:
 @cache
 def host_target() -> CpuTarget | None:
     """The target nearest to this machine's CPU; None where code can be compiled for none of it."""
+    return next(iter(targets_of(*_this_machine())), None)
+
+
+@cache
+def reason_against_this_machine(target: CpuTarget, extras: tuple[str, ...] = ()) -> str | None:
+    """:func:`reason_against` for the CPU of this machine."""
+    cpu, os = _this_machine()
+    return reason_against(target, cpu, os, extras)
+
+
+@cache
+def _this_machine() -> tuple[HardwareDevice, str]:
     machine = probe()
-    return next(iter(targets_of(machine.hardware[0], machine.os)), None)
+    return machine.hardware[0], machine.os
 
 
 def _llvm_extra(target: CpuTarget, extra: str) -> str:

@@ -1,0 +1,76 @@
+"""Where arena buffers lie, for the lengths that they have in a run.
+
+A layout serves all lengths that are no larger than its own. Where one was made and does not serve,
+as when a sequence grows by a token at each run, the next has some room in each buffer, so that it
+serves for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.machine_code.program import ALIGNMENT, ArenaBuffer
+from ortpkg.planning.buffer_layout import Buffer, lay_out
+
+Lengths = npt.NDArray[np.int64]
+_MOST_LAYOUTS = 8
+#: A layout of this many times the bytes that all buffers have together is made anew.
+_MOST_WASTE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArenaLayout:
+    """Offsets of buffers in one block.
+
+    Attributes:
+        nbytes: of the block.
+        offsets: of the buffers.
+        room: bytes that each buffer may have.
+    """
+
+    nbytes: int
+    offsets: Lengths
+    room: Lengths
+
+
+class ArenaLayouts:
+    """The layouts of one program, kept."""
+
+    def __init__(self, buffers: Sequence[ArenaBuffer]) -> None:
+        """For these buffers, whose lengths are given at each call."""
+        self._spans = [(each.first_step, each.last_step) for each in buffers]
+        self._made: tuple[ArenaLayout, ...] = ()
+
+    def layout_for(self, lengths: Lengths) -> ArenaLayout:
+        """A layout in which each buffer has at least its length."""
+        wanted = int(lengths.sum())
+        for layout in self._made:
+            if layout.nbytes <= _MOST_WASTE * wanted and bool((lengths <= layout.room).all()):
+                return layout
+        room = with_room(lengths) if self._made else lengths
+        made = self._lay_out(room)
+        self._made = (made, *self._made[: _MOST_LAYOUTS - 1])
+        return made
+
+    def _lay_out(self, room: Lengths) -> ArenaLayout:
+        buffers = [
+            Buffer(owner, nbytes, (span,))
+            for owner, (nbytes, span) in enumerate(zip(room.tolist(), self._spans, strict=True))
+        ]
+        pattern = lay_out(buffers, ALIGNMENT)
+        offsets = np.array([pattern.offsets[owner] for owner in range(len(buffers))], np.int64)
+        return ArenaLayout(nbytes=pattern.peak_size, offsets=offsets, room=room)
+
+
+def with_room(lengths: Lengths) -> Lengths:
+    """Each length rounded up to three significant bits: at most a quarter more."""
+    step = np.maximum(lengths, 8) >> 3
+    for shift in (1, 2, 4, 8, 16, 32):  # down to the largest power of 2 in it
+        step |= step >> shift
+    step -= step >> 1
+    rounded: Lengths = -(-lengths // step) * step
+    return rounded

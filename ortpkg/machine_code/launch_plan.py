@@ -1,0 +1,266 @@
+"""A launch plan: all that the shapes of the inputs decide of a run, found out once for each.
+
+Every number is checked here: lengths are not below 0, nothing takes more than 63 bits, and no step
+is handed a buffer that begins behind its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import LimitExceededError, RunError, quoted
+from ortpkg.graph.types import numpy_dtype
+from ortpkg.machine_code.arena_layout import ArenaLayouts
+from ortpkg.machine_code.executor_abi import LaunchWord
+from ortpkg.machine_code.launch_words import LaunchWords, Words
+from ortpkg.machine_code.program import ALIGNMENT, Program, Space, TensorSpec
+from ortpkg.shapes.expressions import Size, evaluate
+
+Shape = tuple[int, ...]
+#: No machine has so many bytes, or does so many tiles; sums of what is below pass no 63 bits.
+_MOST_LENGTH = 1 << 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OuterUse:
+    """A word that is the address of an input or output, and where in that it points."""
+
+    word: int
+    index: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """What a run with inputs of certain shapes needs.
+
+    Attributes:
+        template: the words, all but addresses.
+        outputs: shape and type of each.
+        output_nbytes: of all of them.
+        input_uses, output_uses: words to fill in at each run.
+        arena_words, arena_offsets: words that are addresses in the block, and where they point.
+        scratch_offset: where the threads' scratch memory begins in the block.
+        block_nbytes: of arena and scratch memory.
+        is_shared: whether there is anything that several threads could do at once.
+        idle: words of this plan that are not in use.
+    """
+
+    template: Words
+    outputs: tuple[tuple[Shape, np.dtype[Any]], ...]
+    output_nbytes: int
+    input_uses: tuple[OuterUse, ...]
+    output_uses: tuple[OuterUse, ...]
+    arena_words: Words
+    arena_offsets: Words
+    scratch_offset: int
+    block_nbytes: int
+    is_shared: bool
+    idle: list[Any] = field(default_factory=list)
+
+
+class LaunchPlanner:
+    """Makes the launch plans of a program."""
+
+    def __init__(self, program: Program, *, thread_count: int) -> None:
+        """With scratch memory for so many threads."""
+        self.words = LaunchWords(program)
+        self._program = program
+        self._thread_count = thread_count
+        self._layouts = ArenaLayouts(program.arena)
+        self._constant_nbytes = [each.nbytes for each in program.constants]
+
+    def plan(self, shapes: Sequence[Shape], template: Words) -> LaunchPlan:
+        """The plan for inputs of these shapes.
+
+        Args:
+            shapes: of the inputs, in order.
+            template: the words as they are for every shape.
+
+        Raises RunError where they are not what the program takes, LimitExceededError where what
+        follows from them is more than a machine can have.
+        """
+        symbols = bind_symbols(self._program.inputs, shapes)
+        words = self.words
+        values = self._values(symbols)
+        outputs = tuple(
+            (_shape_of(spec, symbols), numpy_dtype(spec.element_type))
+            for spec in self._program.outputs
+        )
+        arena_nbytes = values[words.arena_indices]
+        _numbers([sum(arena_nbytes.tolist())])
+        arena = self._layouts.layout_for(arena_nbytes)
+        inputs = [
+            math.prod(shape) * numpy_dtype(spec.element_type).itemsize
+            for spec, shape in zip(self._program.inputs, shapes, strict=True)
+        ]
+        output_nbytes = [math.prod(shape) * dtype.itemsize for shape, dtype in outputs]
+        slots = _numbers([*inputs, *output_nbytes, *self._constant_nbytes, *arena_nbytes.tolist()])
+        filled = template.copy()
+        filled[words.size_words] = values[words.size_indices]
+        tiles = values[words.tile_indices]
+        filled[words.tile_words] = tiles
+        chunks = np.minimum(filled[words.chunk_words], np.maximum(tiles, 1))
+        filled[words.chunk_words] = chunks
+        first_arena = words.slots_of(Space.ARENA)
+        is_arena = words.uses.slot >= first_arena
+        offsets = values[words.uses.offset]
+        lengths = slots[words.uses.slot] - offsets
+        self._verify_uses(lengths)
+        filled[words.uses.length_word] = lengths
+        is_constant = (words.uses.slot >= words.slots_of(Space.CONSTANT)) & ~is_arena
+        filled[words.uses.word[is_constant]] += offsets[is_constant]
+        stride = -(-int(values[words.scratch_index]) // ALIGNMENT) * ALIGNMENT
+        filled[LaunchWord.SCRATCH_STRIDE] = stride
+        arena_slots = words.uses.slot[is_arena] - first_arena
+        block_nbytes = arena.nbytes + stride * self._thread_count
+        total_nbytes = sum(output_nbytes)
+        _numbers([block_nbytes + total_nbytes])
+        return LaunchPlan(
+            template=filled,
+            outputs=outputs,
+            output_nbytes=total_nbytes,
+            input_uses=self._outer_uses(Space.INPUT, len(inputs), offsets),
+            output_uses=self._outer_uses(Space.OUTPUT, len(outputs), offsets),
+            arena_words=words.uses.word[is_arena],
+            arena_offsets=arena.offsets[arena_slots] + offsets[is_arena],
+            scratch_offset=arena.nbytes,
+            block_nbytes=block_nbytes,
+            is_shared=bool((tiles > chunks).any()),
+        )
+
+    def _values(self, symbols: Mapping[str, int]) -> Words:
+        """Each different size of the program as a number."""
+        values = _numbers([_evaluated(size, symbols) for size in self.words.sizes])
+        if (values[self.words.is_length] < 0).any():
+            index = int(np.flatnonzero((values < 0) & self.words.is_length)[0])
+            raise RunError(
+                f"the size {quoted(self.words.sizes[index])} of the compiled program is"
+                f" {int(values[index])} for {_shown_symbols(symbols)}"
+            )
+        if (values[self.words.is_length] > _MOST_LENGTH).any():
+            raise _too_large(int(values[self.words.is_length].max()))
+        return values
+
+    def _verify_uses(self, lengths: Words) -> None:
+        if not (lengths < 0).any():
+            return
+        place = int(np.flatnonzero(lengths < 0)[0])
+        for step in self._program.steps:
+            if place < len(step.buffers):
+                use = step.buffers[place]
+                raise RunError(
+                    f"step {quoted(step.name or step.kernel)} of the compiled program begins"
+                    f" {-int(lengths[int(np.flatnonzero(lengths < 0)[0])])} bytes behind the end of"
+                    f" {use.space.value} {use.index}"
+                )
+            place -= len(step.buffers)
+
+    def _outer_uses(self, space: Space, count: int, offsets: Words) -> tuple[OuterUse, ...]:
+        first = self.words.slots_of(space)
+        uses = self.words.uses
+        chosen = np.flatnonzero((uses.slot >= first) & (uses.slot < first + count))
+        return tuple(
+            OuterUse(word=word, index=slot - first, offset=offset)
+            for word, slot, offset in zip(
+                uses.word[chosen].tolist(),
+                uses.slot[chosen].tolist(),
+                offsets[chosen].tolist(),
+                strict=True,
+            )
+        )
+
+
+def bind_symbols(inputs: Sequence[TensorSpec], shapes: Sequence[Shape]) -> dict[str, int]:
+    """What each symbol of the inputs' shapes is. RunError where a shape is not what is taken."""
+    symbols: dict[str, int] = {}
+    for index, (spec, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        if len(shape) != len(spec.shape):
+            raise _misfit(index, spec, shape, symbols)
+        for size, given in zip(spec.shape, shape, strict=True):
+            if isinstance(size, int):
+                if size != given:
+                    raise _misfit(index, spec, shape, symbols)
+            elif (found := size.symbol) is not None and symbols.setdefault(
+                found.name, given
+            ) != given:
+                raise _misfit(index, spec, shape, symbols)
+    for index, (spec, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        for size, given in zip(spec.shape, shape, strict=True):
+            is_formula = not isinstance(size, int) and size.symbol is None
+            if is_formula and _evaluated(size, symbols) != given:
+                raise _misfit(index, spec, shape, symbols)
+    return symbols
+
+
+def _evaluated(size: Size, symbols: Mapping[str, int]) -> int:
+    try:
+        return evaluate(size, symbols)
+    except (ArithmeticError, ValueError) as error:
+        raise RunError(
+            f"the size {quoted(size)} of the compiled program has no value for"
+            f" {_shown_symbols(symbols)}: {quoted(error)}"
+        ) from error
+
+
+def _shape_of(spec: TensorSpec, symbols: Mapping[str, int]) -> Shape:
+    shape = tuple(_evaluated(size, symbols) for size in spec.shape)
+    if min(shape, default=0) < 0:
+        raise RunError(
+            f"output {quoted(spec.name)} of the compiled program would have the shape"
+            f" {_shown(shape)} for {_shown_symbols(symbols)}"
+        )
+    return shape
+
+
+def _numbers(values: list[int]) -> Words:
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        raise _too_large(max(values, key=abs)) from None
+
+
+def _too_large(number: int) -> LimitExceededError:
+    return LimitExceededError(
+        f"the compiled program would need {number} bytes or elements for these shapes, which no"
+        " machine has",
+        limit="memory",
+    )
+
+
+def _misfit(index: int, spec: TensorSpec, shape: Shape, symbols: Mapping[str, int]) -> RunError:
+    known = {name: value for name, value in symbols.items() if name in _names_in(spec)}
+    bound = f", where {_shown_symbols(known)}" if known else ""
+    return RunError(
+        f"input {index} ({quoted(spec.name)}) has the shape {_shown(shape)}, and the compiled"
+        f" program takes {_shown(spec.shape)}{bound}"
+    )
+
+
+def _names_in(spec: TensorSpec) -> frozenset[str]:
+    return frozenset(
+        found.name
+        for size in spec.shape
+        if not isinstance(size, int) and (found := size.symbol) is not None
+    )
+
+
+def _shown(shape: Sequence[Size]) -> str:
+    return f"[{', '.join(str(each) for each in shape)}]"
+
+
+def _shown_symbols(symbols: Mapping[str, int]) -> str:
+    return ", ".join(f"{quoted(name)} = {value}" for name, value in symbols.items()) or "no symbols"
+
+
+def aligned_block(nbytes: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Memory of so many bytes, with the address of its first byte that is aligned."""
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    address = int(memory.ctypes.data)
+    return memory, address + -address % ALIGNMENT

@@ -1,0 +1,151 @@
+"""Where everything of a program stands in the words of a launch, found out once per program.
+
+The words are one array: the launch, the table of steps, each step's addresses and numbers, the
+status, the counters. What a run fills in are addresses; what the shapes of inputs decide is
+computed for all steps at once, by the index lists here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.machine_code.executor_abi import (
+    COUNTER_WORDS,
+    LAUNCH_WORDS,
+    STATUS_WORDS,
+    STEP_WORDS,
+    LaunchWord,
+)
+from ortpkg.machine_code.program import Program, Space, Step
+from ortpkg.shapes.expressions import Size
+
+Words = npt.NDArray[np.int64]
+_KERNEL, _BUFFERS, _SIZES, _TILES, _CHUNK = range(5)
+_CACHE_LINE_WORDS = 8
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Words, and the number that goes with each."""
+
+    words: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def add(self, word: int, number: int) -> None:
+        self.words.append(word)
+        self.numbers.append(number)
+
+    def arrays(self) -> tuple[Words, Words]:
+        return np.array(self.words, np.int64), np.array(self.numbers, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uses:
+    """The buffers of all steps.
+
+    Attributes:
+        word: where the address stands.
+        length_word: where the length in bytes stands.
+        slot: of which memory it is: inputs, outputs, constants, arena buffers, in this order.
+        offset: index of the size that is the offset in it.
+    """
+
+    word: Words
+    length_word: Words
+    slot: Words
+    offset: Words
+
+
+class LaunchWords:
+    """The words of all launches of a program.
+
+    Attributes:
+        count: of words.
+        template: what is the same in each launch; kernels are offsets in the code.
+        sizes: the different sizes of the program.
+        is_length: of each size, whether it counts something, so that it must not be below 0.
+        size_words, size_indices: words that are one of these sizes.
+        tile_words, tile_indices: words that are tile counts, as one of these sizes.
+        chunk_words, kernel_words: words that are chunks, and addresses of kernels, step by step.
+        own_words, own_offsets: words that are addresses of bytes in the words themselves.
+        uses: the buffers of steps.
+        arena_indices, scratch_index: which sizes are the lengths of arena buffers, and of scratch.
+        status: where the status begins; the words from there on are 0 before a run.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.sizes: list[Size] = []
+        self._size_index: dict[Size, int] = {}
+        self._lengths: set[int] = set()
+        steps = len(program.steps)
+        starts = list(
+            accumulate(
+                map(_argument_count, program.steps), initial=LAUNCH_WORDS + STEP_WORDS * steps
+            )
+        )
+        self.status = -(-starts[-1] // _CACHE_LINE_WORDS) * _CACHE_LINE_WORDS
+        counters = self.status + STATUS_WORDS
+        self.count = counters + COUNTER_WORDS * steps
+        self.template: Words = np.zeros(self.count, np.int64)
+        self.template[LaunchWord.STEP_COUNT] = steps
+        self._slots = _slot_starts(program)
+        own, sizes, tiles = _Pairs(), _Pairs(), _Pairs()
+        addresses, lengths = _Pairs(), _Pairs()
+        own.add(LaunchWord.STEPS, LAUNCH_WORDS * 8)
+        own.add(LaunchWord.STATUS, self.status * 8)
+        own.add(LaunchWord.COUNTERS, counters * 8)
+        for number, step in enumerate(program.steps):
+            row, arguments = LAUNCH_WORDS + STEP_WORDS * number, starts[number]
+            numbers = arguments + len(step.buffers)
+            self.template[row + _KERNEL] = program.functions[step.kernel]
+            self.template[row + _CHUNK] = step.chunk
+            own.add(row + _BUFFERS, arguments * 8)
+            own.add(row + _SIZES, numbers * 8)
+            tiles.add(row + _TILES, self.index_of(step.tile_count))
+            for place, size in enumerate(step.sizes):
+                sizes.add(numbers + place, self.index_of(size, is_length=False))
+            for place, use in enumerate(step.buffers):
+                addresses.add(arguments + place, self._slots[use.space] + use.index)
+                lengths.add(numbers + len(step.sizes) + place, self.index_of(use.offset))
+        self.own_words, self.own_offsets = own.arrays()
+        self.size_words, self.size_indices = sizes.arrays()
+        self.tile_words, self.tile_indices = tiles.arrays()
+        self.chunk_words = self.tile_words + (_CHUNK - _TILES)
+        self.kernel_words = self.tile_words + (_KERNEL - _TILES)
+        (word, slot), (length_word, offset) = addresses.arrays(), lengths.arrays()
+        self.uses = Uses(word=word, length_word=length_word, slot=slot, offset=offset)
+        self.arena_indices = [self.index_of(each.nbytes) for each in program.arena]
+        self.scratch_index = self.index_of(program.scratch_nbytes)
+        self.is_length = np.array([each in self._lengths for each in range(len(self.sizes))])
+
+    def index_of(self, size: Size, *, is_length: bool = True) -> int:
+        """The index of a size among the sizes, where it is added if it is new."""
+        index = self._size_index.setdefault(size, len(self.sizes))
+        if index == len(self.sizes):
+            self.sizes.append(size)
+        if is_length:
+            self._lengths.add(index)
+        return index
+
+    def slots_of(self, space: Space) -> int:
+        """Where the memories of a kind begin among the slots."""
+        return self._slots[space]
+
+
+def _argument_count(step: Step) -> int:
+    """How many words a step's addresses, sizes and lengths of buffers take."""
+    return 2 * len(step.buffers) + len(step.sizes)
+
+
+def _slot_starts(program: Program) -> dict[Space, int]:
+    inputs, outputs = len(program.inputs), len(program.outputs)
+    return {
+        Space.INPUT: 0,
+        Space.OUTPUT: inputs,
+        Space.CONSTANT: inputs + outputs,
+        Space.ARENA: inputs + outputs + len(program.constants),
+    }

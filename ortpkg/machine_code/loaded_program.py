@@ -1,0 +1,323 @@
+"""A compiled partition, loaded: runs of its program on arrays, with numpy alone."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.errors import EpContextError, LimitExceededError, RunError, UsageError, quoted
+from ortpkg.graph.types import numpy_dtype
+from ortpkg.isolation.run_watch import WatchedRun, run_watched
+from ortpkg.machine_code.cpu_targets import reason_against_this_machine, target_named
+from ortpkg.machine_code.executable_memory import ExecutableCode
+from ortpkg.machine_code.executor_abi import (
+    FAILED_ACCESS,
+    LEAD_FUNCTION,
+    RUN_FUNCTION,
+    STOP,
+    LaunchWord,
+    Outcome,
+)
+from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner, aligned_block
+from ortpkg.machine_code.launch_words import Words
+from ortpkg.machine_code.program import ALIGNMENT, Program, Space
+from ortpkg.machine_code.system_waiting import wait_functions
+from ortpkg.machine_code.thread_team import ThreadTeam
+
+Array = npt.NDArray[Any]
+#: Plans kept; each has some kilobytes. The oldest goes first.
+_MOST_PLANS = 128
+#: Blocks of memory, and words of each plan, kept between runs: as many as runs went side by side.
+_MOST_IDLE = 4
+_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class RunContext(WatchedRun, Protocol):
+    """What a run asks of its OpKernelContext."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The code while it is held, and the functions by which it is entered."""
+
+    code: ExecutableCode
+    run: Callable[[int, int], int]
+    lead: Callable[[int, int], int]
+
+
+@dataclass(slots=True)
+class _Block:
+    """Arena and scratch memory of one run at a time."""
+
+    memory: npt.NDArray[np.uint8]
+    address: int
+    nbytes: int
+
+
+class _Launch:
+    """Words of one run at a time, for one plan."""
+
+    __slots__ = ("_block_address", "_memory", "address", "view", "words")
+
+    def __init__(self, plan: LaunchPlan, own_words: Words, own_offsets: Words) -> None:
+        count = plan.template.size
+        self._memory, self.address = aligned_block(count * 8)
+        start = self.address - int(self._memory.ctypes.data)
+        self.words: Words = self._memory[start : start + count * 8].view(np.int64)
+        self.words[:] = plan.template
+        self.words[own_words] = self.address + own_offsets
+        self.view = self.words.data
+        self._block_address = 0
+
+    def use(self, block: _Block, plan: LaunchPlan) -> None:
+        """Has arena and scratch memory in this block."""
+        if self._block_address != block.address:
+            self.words[plan.arena_words] = block.address + plan.arena_offsets
+            self.words[LaunchWord.SCRATCH] = block.address + plan.scratch_offset
+            self._block_address = block.address
+
+
+class LoadedProgram:
+    """A program with its code and constants. Thread-safe: runs go side by side."""
+
+    def __init__(
+        self,
+        program: Program,
+        code: ExecutableCode,
+        constants: Mapping[str, bytes | memoryview | Array],
+        team: ThreadTeam,
+    ) -> None:
+        """Takes over ``code``, which it closes when it is closed itself.
+
+        Args:
+            program: verified, as programs are that were read.
+            code: the program's, mapped.
+            constants: part → its bytes; those are used where they lie, if they are aligned.
+            team: of the session.
+
+        Raises EpContextError where code or constants are not the program's, or this machine does
+        not run its target.
+        """
+        _verify(program, code)
+        self._program = program
+        self._team = team
+        self._functions = program.functions
+        self._entry: _Entry | None = _Entry(
+            code,
+            _FUNCTION(code.address + program.functions[RUN_FUNCTION]),
+            _FUNCTION(code.address + program.functions[LEAD_FUNCTION]),
+        )
+        self._planner = LaunchPlanner(program, thread_count=team.thread_count)
+        self._dtypes = [numpy_dtype(each.element_type) for each in program.inputs]
+        self._constants = [
+            _constant(constants, each.part, each.nbytes) for each in program.constants
+        ]
+        self._template = self._make_template(code.address)
+        self._status = self._planner.words.status
+        self._plans: dict[tuple[Any, ...], LaunchPlan] = {}
+        self._blocks: list[_Block] = []
+
+    def compute(self, inputs: Sequence[Any], context: RunContext) -> Sequence[Any]:
+        """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
+
+        Raises RunError for arrays that the program does not take, and what ``context`` raises where
+        the run is to end.
+        """
+        entry = self._entry
+        if entry is None:
+            raise RunError("the compiled program was closed")
+        plan = self._plans.get(tuple([each.shape for each in inputs]))
+        if plan is None:
+            plan = self._new_plan(inputs)
+        arrays = self._fitting(inputs)
+        if context.is_memory_limited:
+            context.check_allocation(plan.output_nbytes + plan.block_nbytes)
+        outputs, block = self._memory_for(plan)
+        launch = self._launch_of(plan)
+        try:
+            launch.use(block, plan)
+            view = launch.view
+            addresses = [each.__array_interface__["data"][0] for each in arrays]
+            for use in plan.input_uses:
+                view[use.word] = addresses[use.index] + use.offset
+            addresses = [each.__array_interface__["data"][0] for each in outputs]
+            for use in plan.output_uses:
+                view[use.word] = addresses[use.index] + use.offset
+            launch.words[self._status :] = 0
+            outcome = self._run(entry, plan, launch, context)
+            if outcome != Outcome.DONE:
+                raise _failure(outcome, view[self._status + FAILED_ACCESS])
+        finally:
+            _keep(self._blocks, block)
+            _keep(plan.idle, launch)
+        return outputs
+
+    def close(self) -> None:
+        """Lets go of the code and of memory, as soon as no run needs them."""
+        self._entry = None
+        self._plans.clear()
+        self._blocks.clear()
+
+    def _run(self, entry: _Entry, plan: LaunchPlan, launch: _Launch, context: RunContext) -> int:
+        if not context.is_watched:
+            return self._enter(entry, plan, launch)
+
+        def stop() -> None:
+            launch.view[self._status + STOP] = 1
+
+        return run_watched(context, lambda: self._enter(entry, plan, launch), stop)
+
+    def _enter(self, entry: _Entry, plan: LaunchPlan, launch: _Launch) -> int:
+        team = self._team.borrow(entry.code, self._functions) if plan.is_shared else 0
+        if not team:
+            return entry.run(launch.address, 0)
+        try:
+            return entry.lead(team, launch.address)
+        finally:
+            self._team.give_back()
+
+    def _new_plan(self, inputs: Sequence[Any]) -> LaunchPlan:
+        if len(inputs) != len(self._dtypes):
+            raise RunError(
+                f"the compiled program takes {len(self._dtypes)} inputs, and was given"
+                f" {len(inputs)}"
+            )
+        shapes = tuple([tuple(each.shape) for each in inputs])
+        plan = self._planner.plan(shapes, self._template)
+        while len(self._plans) >= _MOST_PLANS:
+            for oldest in list(self._plans)[:1]:
+                self._plans.pop(oldest, None)
+        self._plans[shapes] = plan
+        return plan
+
+    def _fitting(self, inputs: Sequence[Any]) -> list[Array]:
+        """The inputs, copied where they do not lie in memory as the code reads them."""
+        fitting = []
+        for each, dtype in zip(inputs, self._dtypes, strict=True):
+            if each.dtype is not dtype and each.dtype != dtype:
+                raise self._wrong_type(inputs)
+            flags = each.flags
+            if flags.c_contiguous and flags.aligned:
+                fitting.append(each)
+            else:
+                fitting.append(np.array(each, order="C", copy=True))
+        return fitting
+
+    def _wrong_type(self, inputs: Sequence[Any]) -> RunError:
+        for index, (each, dtype) in enumerate(zip(inputs, self._dtypes, strict=True)):
+            if each.dtype != dtype:
+                name = self._program.inputs[index].name
+                return RunError(
+                    f"input {index} ({quoted(name)}) has elements of type {each.dtype}, and the"
+                    f" compiled program takes {dtype}"
+                )
+        raise AssertionError("all inputs have the right type")
+
+    def _launch_of(self, plan: LaunchPlan) -> _Launch:
+        try:
+            launch: _Launch = plan.idle.pop()
+        except IndexError:
+            words = self._planner.words
+            launch = _Launch(plan, words.own_words, words.own_offsets)
+        return launch
+
+    def _memory_for(self, plan: LaunchPlan) -> tuple[list[Array], _Block]:
+        try:
+            outputs = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
+            return outputs, self._take_block(plan.block_nbytes)
+        except (MemoryError, ValueError) as error:  # numpy's word for more than it can address
+            raise LimitExceededError(
+                f"the compiled program needs {plan.output_nbytes + plan.block_nbytes} bytes for"
+                " these shapes, which this machine does not give",
+                limit="memory",
+            ) from error
+
+    def _take_block(self, nbytes: int) -> _Block:
+        try:
+            block = self._blocks.pop()
+        except IndexError:
+            pass
+        else:
+            if block.nbytes >= nbytes:
+                return block
+        memory, address = aligned_block(nbytes)
+        return _Block(memory, address, nbytes)
+
+    def _make_template(self, code_address: int) -> Words:
+        words = self._planner.words
+        template = words.template.copy()
+        template[words.kernel_words] += code_address
+        template[LaunchWord.WAIT], template[LaunchWord.WAKE] = wait_functions()
+        template[LaunchWord.SPINS] = self._team.spins
+        first = words.slots_of(Space.CONSTANT)
+        slots = words.uses.slot - first
+        is_constant = (slots >= 0) & (slots < len(self._constants))
+        addresses = np.array([address for _, address in self._constants], np.int64)
+        template[words.uses.word[is_constant]] = addresses[slots[is_constant]]
+        return template
+
+
+def _verify(program: Program, code: ExecutableCode) -> None:
+    try:
+        target = target_named(program.target)
+    except UsageError as error:
+        raise EpContextError(
+            f"the machine code is for {quoted(program.target)}, which this version of ortpkg does"
+            " not know",
+            ep_name=LLVM_EP,
+        ) from error
+    if reason := reason_against_this_machine(target, program.extras):
+        raise EpContextError(
+            f"the machine code is for {target.name}, which this machine does not run: {reason}",
+            ep_name=LLVM_EP,
+        )
+    if code.nbytes != program.code_nbytes:
+        raise EpContextError(
+            f"the machine code has {code.nbytes} bytes, and its program is for"
+            f" {program.code_nbytes} bytes",
+            ep_name=LLVM_EP,
+        )
+
+
+def _constant(
+    constants: Mapping[str, bytes | memoryview | Array], part: str, nbytes: int
+) -> tuple[Array, int]:
+    """The bytes of a constant, aligned, with their address."""
+    if part not in constants:
+        raise EpContextError(
+            f"the context has no part {quoted(part)}, which its program needs", ep_name=LLVM_EP
+        )
+    held = np.frombuffer(constants[part], np.uint8)
+    if held.nbytes != nbytes:
+        raise EpContextError(
+            f"part {quoted(part)} of the context has {held.nbytes} bytes, and its program needs"
+            f" {nbytes}",
+            ep_name=LLVM_EP,
+        )
+    address = int(held.ctypes.data)
+    if address % ALIGNMENT == 0:
+        return held, address
+    memory, address = aligned_block(nbytes)
+    start = address - int(memory.ctypes.data)
+    memory[start : start + nbytes] = held
+    return memory, address
+
+
+def _keep(idle: list[Any], one: Any) -> None:
+    if len(idle) < _MOST_IDLE:
+        idle.append(one)
+
+
+def _failure(outcome: int, failed_access: int) -> RunError:
+    if outcome == Outcome.OUT_OF_BOUNDS:
+        return RunError(
+            f"access {failed_access - 1} of the compiled code would have left its buffer, which is"
+            " a fault of the compiler; the embedded engine runs the model without it"
+        )
+    return RunError("the compiled program was stopped before its end")

@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from ortpkg.errors import (
+    CancelledError,
+    EpContextError,
+    LimitExceededError,
+    OrtpkgError,
+    RunError,
+)
+from ortpkg.graph.types import ElementType
+from ortpkg.machine_code.executable_memory import map_code
+from ortpkg.machine_code.loaded_program import LoadedProgram
+from ortpkg.machine_code.program import (
+    ArenaBuffer,
+    BufferUse,
+    ConstantSpec,
+    Program,
+    Space,
+    Step,
+    TensorSpec,
+)
+from ortpkg.machine_code.program_checks import verify_program
+from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.shapes.expressions import Size, symbol
+from tests.machine_code.native_code import ADD_ROW, COUNT, FAIL, SLOW, native_code, this_target
+
+CODE = native_code(ADD_ROW, COUNT, SLOW, FAIL)
+ROWS, COLUMNS = symbol("rows"), symbol("columns")
+FLOAT = ElementType.FLOAT
+X, Y, W = (BufferUse(space=each, index=0) for each in (Space.INPUT, Space.OUTPUT, Space.CONSTANT))
+WEIGHTS = np.arange(4, dtype=np.float32)
+
+
+class Context:
+    """Of a run: without limits, unless a test sets some."""
+
+    def __init__(
+        self,
+        *,
+        most_nbytes: int | None = None,
+        check_cancelled: Callable[[], None] | None = None,
+    ) -> None:
+        self.asked: list[int] = []
+        self.is_memory_limited = most_nbytes is not None
+        self.is_watched = check_cancelled is not None
+        self._most_nbytes = most_nbytes
+        self.check_cancelled = check_cancelled or (lambda: None)
+
+    def check_allocation(self, nbytes: int) -> None:
+        self.asked.append(nbytes)
+        if self._most_nbytes is not None and nbytes > self._most_nbytes:
+            raise LimitExceededError(f"{nbytes} bytes are too many", limit="memory")
+
+
+def between(index: int) -> BufferUse:
+    return BufferUse(space=Space.ARENA, index=index)
+
+
+def program(
+    steps: tuple[Step, ...],
+    *,
+    inputs: tuple[tuple[Size, ...], ...] = ((ROWS, 4),),
+    outputs: tuple[tuple[Size, ...], ...] = ((ROWS, 4),),
+    arena: tuple[ArenaBuffer, ...] = (),
+    constants: tuple[ConstantSpec, ...] = (ConstantSpec(part="w", nbytes=16),),
+    scratch_nbytes: Size = 64,
+) -> Program:
+    made = Program(
+        target=this_target().name,
+        inputs=tuple(
+            TensorSpec(element_type=FLOAT, shape=shape, name=f"x{n}")
+            for n, shape in enumerate(inputs)
+        ),
+        outputs=tuple(
+            TensorSpec(element_type=FLOAT, shape=shape, name=f"y{n}")
+            for n, shape in enumerate(outputs)
+        ),
+        constants=constants,
+        arena=arena,
+        steps=steps,
+        functions=CODE.functions,
+        code_nbytes=len(CODE.data),
+        scratch_nbytes=scratch_nbytes,
+    )
+    verify_program(made)
+    return made
+
+
+def chain(length: int, *, rows: Size = ROWS, chunk: int = 2) -> Program:
+    """``y = x + w + w + ...``, with a buffer of the arena between two steps."""
+    places = [X, *(between(index) for index in range(length - 1)), Y]
+    return program(
+        tuple(
+            Step(
+                kernel="add_row",
+                buffers=(places[index], W, places[index + 1]),
+                sizes=(4,),
+                tile_count=rows,
+                chunk=chunk,
+                name=f"Add_{index}",
+            )
+            for index in range(length)
+        ),
+        arena=tuple(
+            ArenaBuffer(nbytes=rows * 16, first_step=index, last_step=index + 1)
+            for index in range(length - 1)
+        ),
+    )
+
+
+@pytest.fixture
+def load() -> Iterator[Callable[..., LoadedProgram]]:
+    opened: list[LoadedProgram] = []
+    teams: list[ThreadTeam] = []
+
+    def make(
+        made: Program, *, threads: int = 1, constants: dict[str, Any] | None = None
+    ) -> LoadedProgram:
+        teams.append(ThreadTeam(threads))
+        given = {"w": WEIGHTS.tobytes()} if constants is None else constants
+        opened.append(LoadedProgram(made, map_code(CODE.data), given, teams[-1]))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+    for team in teams:
+        team.close()
+
+
+def rows_of(count: int) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(count).random((count, 4), np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_program_runs_for_every_shape_that_it_takes(
+    load: Callable[..., LoadedProgram], threads: int
+) -> None:
+    loaded = load(chain(5), threads=threads)
+    for count in (3, 0, 1, 500, 3, 64, 500, 7):
+        x = rows_of(count)
+        (y,) = loaded.compute([x], Context())
+        assert y.dtype == np.float32
+        expected = x
+        for _ in range(5):
+            expected = expected + WEIGHTS
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_outputs_are_new_arrays(load: Callable[..., LoadedProgram]) -> None:
+    loaded = load(chain(2))
+    x = rows_of(5)
+    (first,) = loaded.compute([x], Context())
+    kept = first.copy()
+    (second,) = loaded.compute([x + 1], Context())
+    np.testing.assert_array_equal(first, kept)
+    assert not np.shares_memory(first, second)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_runs_of_eight_threads_go_side_by_side(
+    load: Callable[..., LoadedProgram], threads: int
+) -> None:
+    loaded = load(chain(4), threads=threads)
+    wrong: list[int] = []
+
+    def session(number: int) -> None:
+        x = rows_of(20 + number % 3)
+        for _ in range(100):
+            (y,) = loaded.compute([x], Context())
+            if not np.array_equal(y, x + WEIGHTS + WEIGHTS + WEIGHTS + WEIGHTS):
+                wrong.append(number)
+
+    sessions = [threading.Thread(target=session, args=(number,)) for number in range(8)]
+    for each in sessions:
+        each.start()
+    for each in sessions:
+        each.join(120)
+    assert wrong == []
+
+
+def test_inputs_in_any_memory_are_read_as_they_are(load: Callable[..., LoadedProgram]) -> None:
+    loaded = load(chain(1))
+    x = rows_of(6)
+    packed = bytearray(1) + x.tobytes()
+    unaligned = np.frombuffer(packed, np.float32, offset=1).reshape(6, 4)
+    assert not unaligned.flags.aligned
+    for given in (np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], x[::-1][::-1], unaligned):
+        (y,) = loaded.compute([given], Context())
+        np.testing.assert_array_equal(y, x + WEIGHTS)
+
+
+def test_constants_lie_wherever_their_bytes_are(load: Callable[..., LoadedProgram]) -> None:
+    x = rows_of(2)
+    raw = bytearray(100)
+    for offset in (0, 1, 33):
+        raw[offset : offset + 16] = WEIGHTS.tobytes()
+        view = memoryview(raw).toreadonly()[offset : offset + 16]
+        (y,) = load(chain(1), constants={"w": view}).compute([x], Context())
+        np.testing.assert_array_equal(y, x + WEIGHTS)
+
+
+def test_offsets_point_into_buffers(load: Callable[..., LoadedProgram]) -> None:
+    halves = tuple(
+        Step(
+            kernel="add_row",
+            buffers=(
+                replace(X, offset=start),
+                replace(W, offset=ROWS * 16 - 64),
+                replace(Y, offset=start),
+            ),
+            sizes=(4,),
+            tile_count=2,
+        )
+        for start in (0, ROWS * 8)
+    )
+    weights = np.arange(8, dtype=np.float32)
+    made = program(halves, constants=(ConstantSpec(part="w", nbytes=32),))
+    loaded = load(made, constants={"w": weights.tobytes()})
+    x = rows_of(4)
+    np.testing.assert_array_equal(loaded.compute([x], Context())[0], x + weights[:4])
+    with pytest.raises(
+        RunError,
+        match=r"step 'add_row' of the compiled program begins 16 bytes behind the end of constant 0",
+    ):
+        loaded.compute([rows_of(7)], Context())
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(2, 5)], r"input 0 \('x0'\) has the shape \[2, 5\], and the compiled program takes \[rows, 4\], where 'rows' = 2"),
+        ([(4,)], r"input 0 \('x0'\) has the shape \[4\], and the compiled program takes \[rows, 4\]$"),
+        ([(2, 4), (2, 4)], "takes 1 inputs, and was given 2"),
+    ],
+)  # fmt: skip
+def test_shapes_that_do_not_fit_are_told(
+    load: Callable[..., LoadedProgram], shapes: list[tuple[int, ...]], message: str
+) -> None:
+    loaded = load(chain(1))
+    for _ in range(2):
+        with pytest.raises(RunError, match=message):
+            loaded.compute([np.zeros(shape, np.float32) for shape in shapes], Context())
+
+
+def test_symbols_and_formulas_of_several_inputs_must_agree(
+    load: Callable[..., LoadedProgram],
+) -> None:
+    step = Step(kernel="add_row", buffers=(X, W, Y), sizes=(4,), tile_count=ROWS)
+    made = program((step,), inputs=((ROWS, 4), (COLUMNS, ROWS), (ROWS * 2 + 1,)))
+    loaded = load(made)
+
+    def arrays(*shapes: tuple[int, ...]) -> list[Any]:
+        return [np.zeros(shape, np.float32) for shape in shapes]
+
+    (y,) = loaded.compute(arrays((2, 4), (9, 2), (5,)), Context())
+    assert y.shape == (2, 4)
+    with pytest.raises(
+        RunError,
+        match=r"input 1 \('x1'\) has the shape \[9, 3\], and the compiled program takes \[columns, rows\]",
+    ):
+        loaded.compute(arrays((2, 4), (9, 3), (5,)), Context())
+    with pytest.raises(
+        RunError,
+        match=r"input 2 \('x2'\) has the shape \[6\], and the compiled program takes \[2\*rows \+ 1\]",
+    ):
+        loaded.compute(arrays((2, 4), (9, 2), (6,)), Context())
+
+
+def test_a_wrong_element_type_is_told(load: Callable[..., LoadedProgram]) -> None:
+    loaded = load(chain(1))
+    for dtype in (np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16), np.dtype(">f4")):
+        with pytest.raises(
+            RunError,
+            match=rf"input 0 \('x0'\) has elements of type {dtype}, and the compiled program takes float32",
+        ):
+            loaded.compute([np.zeros((2, 4), dtype)], Context())
+
+
+def test_memory_is_asked_for_before_it_is_taken(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load(chain(3))
+    context = Context(most_nbytes=10_000)
+    loaded.compute([rows_of(64)], context)
+    assert context.asked == [64 * 16 + 2 * 64 * 16 + 64]
+    monkeypatch.setattr(np, "empty", lambda *_: pytest.fail("memory was taken"))
+    with pytest.raises(LimitExceededError, match="bytes are too many"):
+        loaded.compute([np.zeros((1000, 4), np.float32)], context)
+
+
+@pytest.mark.parametrize("power", [20, 29, 34, 60])
+def test_sizes_that_no_machine_has_are_a_typed_error(
+    load: Callable[..., LoadedProgram], power: int
+) -> None:
+    cubed = ROWS * ROWS * ROWS
+    step = Step(kernel="add_row", buffers=(X, W, Y), sizes=(4,), tile_count=cubed)
+    loaded = load(program((step,), inputs=((ROWS, 0),), outputs=((cubed, 4),)))
+    with pytest.raises(
+        LimitExceededError, match=r"which (no machine has|this machine does not give)"
+    ) as caught:
+        loaded.compute([np.zeros((1 << power, 0), np.float32)], Context())
+    assert caught.value.limit == "memory"
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (ROWS - 5, r"the size 'rows - 5' of the compiled program is -2 for 'rows' = 3"),
+        (None, r"the size 'floor\(8/\(rows - 3\)\)' of the compiled program has no value for 'rows' = 3"),
+    ],
+)  # fmt: skip
+def test_a_size_that_is_none_for_a_shape_is_told(
+    load: Callable[..., LoadedProgram], size: Size | None, message: str
+) -> None:
+    from ortpkg.shapes.size_operations import floor_divide  # the one case that is not a constant
+
+    tiles = floor_divide(8, ROWS - 3) if size is None else size
+    step = Step(kernel="add_row", buffers=(X, W, Y), sizes=(4,), tile_count=tiles)
+    loaded = load(program((step,)))
+    with pytest.raises(RunError, match=message):
+        loaded.compute([rows_of(3)], Context())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_that_is_to_end_ends_within_100_ms(
+    load: Callable[..., LoadedProgram], threads: int
+) -> None:
+    endless = Step(kernel="slow", buffers=(X, Y), tile_count=1_000_000)
+    loaded = load(program((endless,)), threads=threads)
+    begun = time.monotonic()
+    wished: list[float] = []
+
+    def check() -> None:
+        if time.monotonic() - begun > 0.1:
+            wished.append(time.monotonic())
+            raise CancelledError("the caller wants an end")
+
+    with pytest.raises(CancelledError, match="the caller wants an end"):
+        loaded.compute([rows_of(1)], Context(check_cancelled=check))
+    assert time.monotonic() - wished[0] < 0.1 + 0.2  # the second part is for a busy machine
+
+    short = load(chain(2), threads=threads)
+    x = rows_of(3)
+    (y,) = short.compute([x], Context(check_cancelled=lambda: None))
+    np.testing.assert_array_equal(y, x + WEIGHTS + WEIGHTS)
+
+
+def test_a_failed_access_is_told_and_the_program_runs_on(
+    load: Callable[..., LoadedProgram],
+) -> None:
+    fail = Step(kernel="fail", buffers=(X, Y), sizes=(ROWS - 5,), tile_count=3)
+    loaded = load(program((fail,)))
+    with pytest.raises(RunError, match="access 4 of the compiled code would have left its buffer"):
+        loaded.compute([rows_of(6)], Context())
+    loaded.compute([rows_of(50)], Context())
+
+
+def test_many_shapes_keep_a_bounded_number_of_plans(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ortpkg.machine_code.loaded_program._MOST_PLANS", 8)
+    loaded = load(chain(3))
+    for count in [*range(1, 40), *range(39, 0, -1)]:
+        x = rows_of(count)
+        np.testing.assert_array_equal(
+            loaded.compute([x], Context())[0], x + WEIGHTS + WEIGHTS + WEIGHTS
+        )
+    assert len(loaded._plans) == 8
+    assert len(loaded._blocks) == 1
+
+
+def test_a_closed_program_says_so_and_lets_go(load: Callable[..., LoadedProgram]) -> None:
+    loaded = load(chain(1))
+    loaded.close()
+    with pytest.raises(RunError, match="the compiled program was closed"):
+        loaded.compute([rows_of(1)], Context())
+
+
+def test_closing_waits_for_nobody_and_takes_nothing_from_a_run(
+    load: Callable[..., LoadedProgram],
+) -> None:
+    step = Step(kernel="slow", buffers=(X, Y), tile_count=100)
+    loaded = load(program((step,)))
+    done: list[int] = []
+    running = threading.Thread(
+        target=lambda: done.append(len(loaded.compute([rows_of(1)], Context())))
+    )
+    running.start()
+    time.sleep(0.03)
+    loaded.close()
+    running.join(60)
+    assert done == [1]
+
+
+def test_what_is_not_the_program_s_is_refused() -> None:
+    good = chain(1)
+
+    def refused(made: Program, constants: dict[str, bytes], message: str) -> None:
+        with pytest.raises(EpContextError, match=message), map_code(CODE.data) as code:
+            LoadedProgram(made, code, constants, ThreadTeam(1))
+
+    other = "linux-aarch64" if this_target().family == "x86_64" else "linux-x86_64_v2"
+    refused(
+        replace(good, target=other),
+        {},
+        f"the machine code is for {other}, which this machine does not run: the CPU lacks",
+    )
+    refused(
+        replace(good, target="linux-vax"),
+        {},
+        "the machine code is for 'linux-vax', which this version of ortpkg does not know",
+    )
+    refused(
+        replace(good, extras=("i8mm" if other != "linux-aarch64" else "sve",)),
+        {},
+        "which this machine does not run",
+    )
+    refused(
+        replace(good, code_nbytes=8),
+        {},
+        rf"the machine code has {len(CODE.data)} bytes, and its program is for 8 bytes",
+    )
+    refused(good, {}, "the context has no part 'w', which its program needs")
+    refused(
+        good, {"w": bytes(15)}, "part 'w' of the context has 15 bytes, and its program needs 16"
+    )
+
+
+def test_errors_of_many_kinds_leave_nothing_taken(load: Callable[..., LoadedProgram]) -> None:
+    loaded = load(chain(3))
+    loaded.compute([rows_of(4)], Context())
+    for _ in range(20):
+        for shape in ((4, 3), (4,)):
+            with pytest.raises(OrtpkgError):
+                loaded.compute([np.zeros(shape, np.float32)], Context())
+    assert len(loaded._blocks) == 1
+    assert len(loaded._plans) == 1
