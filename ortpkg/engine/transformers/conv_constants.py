@@ -42,6 +42,8 @@ class ConvConstants:
         )
         if weight is None or weight.ndim < _FEWEST_DIMENSIONS or weight.dtype.kind != "f":
             return None
+        if weight.size == 0:  # it takes nothing, and may have any number of channels
+            return None
         if len(node.inputs) <= _BIAS or not node.inputs[_BIAS]:
             return cls(weight=weight, bias=np.zeros(weight.shape[0], weight.dtype))
         bias = constant_array(

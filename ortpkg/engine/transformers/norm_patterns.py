@@ -165,7 +165,8 @@ def scale_and_shift(graph: Graph, node: Node, x: str) -> tuple[list[Node], str, 
 
 
 def ones(graph: Graph, columns: Dimension, element_type: ElementType) -> str | None:
-    """A new constant of ones, a row long; None where the length is not known."""
-    if not isinstance(columns, int):
+    """A new constant of ones, a row long; None where the length is not known, or is no row's."""
+    dtype = numpy_dtype(element_type)
+    if not isinstance(columns, int) or columns * dtype.itemsize > _LARGEST_PARAMETER_NBYTES:
         return None
-    return add_constant(graph, "ones", np.ones(columns, numpy_dtype(element_type)))
+    return add_constant(graph, "ones", np.ones(columns, dtype))

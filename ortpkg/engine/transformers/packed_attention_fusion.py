@@ -82,9 +82,9 @@ def _fuse_three(
         part.bias and bias is None for part, bias in zip(known, biases, strict=True)
     ):
         return False
-    if sum(array.nbytes for array in arrays) > context.largest_constant_nbytes or not may_fuse(
-        graph, nodes, context
-    ):
+    # A weight without rows takes nothing, and may have any number of columns.
+    nbytes = sum(max(array.shape[0], 1) * array.shape[1] * array.itemsize for array in arrays)
+    if nbytes > context.largest_constant_nbytes or not may_fuse(graph, nodes, context):
         return False
     packed = add_constant(graph, f"{known[0].weight}_qkv", np.concatenate(arrays, axis=1))
     rows = [
@@ -152,19 +152,25 @@ def _fuse_split(
     if not may_fuse(graph, nodes, context):
         return False
     sizes = tuple(width for width in widths if isinstance(width, int))
-    bias = projection.bias or _no_bias(graph, projection.weight, sum(sizes))
+    bias = projection.bias or _no_bias(graph, projection.weight, sum(sizes), context)
     if not bias:
         return False
     _replace(graph, nodes, node, [projection.x, projection.weight, bias], names, sizes)
     return True
 
 
-def _no_bias(graph: Graph, weight: str, columns: int) -> str:
-    """A new constant of zeros, as onnxruntime's CPU kernel of Attention crashes without a bias."""
+def _no_bias(graph: Graph, weight: str, columns: int, context: TransformContext) -> str:
+    """A new constant of zeros, as onnxruntime's CPU kernel of Attention crashes without a bias.
+
+    "" where that would be larger than a transformer may make it.
+    """
     known = tensor_type(graph, weight)
     if known is None:
         return ""
-    return add_constant(graph, f"{weight}_bias", np.zeros(columns, numpy_dtype(known.element_type)))
+    dtype = numpy_dtype(known.element_type)
+    if columns * dtype.itemsize > context.largest_constant_nbytes:
+        return ""
+    return add_constant(graph, f"{weight}_bias", np.zeros(columns, dtype))
 
 
 def _flat_projection(graph: Graph, value: str) -> _Projection | None:

@@ -69,15 +69,18 @@ def integer_bias(graph: Graph, bias: str, x: Quantized, weight: Quantized) -> st
         array = constant_array(graph, bias, largest_nbytes=_LARGEST_BIAS_NBYTES)
         return (
             None
-            if array is None or not unit.all()
+            if array is None or not _fits(unit, array) or not unit.all()
             else _quantized_bias(graph, bias, np.asarray(array / unit))
         )
     scale, zero_point = known.parameters(graph)
-    if zero_point.any() or not np.allclose(
-        np.broadcast_to(scale, np.broadcast_shapes(scale.shape, unit.shape)), unit
-    ):
+    if zero_point.any() or not (_fits(scale, unit) or _fits(unit, scale)):
         return None
-    return known.value
+    return known.value if np.allclose(scale, unit) else None
+
+
+def _fits(parameter: np.ndarray, array: np.ndarray) -> bool:
+    """Whether it is one for all, or one for each element of the vector ``array``."""
+    return parameter.size == 1 or (array.ndim == 1 and parameter.shape == array.shape)
 
 
 def _quantized_bias(graph: Graph, name: str, steps: np.ndarray) -> str | None:
