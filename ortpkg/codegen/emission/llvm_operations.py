@@ -55,6 +55,12 @@ _FLOAT_PREDICATES = {Op.EQ: "oeq", Op.NE: "une", Op.LT: "olt", Op.LE: "ole", Op.
                      Op.GE: "oge"}  # fmt: skip
 _REDUCED_BY = {Op.SUM: Op.ADD, Op.LARGEST: Op.MAX, Op.SMALLEST: Op.MIN}
 _DOT_GROUP = 4
+#: Lanes of i32 → what the CPU must have to multiply words and sum pairs, and the intrinsic.
+_PAIRS = {
+    4: ("ssse3", "llvm.x86.sse2.pmadd.wd"),
+    8: ("avx2", "llvm.x86.avx2.pmadd.wd"),
+    16: ("avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
+}
 
 
 def compute_lines(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
@@ -227,18 +233,22 @@ def _extract(statement: Compute, operands: Sequence[str], emitter: Emitter) -> s
 
 
 def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
-    """Four products for each lane: one instruction where the CPU has it for this size."""
+    """Four products for each lane, by the best instructions that the CPU has for this size."""
     lanes = statement.result.type.lanes
     sums, unsigned, signed = operands
-    kind = f"<{lanes} x i32>"
-    has_instruction = emitter.has("avx512vnni") and (lanes == 16 or emitter.has("avx512vl"))
-    if has_instruction and lanes in {4, 8, 16}:
-        bytes_kind = f"<{_DOT_GROUP * lanes} x i8>"
-        return emitter.call(
-            f"llvm.x86.avx512.vpdpbusd.{32 * lanes}",
-            kind,
-            [(kind, sums), (bytes_kind, unsigned), (bytes_kind, signed)],
-        )
+    kind, bytes_kind = f"<{lanes} x i32>", f"<{_DOT_GROUP * lanes} x i8>"
+    arguments = [(kind, sums), (bytes_kind, unsigned), (bytes_kind, signed)]
+    has_vnni = emitter.has("avx512vnni") and (lanes == 16 or emitter.has("avx512vl"))
+    has_vnni |= emitter.has("avxvnni") and lanes in {4, 8}
+    if has_vnni and lanes in {4, 8, 16}:
+        return emitter.call(f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", kind, arguments)
+    if lanes == _DOT_GROUP and emitter.has("i8mm"):
+        return emitter.call("llvm.aarch64.neon.usdot.v4i32.v16i8", kind, arguments)
+    if lanes == _DOT_GROUP and emitter.has("dotprod"):
+        return _signed_dot(sums, unsigned, signed, emitter)
+    feature, intrinsic = _PAIRS.get(lanes, ("", ""))
+    if emitter.has(feature):
+        return _dot_of_pairs(lanes, intrinsic, operands, emitter)
     given = LoopType(Scalar.I8, _DOT_GROUP * lanes)
     for place in range(_DOT_GROUP):
         positions = range(place, _DOT_GROUP * lanes, _DOT_GROUP)
@@ -248,6 +258,38 @@ def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
         wide_right = emitter.do(f"sext <{lanes} x i8> {right} to {kind}")
         product = emitter.do(f"mul {kind} {wide_left}, {wide_right}")
         sums = emitter.do(f"add {kind} {sums}, {product}")
+    return sums
+
+
+def _signed_dot(sums: str, unsigned: str, signed: str, emitter: Emitter) -> str:
+    """AArch64 multiplies signed bytes: (u - 128) * s, and 128 * s by two products with 64."""
+    kind, bytes_kind = "<4 x i32>", "<16 x i8>"
+
+    def dot(to: str, left: str) -> str:
+        arguments = [(kind, to), (bytes_kind, left), (bytes_kind, signed)]
+        return emitter.call("llvm.aarch64.neon.sdot.v4i32.v16i8", kind, arguments)
+
+    lowered = emitter.do(f"xor {bytes_kind} {unsigned}, {emitter.splat('-128', 'i8', 16)}")
+    many = emitter.splat("64", "i8", 16)
+    rest = dot(dot("zeroinitializer", many), many)
+    return emitter.do(f"add {kind} {dot(sums, lowered)}, {rest}")
+
+
+def _dot_of_pairs(lanes: int, intrinsic: str, operands: Sequence[str], emitter: Emitter) -> str:
+    """Exact on every x86-64: bytes widened to words, even ones and odd ones; pairs are summed."""
+    sums, unsigned, signed = operands
+    kind, words, bytes_kind = f"<{lanes} x i32>", f"<{2 * lanes} x i16>", f"<{4 * lanes} x i8>"
+    eight, low = (emitter.splat(number, "i16", 2 * lanes) for number in ("8", "255"))
+    left = emitter.do(f"bitcast {bytes_kind} {unsigned} to {words}")
+    right = emitter.do(f"bitcast {bytes_kind} {signed} to {words}")
+    raised = emitter.do(f"shl {words} {right}, {eight}")
+    pairs = (
+        (emitter.do(f"and {words} {left}, {low}"), emitter.do(f"ashr {words} {raised}, {eight}")),
+        (emitter.do(f"lshr {words} {left}, {eight}"), emitter.do(f"ashr {words} {right}, {eight}")),
+    )
+    for first, second in pairs:
+        made = emitter.call(intrinsic, kind, [(words, first), (words, second)])
+        sums = emitter.do(f"add {kind} {sums}, {made}")
     return sums
 
 
