@@ -6,7 +6,13 @@ from collections.abc import Collection
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.product_kernel import FloatSteps, product_kernel
+from ortpkg.codegen.schedules.product_bytes import (
+    byte_rows,
+    bytes_by_kernel,
+    bytes_in_place,
+    packed_bytes,
+)
+from ortpkg.codegen.schedules.product_kernel import product_kernel
 from ortpkg.codegen.schedules.product_packing import (
     packed_by_kernel,
     packed_constant,
@@ -15,13 +21,27 @@ from ortpkg.codegen.schedules.product_packing import (
 from ortpkg.codegen.schedules.product_space import (
     LeftRows,
     RightPanels,
+    parts_count,
     product_space,
     rows_in_place,
 )
+from ortpkg.codegen.schedules.product_steps import ByteSteps, FloatSteps
 from ortpkg.codegen.schedules.product_tiling import product_tiling
+from ortpkg.codegen.schedules.product_zeros import ZeroSums, left_has_zero
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
-from ortpkg.codegen.tensor_ir.elements import Convert, Element, Read, Tensor, scalar_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Convert,
+    Element,
+    Read,
+    Tensor,
+    scalar_of,
+    tensors_read,
+)
 from ortpkg.codegen.tensor_ir.operations import Product
+
+_BYTES = frozenset({Scalar.U8, Scalar.I8})
+#: Those with one instruction for four products of bytes, in LLVM's words.
+_DOT_FEATURES = frozenset({"avx512vnni", "avxvnni", "i8mm"})
 
 
 def schedule_product(
@@ -32,18 +52,58 @@ def schedule_product(
     A constant right side is packed ahead; another one, and a left side that is no plain read, by
     kernels that run before. ``constants``: tensors whose values are known when compiling.
     """
-    left, before = _left_side(operation, model)
-    space = product_space(operation, left)
+    if scalar_of(operation.right) in _BYTES:
+        return _integer_product(operation, model, constants)
+    return _float_product(operation, model, constants)
+
+
+def _float_product(
+    product: Product, model: MachineModel, constants: Collection[Tensor]
+) -> list[ScheduledKernel]:
+    left, before = _left_side(product, model)
+    space = product_space(product, left)
     tiling = product_tiling(
         model,
         rows=space.rows,
-        columns=operation.n,
-        steps=operation.k,
+        columns=product.n,
+        steps=product.k,
         lanes=model.lanes(Scalar.F32),
     )
-    right, packing = _right_side(operation, model, constants, tiling.panel_width)
-    kernel = product_kernel(operation, space, left, right, tiling, model, FloatSteps())
+    right, packing = _right_side(product, model, constants, tiling.panel_width)
+    kernel = product_kernel(product, space, left, right, tiling, model, FloatSteps())
     return [*before, *packing, kernel]
+
+
+def _integer_product(
+    product: Product, model: MachineModel, constants: Collection[Tensor]
+) -> list[ScheduledKernel]:
+    before: list[ScheduledKernel] = []
+    left, row_sums = bytes_in_place(product), None
+    if left is None:
+        left, row_sums, kernel = byte_rows(product, model)
+        before.append(kernel)
+    space, steps = product_space(product, left), ByteSteps()
+    has_dot = not model.features.isdisjoint(_DOT_FEATURES)
+    tiling = product_tiling(
+        model,
+        rows=space.rows,
+        columns=product.n,
+        steps=parts_count(product.k, steps.group),
+        lanes=model.lanes(steps.sums),
+        spare=1 if has_dot else 3,
+        loaded=1 if has_dot else 2,
+    )
+    packed = None
+    if not set(tensors_read(product.right)).isdisjoint(constants):
+        packed = packed_bytes(product, tiling.panel_width)
+    if packed is None:
+        right, columns, kernel = bytes_by_kernel(product, tiling.panel_width, model)
+        before.append(kernel)
+    else:
+        right, columns = packed
+    zeros = ZeroSums(columns=columns if left_has_zero(product) else None, rows=row_sums)
+    made = product_kernel(product, space, left, right, tiling, model, steps, zeros)
+    return [*before, made]
 
 
 def _left_side(product: Product, model: MachineModel) -> tuple[LeftRows, list[ScheduledKernel]]:

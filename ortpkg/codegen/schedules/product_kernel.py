@@ -9,13 +9,11 @@ for all rows of the block, and k is walked part by part. Every sum is made in th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
-from ortpkg.codegen.loop_ir.kernel import Buffer, Op, Value
-from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
-from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
+from ortpkg.codegen.loop_ir.kernel import Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import Operand
+from ortpkg.codegen.loop_ir.loop_types import LoopType
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
@@ -24,59 +22,16 @@ from ortpkg.codegen.schedules.product_space import (
     ProductSpace,
     RightPanels,
     parts_count,
+    read_panels,
     split_place,
     sum_of_strides,
 )
+from ortpkg.codegen.schedules.product_steps import Steps
 from ortpkg.codegen.schedules.product_tiling import ProductTiling
+from ortpkg.codegen.schedules.product_zeros import RowTerms, ZeroCorrection, ZeroSums
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import Size
-
-
-class Steps(Protocol):
-    """How products are made and summed in a step along k."""
-
-    @property
-    def sums(self) -> Scalar:
-        """Kind of the sums."""
-        ...
-
-    @property
-    def group(self) -> int:
-        """How many numbers of each side one step takes."""
-        ...
-
-    def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """A row's numbers of the step, in every lane."""
-        ...
-
-    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """The step's numbers of ``lanes`` columns."""
-        ...
-
-    def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
-        """The sums with the products added."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FloatSteps:
-    """One product of f32 a step; panels may be stored as f16."""
-
-    sums: Scalar = Scalar.F32
-    group: int = 1
-
-    def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """The row's number in every lane."""
-        return builder.splat(builder.load(buffer, index), lanes)
-
-    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """A vector of the panel."""
-        return builder.cast(builder.load(buffer, index, lanes), Scalar.F32)
-
-    def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
-        """A fused product and sum."""
-        return builder.fma(left, right, sums)
 
 
 def product_kernel(
@@ -87,9 +42,14 @@ def product_kernel(
     tiling: ProductTiling,
     model: MachineModel,
     steps: Steps,
+    zeros: ZeroSums | None = None,
 ) -> ScheduledKernel:
-    """The kernel that computes the product of the sides."""
-    return _ProductKernel(product, space, left, right, tiling, model, steps).scheduled()
+    """The kernel that computes the product of the sides.
+
+    ``zeros``: what is known of the sides for zero points; None: there are none.
+    """
+    made = _ProductKernel(product, space, left, right, tiling, model, steps, zeros)
+    return made.scheduled()
 
 
 class _ProductKernel:
@@ -102,18 +62,18 @@ class _ProductKernel:
         tiling: ProductTiling,
         model: MachineModel,
         steps: Steps,
+        zeros: ZeroSums | None,
     ) -> None:
         self._product, self._space, self._tiling = product, space, tiling
         self._left, self._right, self._steps = left, right, steps
         self._maker = maker = KernelMaker("product")
         self._b = maker.builder
         self._values = ElementValues(maker, model)
-        self._left_buffer = maker.read(left.tensor)
-        self._right_buffer = (
-            maker.read(right.tensor)
-            if right.packing is None
-            else maker.read_packed(right.tensor, right.packing)
+        self._zeros = (
+            None if zeros is None else ZeroCorrection(maker, self._values, product, space, zeros)
         )
+        self._left_buffer = maker.read(left.tensor)
+        self._right_buffer = read_panels(maker, right)
         self._output = maker.written(product.output)
         sum_rows = tiling.rows if tiling.k_block is None else tiling.row_block
         self._sums = self._b.scratch("sums", steps.sums, sum_rows * tiling.panel_width)
@@ -232,16 +192,18 @@ class _ProductKernel:
         whole = b.sub(columns, rest)
         with b.loop(first, end) as row:
             sums = b.mul(b.sub(row.index, first), self._tiling.panel_width)
+            terms = None if self._zeros is None else self._zeros.of_row(matrix, row.index)
             with b.loop(0, whole, lanes) as place:
-                self._finish(matrix, row.index, column, sums, place.index, None)
+                self._finish(matrix, row.index, terms, column, sums, place.index, None)
             if has_tail:
                 with b.when(b.compute(Op.GT, rest, 0)):
-                    self._finish(matrix, row.index, column, sums, whole, rest)
+                    self._finish(matrix, row.index, terms, column, sums, whole, rest)
 
     def _finish(
         self,
         matrix: Sequence[Operand],
         row: Value,
+        terms: RowTerms | None,
         first_column: Value,
         sums: Value,
         place: Value,
@@ -252,6 +214,8 @@ class _ProductKernel:
         made = b.load(self._sums, b.add(sums, place), lanes)
         column = b.add(first_column, place)
         row_axes = space.row_axes(maker, matrix, row)
+        if self._zeros is not None and terms is not None:
+            made = self._zeros.corrected(made, terms, row_axes, column, count)
         if self._product.epilogue is not None:
             made = self._values.value_of(
                 self._product.epilogue,

@@ -35,7 +35,7 @@ from ortpkg.shapes.expressions import Size
 
 Array = npt.NDArray[Any]
 #: Moves a vector at a place, of which only so many lanes are there.
-_Move = Callable[[Operand, Operand | None], None]
+Move = Callable[[Operand, Operand | None], None]
 #: Elements that one tile of a packing kernel moves, about.
 _TILE_ELEMENTS = 1 << 15
 
@@ -78,23 +78,30 @@ def in_panels(matrices: Array, width: int) -> Array:
 
 def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) -> RightPanels | None:
     """A constant right side in panels, or None where it is no read that can be packed ahead."""
-    place = linear_place(read)
-    sizes = matrix_sizes(product, read)
-    numbers = [*sizes, product.k, product.n, place.offset, *(each for _, each in place.terms)]
-    if place.values or not all(isinstance(each, int) for each in numbers):
+    sizes = constant_sizes(product, read)
+    if sizes is None:
         return None
-    batch = [_number(size) for size in sizes]
-    k, n = _number(product.k), _number(product.n)
+    *batch, k, n = sizes
     shape = (*batch, -(-n // width), k, width)
 
     def pack(source: Array) -> Array:
-        matrices = constant_view(read, (*batch, k, n), source)
+        matrices = constant_view(read, sizes, source)
         return in_panels(matrices.astype(np.float32) if scalar is Scalar.F32 else matrices, width)
 
-    layout = f"{scalar} panels of {width} columns of {(*batch, k, n)} at {_words(place)}"
+    layout = f"{scalar} panels of {width} columns of {sizes} at {words_of(linear_place(read))}"
     tensor = Tensor(f"{read.tensor.name} in panels", scalar, shape)
     packing = Packing(source=read.tensor, layout=layout, pack=pack)
-    return RightPanels(tensor=tensor, packing=packing, batch=_batch_strides(product, read, shape))
+    return RightPanels(tensor=tensor, packing=packing, batch=batch_strides(product, read, shape))
+
+
+def constant_sizes(product: Product, read: Read) -> tuple[int, ...] | None:
+    """Sizes of (batch..., k, n) of a constant right side; None where they or places are open."""
+    place = linear_place(read)
+    sizes = (*matrix_sizes(product, read), product.k, product.n)
+    numbers = [place.offset, *(number for _, number in place.terms)]
+    if place.values or not all(isinstance(each, int) for each in (*sizes, *numbers)):
+        return None
+    return tuple(_number(size) for size in sizes)
 
 
 def matrix_sizes(product: Product, element: Element) -> tuple[Size, ...]:
@@ -108,20 +115,16 @@ def rows_in_memory(product: Product, model: MachineModel) -> tuple[LeftRows, lis
     sizes = matrix_sizes(product, product.left)
     shape = (*sizes, product.m, product.k)
     rows = Tensor(f"{product.output.name} left rows", Scalar.F32, shape)
-    strides = strides_of(shape)
-    batch = tuple(
-        stride if size != 1 else 0
-        for size, stride in zip(sizes, strides[: len(sizes)], strict=True)
-    )
+    batch = batch_strides(product, product.left, shape)
     kernel = _row_kernel(product, rows, model)
-    return LeftRows(tensor=rows, offset=0, batch=batch, row=strides[-2], step=1), [kernel]
+    return LeftRows(tensor=rows, offset=0, batch=batch, row=product.k, step=1), [kernel]
 
 
 def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> ScheduledKernel:
     maker = KernelMaker("product_left")
     b, values, lanes = maker.builder, ElementValues(maker, model), model.lanes(Scalar.F32)
     output = maker.written(rows)
-    at_once = _rows_at_once(product.k)
+    at_once = rows_at_once(product.k)
     blocks = parts_count(product.m, at_once)
     sizes = (*rows.shape[:-2], blocks)
     *matrix, block = split_place(maker, b.tile, sizes)
@@ -141,7 +144,7 @@ def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> Schedule
             )
             b.store(output, b.add(b.index(place), step), value, count)
 
-        _by_vectors(b, depth, lanes, product.k, move)
+        by_vectors(b, depth, lanes, product.k, move)
     return maker.scheduled(prod(sizes, start=1))
 
 
@@ -153,7 +156,7 @@ def packed_by_kernel(
     shape = (*sizes, parts_count(product.n, width), product.k, width)
     panels = Tensor(f"{product.output.name} right panels", Scalar.F32, shape)
     kernel = _PanelKernel(product, panels, width, model).scheduled()
-    strides = _batch_strides(product, product.right, shape)
+    strides = batch_strides(product, product.right, shape)
     return RightPanels(tensor=panels, packing=None, batch=strides), [kernel]
 
 
@@ -228,7 +231,7 @@ class _PanelKernel:
             value = self._value(matrix, step, at, self._axis + 1, self._lanes, count)
             b.store(self._output, b.add(row, place), value)
 
-        _by_vectors(b, columns, self._lanes, self._product.n, move)
+        by_vectors(b, columns, self._lanes, self._product.n, move)
 
     def _transposed(
         self,
@@ -276,12 +279,12 @@ def transposed(builder: KernelBuilder, rows: Sequence[Value]) -> list[Value]:
     return values
 
 
-def _by_vectors(
+def by_vectors(
     b: KernelBuilder,
     count: Value,
     lanes: int,
     size: Size,
-    move: _Move,
+    move: Move,
 ) -> None:
     """Moves ``count`` neighbours, whole vectors and the rest; ``size``: what they are part of."""
     if isinstance(size, int) and size % lanes == 0:
@@ -296,11 +299,13 @@ def _by_vectors(
         move(whole, rest)
 
 
-def _rows_at_once(depth: Size) -> int:
+def rows_at_once(depth: Size) -> int:
+    """How many rows of a left side one tile of a packing kernel writes."""
     return max(1, _TILE_ELEMENTS // max(depth, 1)) if isinstance(depth, int) else 32
 
 
-def _batch_strides(product: Product, element: Element, shape: Sequence[Size]) -> tuple[Size, ...]:
+def batch_strides(product: Product, element: Element, shape: Sequence[Size]) -> tuple[Size, ...]:
+    """How far it is to the next matrix along each batch axis in a side packed to this shape."""
     axes = axes_of(element)
     strides = strides_of(shape)
     return tuple(
@@ -309,7 +314,8 @@ def _batch_strides(product: Product, element: Element, shape: Sequence[Size]) ->
     )
 
 
-def _words(place: LinearPlace) -> str:
+def words_of(place: LinearPlace) -> str:
+    """A place of a constant, for the name of a layout."""
     terms = " + ".join(f"{number}*axis{axis}" for axis, number in place.terms)
     return f"{place.offset} + {terms}"
 

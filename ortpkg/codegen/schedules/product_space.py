@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ortpkg.codegen.loop_ir.kernel import Op
+from ortpkg.codegen.loop_ir.kernel import Buffer, Op
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.linear_reads import linear_place
@@ -47,6 +47,13 @@ class RightPanels:
     tensor: Tensor
     packing: Packing | None
     batch: tuple[Size, ...]
+
+
+def read_panels(maker: KernelMaker, panels: RightPanels) -> Buffer:
+    """The buffer of panels in a kernel that reads them."""
+    if panels.packing is None:
+        return maker.read(panels.tensor)
+    return maker.read_packed(panels.tensor, panels.packing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

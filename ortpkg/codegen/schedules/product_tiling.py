@@ -18,6 +18,7 @@ from L2 often, and small enough that threads share the work evenly.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ortpkg.codegen.schedules.machine_model import MachineModel
@@ -61,7 +62,14 @@ class ProductTiling:
 
 
 def product_tiling(
-    model: MachineModel, *, rows: Size, columns: Size, steps: Size, lanes: int, spare: int = 1
+    model: MachineModel,
+    *,
+    rows: Size,
+    columns: Size,
+    steps: Size,
+    lanes: int,
+    spare: int = 1,
+    loaded: int = 1,
 ) -> ProductTiling:
     """The cut with the lowest cost.
 
@@ -71,8 +79,16 @@ def product_tiling(
         steps: along k: vectors of the right side for each column.
         lanes: of one vector of sums.
         spare: registers that one step needs besides the sums and the right side's vectors.
+        loaded: registers that a vector of the right side takes.
     """
-    tile_rows, vectors = _register_tile(model, rows, columns, lanes, spare)
+    spare += not model.has_fma  # the product, before it is added
+    candidates = [
+        (tile_rows, vectors)
+        for tile_rows in range(1, _MOST_ROWS + 1)
+        for vectors in range(1, _MOST_VECTORS + 1)
+        if tile_rows * vectors + loaded * vectors + spare <= model.register_count
+    ]
+    tile_rows, vectors = _cheapest(candidates, rows, columns, lanes)
     row_tiles = -(-(rows if isinstance(rows, int) else _SOME) // tile_rows)
     width = vectors * lanes
     panels = -(-(columns if isinstance(columns, int) else _SOME * lanes) // width)
@@ -92,18 +108,11 @@ def product_tiling(
     )
 
 
-def _register_tile(
-    model: MachineModel, rows: Size, columns: Size, lanes: int, spare: int
+def _cheapest(
+    candidates: Sequence[tuple[int, int]], rows: Size, columns: Size, lanes: int
 ) -> tuple[int, int]:
     row_count = rows if isinstance(rows, int) else _MANY
     column_count = columns if isinstance(columns, int) else _MANY * lanes
-    spare += not model.has_fma  # the product, before it is added
-    candidates = [
-        (tile_rows, vectors)
-        for tile_rows in range(1, min(_MOST_ROWS, max(row_count, 1)) + 1)
-        for vectors in range(1, _MOST_VECTORS + 1)
-        if tile_rows * vectors + vectors + spare <= model.register_count
-    ]
 
     def cost(candidate: tuple[int, int]) -> float:
         tile_rows, vectors = candidate
@@ -111,7 +120,8 @@ def _register_tile(
         step = max(tile_rows * vectors, tile_rows + vectors, _LATENCY)
         return tiles * (step + vectors / 4 + tile_rows / 20)
 
-    return min(candidates, key=cost)
+    fitting = [each for each in candidates if each[0] <= max(row_count, 1)]
+    return min(fitting, key=cost)
 
 
 def _even_part(total: int, most: int) -> int:

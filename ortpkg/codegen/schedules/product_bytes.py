@@ -1,0 +1,300 @@
+"""Brings the sides of an integer product into the layout of its kernel, with their sums.
+
+The left side becomes u8 and the right side i8, moved by 128 where they are the other kind. Four
+bytes that follow each other along k lie together in both; where k ends within four, the right side
+has zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.codegen.loop_ir.kernel import Buffer, Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import I32, LoopType, Scalar
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
+from ortpkg.codegen.schedules.linear_reads import linear_place
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_packing import (
+    batch_strides,
+    by_vectors,
+    constant_sizes,
+    constant_view,
+    in_panels,
+    matrix_sizes,
+    rows_at_once,
+    words_of,
+)
+from ortpkg.codegen.schedules.product_space import (
+    LeftRows,
+    RightPanels,
+    parts_count,
+    rows_in_place,
+    split_place,
+    sum_of_strides,
+)
+from ortpkg.codegen.schedules.product_zeros import BYTE_SHIFT, right_has_zero
+from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
+from ortpkg.codegen.tensor_ir.elements import Read, Tensor, scalar_of
+from ortpkg.codegen.tensor_ir.operations import Product
+from ortpkg.shapes.expressions import Size
+
+Array = npt.NDArray[Any]
+_GROUP = 4
+
+
+# --- the left side --------------------------------------------------------------------------------
+
+
+def bytes_in_place(product: Product) -> LeftRows | None:
+    """The left side where it can be read where it lies, four u8 at a time, else None."""
+    fits = isinstance(product.k, int) and product.k % _GROUP == 0
+    if not fits or scalar_of(product.left) is not Scalar.U8 or right_has_zero(product):
+        return None
+    rows = rows_in_place(product.left, len(product.batch))
+    return rows if rows is not None and rows.step == 1 else None
+
+
+def byte_rows(
+    product: Product, model: MachineModel
+) -> tuple[LeftRows, LeftRows | None, ScheduledKernel]:
+    """The left side row by row as u8, the sums of its rows where needed, and the kernel."""
+    sizes = matrix_sizes(product, product.left)
+    width = parts_count(product.k, _GROUP) * _GROUP
+    name = product.output.name
+    rows = Tensor(f"{name} left bytes", Scalar.U8, (*sizes, product.m, width))
+    batch = batch_strides(product, product.left, rows.shape)
+    made = LeftRows(tensor=rows, offset=0, batch=batch, row=width, step=1)
+    if not right_has_zero(product):
+        return made, None, _RowKernel(product, rows, None, model).scheduled()
+    sums = Tensor(f"{name} left sums", Scalar.I32, (*sizes, product.m))
+    batch = batch_strides(product, product.left, sums.shape)
+    made_sums = LeftRows(tensor=sums, offset=0, batch=batch, row=1, step=0)
+    return made, made_sums, _RowKernel(product, rows, sums, model).scheduled()
+
+
+class _RowKernel:
+    """Writes rows of bytes, some rows in each tile, and their sums."""
+
+    def __init__(
+        self, product: Product, rows: Tensor, sums: Tensor | None, model: MachineModel
+    ) -> None:
+        self._product, self._rows, self._lanes = product, rows, model.lanes(Scalar.I32)
+        self._maker = maker = KernelMaker("product_left_bytes")
+        self._values = ElementValues(maker, model)
+        self._output = maker.written(rows)
+        self._sums = None if sums is None else maker.written(sums)
+
+    def scheduled(self) -> ScheduledKernel:
+        maker, m = self._maker, self._product.m
+        at_once = rows_at_once(self._product.k)
+        sizes = (*self._rows.shape[:-2], parts_count(m, at_once))
+        *matrix, block = split_place(maker, maker.builder.tile, sizes)
+        b = maker.builder
+        first = b.mul(b.index(block), at_once)
+        end = b.least(b.add(first, at_once), maker.value(m))
+        with b.loop(first, end, hint="row") as row:
+            self._row([*matrix, row.index])
+        return maker.scheduled(prod(sizes, start=1))
+
+    def _row(self, row: Sequence[Operand]) -> None:
+        maker, rows, lanes = self._maker, self._rows, self._lanes
+        b, depth = maker.builder, maker.value(self._product.k)
+        base = b.index(sum_of_strides(maker, row, strides_of(rows.shape)[:-1]))
+        whole = b.sub(depth, b.compute(Op.AND, depth, lanes - 1))
+        zero = b.constant(0, I32.with_lanes(lanes))
+        with b.loop(0, whole, lanes, carried=[zero], hint="step") as step:
+            moved = self._moved(row, base, step.index, lanes)
+            step.hand_on(b.add(step.carried[0], moved))
+        total = b.compute(Op.SUM, step.results[0])
+        with b.loop(whole, depth, carried=[total], hint="step") as step:
+            step.hand_on(b.add(step.carried[0], self._moved(row, base, step.index, 1)))
+        if self._sums is not None:
+            strides = strides_of(rows.shape[:-1])
+            b.store(self._sums, sum_of_strides(maker, row, strides), step.results[0])
+
+    def _moved(self, row: Sequence[Operand], base: Value, step: Value, lanes: int) -> Value:
+        """Writes neighbours, and gives them as i32."""
+        b = self._maker.builder
+        value = self._values.value_of(
+            self._product.left, [*row, step], vector_axis=len(row), lanes=lanes
+        )
+        value = _as_unsigned(b, value)
+        b.store(self._output, b.add(base, step), value)
+        return b.cast(value, Scalar.I32)
+
+
+def _as_unsigned(b: KernelBuilder, value: Value) -> Value:
+    if value.type.scalar is Scalar.U8:
+        return value
+    return b.compute(Op.XOR, b.bitcast(value, value.type.with_scalar(Scalar.U8)), BYTE_SHIFT)
+
+
+def _as_signed(b: KernelBuilder, value: Value) -> Value:
+    if value.type.scalar is Scalar.I8:
+        return value
+    moved = b.compute(Op.XOR, value, BYTE_SHIFT)
+    return b.bitcast(moved, value.type.with_scalar(Scalar.I8))
+
+
+# --- the right side -------------------------------------------------------------------------------
+
+
+def packed_bytes(product: Product, width: int) -> tuple[RightPanels, RightPanels] | None:
+    """A constant right side in panels, and the sums of its columns; None where it cannot be."""
+    read = product.right
+    if not isinstance(read, Read):
+        return None
+    sizes = constant_sizes(product, read)
+    if sizes is None:
+        return None
+    *batch, k, n = sizes
+    steps, panels = -(-k // _GROUP), -(-n // width)
+
+    def signed(source: Array) -> Array:
+        view = constant_view(read, sizes, source)
+        return view if view.dtype == np.int8 else (view ^ np.uint8(BYTE_SHIFT)).view(np.int8)
+
+    def pack(source: Array) -> Array:
+        made = np.zeros((*batch, panels, steps * _GROUP, width), np.int8)
+        made[..., :k, :] = in_panels(signed(source), width)
+        groups = made.reshape(*batch, panels, steps, _GROUP, width)
+        return np.ascontiguousarray(np.swapaxes(groups, -1, -2))
+
+    def sums(source: Array) -> Array:
+        made = np.zeros((*batch, panels * width), np.int32)
+        made[..., :n] = signed(source).sum(axis=-2, dtype=np.int32)
+        return made
+
+    words = f"{width} columns of {sizes} at {words_of(linear_place(read))}"
+    name = read.tensor.name
+    tensor = Tensor(f"{name} in panels", Scalar.I8, (*batch, panels, steps, width, _GROUP))
+    columns = Tensor(f"{name} summed", Scalar.I32, (*batch, panels * width))
+    return (
+        RightPanels(
+            tensor=tensor,
+            packing=Packing(source=read.tensor, layout=f"byte panels of {words}", pack=pack),
+            batch=batch_strides(product, read, tensor.shape),
+        ),
+        RightPanels(
+            tensor=columns,
+            packing=Packing(source=read.tensor, layout=f"byte sums of {words}", pack=sums),
+            batch=batch_strides(product, read, columns.shape),
+        ),
+    )
+
+
+def bytes_by_kernel(
+    product: Product, width: int, model: MachineModel
+) -> tuple[RightPanels, RightPanels, ScheduledKernel]:
+    """The right side in panels, the sums of its columns, and the kernel that makes them."""
+    sizes = matrix_sizes(product, product.right)
+    steps, panels = parts_count(product.k, _GROUP), parts_count(product.n, width)
+    name = product.output.name
+    made = Tensor(f"{name} right bytes", Scalar.I8, (*sizes, panels, steps, width, _GROUP))
+    sums = Tensor(f"{name} right sums", Scalar.I32, (*sizes, panels * width))
+    kernel = _PanelKernel(product, made, sums, width, model).scheduled()
+    return (
+        RightPanels(
+            tensor=made, packing=None, batch=batch_strides(product, product.right, made.shape)
+        ),
+        RightPanels(
+            tensor=sums, packing=None, batch=batch_strides(product, product.right, sums.shape)
+        ),
+        kernel,
+    )
+
+
+class _PanelKernel:
+    """Packs one panel in each tile, and sums its columns."""
+
+    def __init__(
+        self, product: Product, panels: Tensor, sums: Tensor, width: int, model: MachineModel
+    ) -> None:
+        self._product, self._panels, self._width = product, panels, width
+        self._maker = maker = KernelMaker("product_right_bytes")
+        self._b, self._values = maker.builder, ElementValues(maker, model)
+        self._lanes = model.lanes(Scalar.I32)
+        self._output: Buffer = maker.written(panels)
+        self._sums: Buffer = maker.written(sums)
+
+    def scheduled(self) -> ScheduledKernel:
+        b, maker, width = self._b, self._maker, self._width
+        sizes: tuple[Size, ...] = self._panels.shape[:-3]
+        *matrix, panel = split_place(maker, b.tile, sizes)
+        base = b.index(sum_of_strides(maker, [b.tile], strides_of(self._panels.shape)[-4:-3]))
+        column = b.mul(b.index(panel), width)
+        columns = b.least(b.sub(maker.value(self._product.n), column), width)
+
+        def move(place: Operand, count: Operand | None) -> None:
+            self._columns(matrix, b.add(column, place), b.add(base, b.mul(b.index(place), _GROUP)),
+                          b.add(b.mul(b.tile, width), place), count)  # fmt: skip
+
+        by_vectors(b, columns, self._lanes, self._product.n, move)
+        return maker.scheduled(prod(sizes, start=1))
+
+    def _columns(
+        self,
+        matrix: Sequence[Operand],
+        column: Value,
+        place: Value,
+        sums_place: Value,
+        count: Operand | None,
+    ) -> None:
+        """Packs neighbouring columns along the whole of k."""
+        b, lanes = self._b, self._lanes
+        steps = self._maker.value(parts_count(self._product.k, _GROUP))
+        ones = b.constant(1, LoopType(Scalar.U8, _GROUP * lanes))
+        zero = b.constant(0, I32.with_lanes(lanes))
+        with b.loop(0, steps, carried=[zero], hint="step") as step:
+            first = b.mul(step.index, _GROUP)
+            rows = [
+                self._row(matrix, b.add(first, number), column, count) for number in range(_GROUP)
+            ]
+            packed = _interleaved(b, rows)
+            b.store(self._output, b.add(place, b.mul(step.index, self._width * _GROUP)), packed)
+            step.hand_on(b.dot(step.carried[0], ones, packed))
+        b.store(self._sums, sums_place, step.results[0])
+
+    def _row(
+        self, matrix: Sequence[Operand], step: Value, column: Value, count: Operand | None
+    ) -> Value:
+        """A row's bytes of neighbouring columns; zeros beyond the last row."""
+        b, lanes, k = self._b, self._lanes, self._product.k
+        is_whole = isinstance(k, int) and k % _GROUP == 0
+        depth = self._maker.value(k)
+        inside = step if is_whole else b.least(step, b.sub(depth, 1))
+        value = self._values.value_of(
+            self._product.right,
+            [*matrix, inside, column],
+            vector_axis=len(matrix) + 1,
+            lanes=lanes,
+            count=count,
+        )
+        value = _as_signed(b, value)
+        if is_whole:
+            return value
+        zeros = b.constant(0, value.type)
+        return b.select(b.splat(b.compute(Op.LT, step, depth), lanes), value, zeros)
+
+
+def _interleaved(b: KernelBuilder, rows: Sequence[Value]) -> Value:
+    """The first lanes of four vectors, then the second lanes, and so on."""
+
+    def pairs(left: Value, right: Value, group: int) -> Value:
+        count = left.type.lanes
+        taken = [
+            start + side * count + lane
+            for start in range(0, count, group)
+            for side in (0, 1)
+            for lane in range(group)
+        ]
+        return b.shuffle(left, right, taken)
+
+    return pairs(pairs(rows[0], rows[1], 1), pairs(rows[2], rows[3], 1), 2)
