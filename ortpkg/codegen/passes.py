@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ortpkg.codegen.fusion.alias_views import read_through_aliases, root_of
+from ortpkg.codegen.fusion.attention_of_products import fuse_attention
 from ortpkg.codegen.fusion.epilogues import fuse_epilogues
 from ortpkg.codegen.fusion.inlining import inline_maps
 from ortpkg.codegen.fusion.unused_operations import remove_unused
@@ -25,7 +26,7 @@ def optimized(program: TensorProgram) -> TensorProgram:
         program = remove_unused(inline_maps(read_through_aliases(program)))
         if len(program.operations) == count:
             break
-    return with_own_outputs(program)
+    return with_own_outputs(fuse_attention(program))
 
 
 def with_own_outputs(program: TensorProgram) -> TensorProgram:

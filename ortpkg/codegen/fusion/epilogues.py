@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ortpkg.codegen.fusion.inlining import is_whole_map
-from ortpkg.codegen.fusion.substitution import moved, replace_reads
+from ortpkg.codegen.fusion.substitution import is_identity, moved, replace_reads
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import Element, Made, Place, Read, Tensor, along, parts_of
 from ortpkg.codegen.tensor_ir.operations import (
@@ -20,7 +19,6 @@ from ortpkg.codegen.tensor_ir.operations import (
     RowNormalize,
 )
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
-from ortpkg.shapes.expressions import Size
 
 _WithEpilogue = Product | Convolution | Pool | Reduce | RowNormalize
 _MOST_PARTS = 96
@@ -80,7 +78,7 @@ def _fused(
         nonlocal is_apart
         if read.tensor is not tensor:
             return read
-        if not _is_identity(read.places, producer.output.shape):
+        if not is_identity(read.places, producer.output.shape):
             is_apart = True
         return own
 
@@ -99,13 +97,6 @@ def _own_epilogue(producer: _WithEpilogue) -> Element:
         return producer.epilogue
     scalar = producer.output.scalar
     return Made(scalar if scalar not in {Scalar.F16, Scalar.BF16} else Scalar.F32)
-
-
-def _is_identity(places: Sequence[Place], shape: Sequence[Size]) -> bool:
-    return all(
-        place == along(axis) or (size == 1 and place == Place())
-        for axis, (place, size) in enumerate(zip(places, shape, strict=True))
-    )
 
 
 def _without_unit_axes(operation: Map) -> Map | None:

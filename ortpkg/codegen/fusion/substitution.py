@@ -16,6 +16,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Position,
     Read,
     SizeValue,
+    along,
 )
 from ortpkg.shapes.expressions import Size
 
@@ -78,6 +79,14 @@ def position_at(place: Place) -> Element:
     if total is None or place.offset != 0:
         total = _sum(total, _size_element(place.offset))
     return total
+
+
+def is_identity(places: Sequence[Place], shape: Sequence[Size]) -> bool:
+    """Whether places are the axes themselves: those that an element of the shape stands at."""
+    return len(places) == len(shape) and all(
+        place == along(axis) or (size == 1 and place == Place())
+        for axis, (place, size) in enumerate(zip(places, shape, strict=True))
+    )
 
 
 def _size_element(size: Size) -> Element:
