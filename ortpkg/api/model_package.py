@@ -375,16 +375,19 @@ class ModelPackage:
             is_pipeline=is_pipeline,
         )
 
-    def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
+    def verify_samples(
+        self, sample_sets: Iterable[SampleSet], *, timeout_s: float | None = None
+    ) -> Verification:
         """Compares samples.json and the files of ``sample_sets`` with digests.json.
 
-        Raises DigestMismatchError where one is not as recorded.
+        Raises DigestMismatchError where one is not as recorded, LimitExceededError where that takes
+        longer than ``timeout_s``.
         """
         from ortpkg.trust.package_verification import (
             PackageVerifier,  # hashlib takes as long to load as an opening
         )
 
-        return PackageVerifier(self.info).verify_samples(sample_sets)
+        return PackageVerifier(self.info, timeout_s=timeout_s).verify_samples(sample_sets)
 
     def report(
         self,

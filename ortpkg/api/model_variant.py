@@ -165,7 +165,7 @@ class ModelVariant:
             isolate: run onnxruntime, OpenVINO and plug-ins in a child process, see
                 :class:`~ortpkg.InferenceSession`.
             limits: memory and time of runs, and of loading where it is isolated, unless the session
-                options say.
+                options say; the time of comparing files before that, too.
             cache: keep what an EP compiles for later sessions, under the cache directory (``ortpkg
                 cache``).
             threads: how many work within an operator, whatever the package says, unless
@@ -175,7 +175,8 @@ class ModelVariant:
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
-            LimitExceededError: isolated, the model takes more to load than its limits allow.
+            LimitExceededError: isolated, the model takes more to load than its limits allow; or
+                its files take longer to compare.
             ModelError: there is no model: the variant is a GenAI variant, a set of files, or names
                 none.
             NoSuitableVariantError: it cannot run here.
@@ -205,7 +206,9 @@ class ModelVariant:
             return make(make_options())
         from ortpkg.trust.package_verification import PackageVerifier  # as in verify
 
-        verifier = PackageVerifier(self._package)
+        verifier = PackageVerifier(
+            self._package, timeout_s=None if limits is None else limits.timeout_s
+        )
         self.verification = verifier.verify_variant(self.info)
         session = make(make_options())
         verifier.verify_again()

@@ -28,8 +28,9 @@ TimeoutOption = Annotated[
         "--timeout",
         metavar="T",
         help=(
-            "Time that running may take, all samples and steps together, and loading a model: 90s,"
-            " 500ms; a number alone is seconds. Default: 10min."
+            "Time that running may take, all samples and steps together, and loading a model, and"
+            " comparing files with their digests: 90s, 500ms; a number alone is seconds. Default:"
+            " 10min."
         ),
         parser=duration_argument,
     ),

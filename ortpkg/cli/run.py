@@ -176,6 +176,7 @@ def _canary(output: Output, limits: RunOptions, *, verify: bool) -> CanaryWishes
     return CanaryWishes(
         verify=verify,
         timeout_s=min(CANARY_TIMEOUT_S, limits.timeout_s or CANARY_TIMEOUT_S),
+        verify_timeout_s=limits.timeout_s,
         memory_limit_nbytes=limits.memory_limit_nbytes,
         on_note=output.note,
     )
@@ -357,7 +358,7 @@ class _Runner:
 
         own = self._own_samples()
         if verify:
-            self.package.verify_samples(own)
+            self.package.verify_samples(own, timeout_s=run_options.timeout_s)
         self.describe()
         variant = next(iter(self.variants.values())).name if self.component is not None else None
         limits = SharedRunOptions(run_options)

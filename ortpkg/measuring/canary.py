@@ -45,6 +45,7 @@ class CanaryWishes:
             backend's failure.
         timeout_s: a child that takes longer is ended; it is held against the variant if this is not
             narrower than CANARY_TIMEOUT_S.
+        verify_timeout_s: what comparing a variant's files may take; None: no limit.
         memory_limit_nbytes: a child that holds more is ended, which is not held against the
             variant; None: most of the machine's memory, and then it is.
         on_note: told what failed, in a sentence each.
@@ -52,6 +53,7 @@ class CanaryWishes:
 
     verify: bool = True
     timeout_s: float = CANARY_TIMEOUT_S
+    verify_timeout_s: float | None = None
     memory_limit_nbytes: int | None = None
     on_note: Callable[[str], None] = lambda _text: None
 
@@ -92,7 +94,9 @@ def select_by_canary(
         if verdict is None:
             raise _nothing_left(component, selection, has_tried=bool(failures))
         if wishes.verify and package.compat is None:
-            PackageVerifier(package).verify_variant(verdict.variant)
+            PackageVerifier(package, timeout_s=wishes.verify_timeout_s).verify_variant(
+                verdict.variant
+            )
         plan = _plan(wishes.timeout_s, wishes.memory_limit_nbytes)
         problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
         if not problem:

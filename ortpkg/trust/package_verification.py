@@ -10,16 +10,18 @@ noticed. docs/verification.md has the whole of it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import DigestMismatchError, quoted
+from ortpkg.errors import DigestMismatchError, LimitExceededError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.integrity.digests import PackageDigests, read_digests
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
+from ortpkg.quantities import time_limit_text
 from ortpkg.storage.digest_cache import DigestCache, now_ns
 from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
@@ -56,11 +58,25 @@ class Verification:
 
 
 class PackageVerifier:
-    """Compares files of one package; remembers what it found, for :meth:`verify_again`."""
+    """Compares files of one package; remembers what it found, for :meth:`verify_again`.
 
-    def __init__(self, package: PackageInfo, *, progress: Progress | None = None) -> None:
+    Args:
+        package: whose files they are.
+        progress: called with (file, bytes done, bytes in all).
+        timeout_s: what each of the methods may take, as files may have any size; None: no limit.
+    """
+
+    def __init__(
+        self,
+        package: PackageInfo,
+        *,
+        progress: Progress | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
         self._package = package
         self._progress = progress
+        self._timeout_s = timeout_s
+        self._deadline_s: float | None = None
         self._recorded: PackageDigests | None = read_digests(package.root)
         self._cache = DigestCache(package.root)
         self._stamps: dict[str, FileStamp] = {}
@@ -74,7 +90,9 @@ class PackageVerifier:
                 first.
             PackageFormatError: digests.json is not valid.
             ModelError: the model is as recorded, but cannot be read for the files that it names.
+            LimitExceededError: the time is up.
         """
+        self._begin()
         documents = self._compare(
             [*self._documents(variant), *([variant.model_path] if variant.model_path else ())]
         )
@@ -87,6 +105,7 @@ class PackageVerifier:
 
         Errors as :meth:`verify_variant`.
         """
+        self._begin()
         files = [self._package.root / SAMPLES]
         for each in sample_sets:
             files += [each.inputs, *([each.expected_outputs] if each.expected_outputs else ())]
@@ -99,12 +118,29 @@ class PackageVerifier:
 
         DigestMismatchError as before.
         """
+        self._begin()
         changed = [
             self._package.root / file
             for file, stamp in self._stamps.items()
             if _stamp_of(self._package.root / file) != stamp
         ]
         self._compare(changed)
+
+    def _begin(self) -> None:
+        if self._timeout_s is not None:
+            self._deadline_s = time.monotonic() + self._timeout_s
+
+    def _report(self, file: str, done: int, total: int) -> None:
+        """Between two blocks of a file."""
+        if self._progress is not None:
+            self._progress(file, done, total)
+        if self._deadline_s is not None and time.monotonic() > self._deadline_s:
+            assert self._timeout_s is not None, "the deadline comes of it"
+            raise LimitExceededError(
+                f"comparing {quoted(file)} of {quoted(self._package.root)} with {DIGESTS_FILE}"
+                f" passed the time limit of {time_limit_text(self._timeout_s)}",
+                limit="time",
+            )
 
     def _documents(self, variant: VariantInfo) -> Iterator[Path]:
         root = self._package.root
@@ -141,7 +177,7 @@ class PackageVerifier:
         if known is not None:
             return known
         names: tuple[str, ...] = ()
-        if _may_name_files(model):
+        if _may_name_files(model, self._report):
             from ortpkg.graph.model_signature import (
                 read_model_signature,  # onnx; most models are one file
             )
@@ -181,7 +217,7 @@ class PackageVerifier:
                 found[name], self._stamps[name] = cached, stamp
         started_ns = now_ns()
         unknown = {name: root / name for name in names if name not in found}
-        for name, hashed in hash_files(unknown, progress=self._progress).items():
+        for name, hashed in hash_files(unknown, progress=self._report).items():
             if isinstance(hashed, HashedFile):
                 self._cache.add(name, hashed, started_ns)
                 self._hashed_nbytes += hashed.digest.nbytes
@@ -264,12 +300,14 @@ def _stamp_of(path: Path) -> FileStamp | None:
         return None
 
 
-def _may_name_files(model: Path) -> bool:
+def _may_name_files(model: Path, progress: Progress = lambda _file, _done, _total: None) -> bool:
     """Whether the bytes hold a trace of names of other files; a false alarm only costs time."""
     overlap = max(map(len, _TRACES)) - 1
     tail = b""
     with model.open("rb") as stream:
+        nbytes = os.fstat(stream.fileno()).st_size
         while chunk := stream.read(_CHUNK_NBYTES):
+            progress(model.name, stream.tell(), nbytes)
             window = tail + chunk
             if any(trace in window for trace in _TRACES):
                 return True

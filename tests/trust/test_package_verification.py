@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -17,7 +18,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import ortpkg
-from ortpkg.errors import DigestMismatchError, ModelError, PackageFormatError
+from ortpkg.errors import (
+    DigestMismatchError,
+    LimitExceededError,
+    ModelError,
+    PackageFormatError,
+)
+from ortpkg.package.formats.samples import read_samples
 from ortpkg.trust import package_verification
 from tests.cli.conftest import DIGITS
 
@@ -79,6 +86,57 @@ def test_a_file_that_is_far_larger_than_its_record_is_not_read(root: Path, file:
         variant.create_session(backend="embedded")
     assert (caught.value.file, caught.value.actual) == (file, "")
     assert len(caught.value.expected) == 64
+
+
+def record_a_terabyte(root: Path, file: str) -> None:
+    """Of a file that has one, nearly all of it holes: so large it may be."""
+    os.truncate(root / file, 1 << 40)
+    document = json.loads((root / "digests.json").read_bytes())
+    document["files"][file]["nbytes"] = 1 << 40
+    (root / "digests.json").write_text(json.dumps(document), encoding="utf-8")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("file", LOADED[2:])
+def test_comparing_a_recorded_terabyte_ends_when_the_time_is_up(root: Path, file: str) -> None:
+    variant = best(root)
+    record_a_terabyte(root, file)
+
+    with pytest.raises(LimitExceededError, match=r"with digests\.json passed the time limit of"):
+        variant.create_session(backend="embedded", limits=limited(0.2))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("canary", [False, True])
+def test_run_ends_while_it_compares_a_terabyte_when_its_time_is_up(
+    root: Path, capsys: pytest.CaptureFixture[str], canary: bool
+) -> None:
+    from ortpkg.cli.app import main
+
+    record_a_terabyte(root, LOADED[-1])
+
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", str(root), "--random", "--timeout", "0.2", *(["--canary"] if canary else [])])
+
+    assert exit_.value.code == 5
+    assert "with digests.json passed the time limit of 0.2 s" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(120)
+def test_comparing_samples_ends_when_the_time_is_up(tmp_path: Path) -> None:
+    digits = Path(shutil.copytree(DIGITS, tmp_path / "digits.ortpackage"))
+    package = ortpkg.ModelPackage(digits)
+    (samples,) = read_samples(package.info)
+    record_a_terabyte(digits, samples.inputs.relative_to(digits).as_posix())
+
+    with pytest.raises(LimitExceededError, match=r"with digests\.json passed the time limit of"):
+        package.verify_samples([samples], timeout_s=0.2)
+
+
+def limited(timeout_s: float) -> ortpkg.RunOptions:
+    options = ortpkg.RunOptions()
+    options.timeout_s = timeout_s
+    return options
 
 
 def test_a_session_says_what_was_compared(root: Path) -> None:
