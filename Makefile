@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools crash-sweep store-stress fuzz mutants scale browser format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools cross crash-sweep store-stress fuzz mutants scale browser format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -27,6 +27,7 @@ help:
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
+	@echo "make cross        machine code for AArch64, in an emulator (apt-get install qemu-user)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
@@ -101,6 +102,9 @@ vendors:
 
 registry: $(VENV)/.installed-dev
 	ORTPKG_TEST_DOCKER_REGISTRY=docker-registry $(BIN)/python -m pytest -m registry tests
+
+cross: $(VENV)/.installed-dev
+	ORTPKG_TEST_QEMU_AARCH64=qemu-aarch64 $(BIN)/python -m pytest -m cross tests/cross
 
 oci-tools: $(VENV)/.installed-dev build/oras/.installed
 	ORTPKG_TEST_ORAS_PYTHON=$(CURDIR)/build/oras/bin/python $(BIN)/python -m pytest -m oci_tools tests/oci_tools

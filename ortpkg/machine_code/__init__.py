@@ -5,6 +5,6 @@ says which functions of the code run in which order on which buffers. Compilers 
 folders; this one needs none.
 
 Other folders may import: ``cpu_targets``, ``executable_memory``, ``executable_pages``,
-``executor_abi``, ``program``, ``program_checks``, ``program_format``, ``system_waiting``,
-``thread_team``.
+``executor_abi``, ``loaded_program``, ``program``, ``program_checks``, ``program_format``,
+``system_waiting``, ``thread_team``.
 """
