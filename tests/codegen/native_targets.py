@@ -26,3 +26,5 @@ V4 = NativeTarget(
 )
 #: All that x86-64 CPUs of today run.
 NATIVE_TARGETS = (V4, V3, V2)
+#: Of an AArch64 CPU, whose code is compiled and not run.
+AARCH64 = MachineModel(vector_nbytes=16, register_count=32)

@@ -1,0 +1,102 @@
+"""What a map does at a place: computes its expression there, and stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.axis_collapse import CollapsedAxes
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.vector_loops import for_vectors, has_masks
+from ortpkg.codegen.tensor_ir.elements import Element, Tensor, parts_of, scalar_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatMap:
+    """A map over joined axes; the output's linear place is the only one."""
+
+    output: Tensor
+    flat: CollapsedAxes
+    model: MachineModel
+
+    @property
+    def value(self) -> Element:
+        """The expression."""
+        return self.flat.values[0]
+
+    @property
+    def vector_axis(self) -> int | None:
+        """The axis along which the output's elements are neighbours."""
+        (place,) = self.flat.places
+        axes = [axis for axis, number in place.terms if number == 1]
+        return axes[-1] if axes else None
+
+    @property
+    def lanes(self) -> int:
+        """Those of f32, or as many as make a vector of the widest kind where all are smaller."""
+        if self.vector_axis is None:
+            return 1
+        widest = max(each.nbytes for each in self.scalars)
+        return self.model.lanes(Scalar.F32) * max(1, Scalar.F32.nbytes // widest)
+
+    @property
+    def scalars(self) -> set[Scalar]:
+        """The kinds of all that is computed."""
+        return {self.output.scalar, *(scalar_of(part) for part in parts_of(self.value))}
+
+
+class MapBody:
+    """Makes the statements of one kernel."""
+
+    def __init__(self, maker: KernelMaker, flat_map: FlatMap) -> None:
+        self._maker, self._map = maker, flat_map
+        self._values = ElementValues(maker, flat_map.model)
+        self._buffer = maker.written(flat_map.output)
+        self._is_masked = has_masks(flat_map.model, flat_map.scalars)
+
+    @property
+    def builder(self) -> KernelBuilder:
+        """What makes the kernel's statements."""
+        return self._maker.builder
+
+    def compute(
+        self,
+        value: Element,
+        axes: Sequence[Operand],
+        lanes: int,
+        count: Operand | None = None,
+        made: Value | None = None,
+    ) -> None:
+        """Stores the value at a position of the axes."""
+        found = self._values.value_of(
+            value, axes, vector_axis=self._map.vector_axis, lanes=lanes, count=count, made=made
+        )
+        b, (place,) = self.builder, self._map.flat.places
+        index: Value = self._maker.value(place.offset)
+        for axis, number in place.terms:
+            index = b.add(index, b.mul(b.index(axes[axis]), self._maker.size(number)))
+        b.store(self._buffer, index, found, count)
+
+    def along_vector_axis(
+        self, axes: Sequence[Operand], start: Operand, stop: Operand, *, unroll: int = 1
+    ) -> None:
+        """Makes the loop along the vector axis from start up to stop."""
+        vector_axis = self._map.vector_axis
+        if vector_axis is None:
+            self.compute(self._map.value, axes, 1)
+            return
+
+        def body(index: Value, lanes: int, count: Operand | None) -> None:
+            at = list(axes)
+            at[vector_axis] = index
+            self.compute(self._map.value, at, lanes, count)
+
+        for_vectors(
+            self.builder, start, stop, body, lanes=self._map.lanes, unroll=unroll,
+            is_masked=self._is_masked,
+        )  # fmt: skip

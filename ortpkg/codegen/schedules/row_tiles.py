@@ -1,0 +1,115 @@
+"""Shares rows among tiles: several short rows are one tile, a long row is several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.shapes.expressions import Size, operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTiles:
+    """How rows of one width are shared.
+
+    Attributes:
+        rows, width: what there is to do.
+        rows_per_tile: 1 or more.
+        chunk: how much of a row one tile does at most; None: rows are whole.
+    """
+
+    rows: Size
+    width: Size
+    rows_per_tile: Size
+    chunk: int | None
+
+    @property
+    def chunks(self) -> Size:
+        """Tiles next to each other along a row."""
+        return 1 if self.chunk is None else ceil_quotient(self.width, self.chunk)
+
+    @property
+    def count(self) -> Size:
+        """Of the tiles."""
+        return ceil_quotient(self.rows, self.rows_per_tile) * self.chunks
+
+    @contextmanager
+    def each_row(self, maker: KernelMaker) -> Iterator[tuple[Operand, Operand, Operand]]:
+        """Makes the loop over a tile's rows: gives a row, and the part of it from start to stop."""
+        b, width = maker.builder, maker.size(self.width)
+        block: Operand = b.tile
+        start: Operand = 0
+        stop: Operand = width
+        if self.chunk is not None and self.chunks != 1:
+            place: Operand = b.tile
+            if self.rows != 1:
+                chunks = maker.size(self.chunks)
+                block, place = b.div(b.tile, chunks), b.rem(b.tile, chunks)
+            start = b.mul(b.index(place), self.chunk)
+            stop = b.least(b.add(start, self.chunk), width)
+        if self.rows == 1:
+            yield 0, start, stop
+            return
+        if self.rows_per_tile == 1:
+            yield block, start, stop
+            return
+        if self.count == 1:
+            first: Operand = 0
+            last: Operand = maker.size(self.rows)
+        else:
+            per_tile = maker.size(self.rows_per_tile)
+            first = b.mul(block, per_tile)
+            last = b.least(b.add(first, per_tile), maker.size(self.rows))
+        with b.loop(first, last, hint="row") as loop:
+            yield loop.index, start, stop
+
+
+def row_tiles(rows: Size, width: Size, wanted: int, *, may_split: bool) -> RowTiles:
+    """Tiles of some ``wanted`` elements, a multiple of 64.
+
+    Args:
+        rows, width: what there is to do.
+        wanted: elements of a tile.
+        may_split: whether a row may be shared by tiles.
+    """
+    if isinstance(width, int):
+        chunk = wanted if may_split and width > wanted * 3 // 2 else None
+        if chunk is not None:
+            chunk = _even_share(width, chunk)
+        per_tile: Size = max(1, wanted // max(width, 1))
+    else:
+        chunk = wanted if may_split else None
+        per_tile = operation("max", 1, operation("floor", wanted, operation("max", 1, width)))
+    if isinstance(per_tile, int) and isinstance(rows, int) and rows:
+        per_tile = _even_share(rows, per_tile, multiple=1)
+    return RowTiles(rows=rows, width=width, rows_per_tile=per_tile, chunk=chunk)
+
+
+def ceil_quotient(size: Size, divisor: Size) -> Size:
+    """How many parts of ``divisor`` cover the size."""
+    return operation("floor", size + divisor + -1, divisor)
+
+
+def positions_of(b: KernelBuilder, number: Operand, sizes: Sequence[Operand]) -> list[Operand]:
+    """The position along each of several axes that a number counts, the last axis fastest."""
+    positions: list[Operand] = []
+    for size in reversed(sizes[1:]):
+        positions.append(b.rem(number, size) if size != 1 else 0)
+        number = b.div(number, size) if size != 1 else number
+    return [number, *reversed(positions)] if sizes else []
+
+
+def product_of(sizes: Sequence[Size]) -> Size:
+    """The product; 1 of none."""
+    return prod(sizes, start=1)
+
+
+def _even_share(total: int, most: int, *, multiple: int = 64) -> int:
+    """About ``most``, so that all parts of a total are nearly of one size."""
+    parts = -(-total // most)
+    share = -(-total // parts)
+    return -(-share // multiple) * multiple

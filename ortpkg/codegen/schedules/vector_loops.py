@@ -1,0 +1,86 @@
+"""Loops over neighbours: whole vectors, several at once, then what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ortpkg.codegen.loop_ir.kernel import Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.machine_model import MachineModel
+
+#: (index of the first, lanes, how many of them are there or None for all)
+Body = Callable[[Value, int, Operand | None], None]
+
+
+def for_vectors(
+    b: KernelBuilder,
+    start: Operand,
+    stop: Operand,
+    body: Body,
+    *,
+    lanes: int,
+    unroll: int = 1,
+    is_masked: bool,
+) -> None:
+    """Makes the loop from start up to stop.
+
+    Args:
+        b: makes the statements.
+        start, stop: i64 numbers.
+        body: makes the statements for some neighbours.
+        lanes: of one vector.
+        unroll: how many vectors a pass does.
+        is_masked: whether the last vector is a masked one; else what is left goes one by one.
+    """
+    position = start
+    for step in [lanes * unroll, lanes] if unroll > 1 else [lanes]:
+        end = whole_end(b, position, stop, step)
+        if _count(b, position, end) != 0:
+            with b.loop(position, end, step) as loop:
+                _do_vectors(b, loop.index, body, lanes=lanes, step=step)
+        position = end
+    if _count(b, position, stop) == 0:
+        return
+    if not is_masked or lanes == 1:
+        if lanes > 1:
+            with b.loop(position, stop) as loop:
+                body(loop.index, 1, None)
+        return
+    rest = b.sub(b.index(stop), position)
+    if b.number_of(rest) is not None:
+        body(b.index(position), lanes, rest)
+        return
+    with b.when(b.compute(Op.GT, rest, 0)):
+        body(b.index(position), lanes, rest)
+
+
+def _do_vectors(b: KernelBuilder, first: Value, body: Body, *, lanes: int, step: int) -> None:
+    if step == lanes:
+        body(first, lanes, None)
+        return
+    with b.loop(0, step, lanes, unroll=True) as loop:
+        body(b.add(first, loop.index), lanes, None)
+
+
+def whole_end(b: KernelBuilder, start: Operand, stop: Operand, step: int) -> Operand:
+    """Where the last whole step from start ends."""
+    if step == 1:
+        return stop
+    first, last = b.number_of(start), b.number_of(stop)
+    if first is not None and last is not None:
+        return int(first) + max(int(last - first), 0) // step * step
+    length = b.sub(b.index(stop), start)
+    return b.sub(b.index(stop), b.rem(length, step))
+
+
+def has_masks(model: MachineModel, scalars: Iterable[Scalar]) -> bool:
+    """Whether the CPU loads and stores a part of a vector of each of these kinds."""
+    if model.vector_nbytes >= 64:
+        return True
+    return model.vector_nbytes >= 32 and all(each.nbytes >= 4 for each in scalars)
+
+
+def _count(b: KernelBuilder, start: Operand, stop: Operand) -> int | None:
+    first, last = b.number_of(start), b.number_of(stop)
+    return int(last) - int(first) if first is not None and last is not None else None

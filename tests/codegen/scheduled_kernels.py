@@ -1,0 +1,59 @@
+"""Runs what schedules make of an operation on numpy arrays, natively and with bounds checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ortpkg.codegen.emission.llvm_kernel import EmissionOptions, kernel_function
+from ortpkg.codegen.emission.object_compiler import ObjectCompiler
+from ortpkg.codegen.loop_ir.kernel_text import kernel_text
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.shapes.expressions import evaluate
+from tests.codegen.native_kernels import Array, run_kernel
+from tests.codegen.native_targets import NativeTarget
+from tests.codegen.reference_elements import DTYPES
+
+
+def run_scheduled(
+    kernels: Sequence[ScheduledKernel],
+    arrays: Mapping[Tensor, Array],
+    target: NativeTarget,
+    symbols: Mapping[str, int] | None = None,
+) -> dict[Tensor, Array]:
+    """All kernels one after the other: every tensor, those of ``arrays`` as they were given.
+
+    Tensors that are not given are made, full of 0x55.
+    """
+    known, made = symbols or {}, dict(arrays)
+    for scheduled in kernels:
+        for tensor in scheduled.buffers:
+            if tensor in scheduled.packed and tensor not in made:
+                packing = scheduled.packed[tensor]
+                made[tensor] = packing.pack(made[packing.source])
+            if tensor not in made:
+                shape = [evaluate(size, known) for size in tensor.shape]
+                nbytes = int(np.prod(shape, dtype=np.int64)) * tensor.scalar.nbytes
+                made[tensor] = np.frombuffer(bytearray(b"\x55" * nbytes), DTYPES[tensor.scalar])
+                made[tensor] = made[tensor].reshape(shape)
+        failed = run_kernel(
+            scheduled.kernel,
+            [np.ascontiguousarray(made[each]) for each in scheduled.buffers],
+            [evaluate(size, known) for size in scheduled.sizes],
+            tile_count=evaluate(scheduled.tile_count, known),
+            cpu=target.cpu,
+            features=target.features,
+        )
+        assert failed == 0, f"access {failed} is outside in\n{kernel_text(scheduled.kernel)}"
+    return made
+
+
+def compile_for_aarch64(kernels: Sequence[ScheduledKernel]) -> None:
+    """Compiles and links, and runs nothing."""
+    compiler = ObjectCompiler(
+        triple="aarch64-unknown-linux-gnu", cpu="generic", features=("+reserve-x18",)
+    )
+    for scheduled in kernels:
+        compiler.link(kernel_function(scheduled.kernel, "kernel", EmissionOptions()))
