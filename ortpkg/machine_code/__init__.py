@@ -6,5 +6,5 @@ folders; this one needs none.
 
 Other folders may import: ``cpu_targets``, ``executable_memory``, ``executable_pages``,
 ``executor_abi``, ``loaded_program``, ``program``, ``program_checks``, ``program_format``,
-``system_waiting``, ``thread_team``.
+``program_parts``, ``system_waiting``, ``thread_team``.
 """

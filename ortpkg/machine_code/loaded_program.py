@@ -104,7 +104,8 @@ class LoadedProgram:
         Raises EpContextError where code or constants are not the program's, or this machine does
         not run its target.
         """
-        _verify(program, code)
+        verify_target(program)
+        _verify_code(program, code)
         self._program = program
         self._team = team
         self._functions = program.functions
@@ -263,7 +264,8 @@ class LoadedProgram:
         return template
 
 
-def _verify(program: Program, code: ExecutableCode) -> None:
+def verify_target(program: Program) -> None:
+    """Raises EpContextError, which names what is missing, where this machine runs no such code."""
     try:
         target = target_named(program.target)
     except UsageError as error:
@@ -277,6 +279,9 @@ def _verify(program: Program, code: ExecutableCode) -> None:
             f"the machine code is for {target.name}, which this machine does not run: {reason}",
             ep_name=LLVM_EP,
         )
+
+
+def _verify_code(program: Program, code: ExecutableCode) -> None:
     if code.nbytes != program.code_nbytes:
         raise EpContextError(
             f"the machine code has {code.nbytes} bytes, and its program is for"
