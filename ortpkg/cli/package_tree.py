@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ortpkg.authoring.variant_sizes import VariantKey, files_by_variant
+from ortpkg.authoring.variant_sizes import FilesByVariant, VariantKey, files_by_variant, shared_by
 from ortpkg.cli.rendering import nbytes_text
 from ortpkg.cli.tree_drawing import TreeNode
 from ortpkg.drawing.svg import shortened, visible
@@ -18,8 +18,6 @@ _MOST_FILES = 20
 _MOST_USERS = 10
 _LONGEST_NAME = 120
 
-_FilesByVariant = Mapping[VariantKey, Mapping[Path, int]]
-
 
 def package_tree(package: PackageInfo) -> TreeNode:
     """The package: its pipeline, its component models in order with variants and their files.
@@ -27,11 +25,7 @@ def package_tree(package: PackageInfo) -> TreeNode:
     What several variants use comes last, as it lies there once.
     """
     files = files_by_variant(package)
-    users: dict[Path, list[VariantKey]] = {}
-    for key, used in files.items():
-        for file in used:
-            users.setdefault(file, []).append(key)
-    shared = {file: by for file, by in users.items() if len(by) > 1}
+    shared = {file: each.users for each in shared_by(files) for file in each.files}
     version = f" {package.version}" if package.version else ""
     what = "bare model" if package.is_bare_model else f"{package.format.value} format"
     total = sum({file: size for used in files.values() for file, size in used.items()}.values())
@@ -70,7 +64,7 @@ def _step(step: Step) -> TreeNode:
 def _component(
     component: ComponentInfo,
     package: PackageInfo,
-    files: _FilesByVariant,
+    files: FilesByVariant,
     shared: Mapping[Path, Sequence[VariantKey]],
 ) -> TreeNode:
     variants = (
@@ -136,7 +130,7 @@ def _absent_files(variant: VariantInfo, package: PackageInfo) -> Iterator[TreeNo
 
 
 def _shared(
-    package: PackageInfo, files: _FilesByVariant, shared: Mapping[Path, Sequence[VariantKey]]
+    package: PackageInfo, files: FilesByVariant, shared: Mapping[Path, Sequence[VariantKey]]
 ) -> Iterator[TreeNode]:
     if not shared:
         return

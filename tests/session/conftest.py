@@ -15,6 +15,15 @@ from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import VERIFY_PLAN_ENTRY, SessionOptions
 
 OPSET = 21
+#: Nodes one behind the other, of which some values are used again: memory can be shared, not all.
+CHAIN = """g (float[N] x) => (float[N] y) {
+    a = Exp(x)
+    b = Tanh(a)
+    c = Add(b, x)
+    d = Mul(c, a)
+    e = Sigmoid(d)
+    y = Sub(e, c)
+}"""
 
 
 def model_of(text: str, *, opset: int = OPSET) -> onnx.ModelProto:

@@ -17,18 +17,10 @@ from ortpkg.engine.sequential_executor import execute_sequentially
 from ortpkg.errors import LimitExceededError, PlanVerificationError, StatusCode
 from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
 from ortpkg.session.options import RunOptions
-from tests.session.conftest import reference, session_of
+from tests.session.conftest import CHAIN, reference, session_of
 
 SIZE = 1 << 16
 NBYTES = 4 * SIZE
-CHAIN = """g (float[N] x) => (float[N] y) {
-    a = Exp(x)
-    b = Tanh(a)
-    c = Add(b, x)
-    d = Mul(c, a)
-    e = Sigmoid(d)
-    y = Sub(e, c)
-}"""
 STATIC = CHAIN.replace("[N]", f"[{SIZE}]")
 X = {"x": np.linspace(-1, 1, SIZE, dtype=np.float32)}
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ortpkg.session.memory_profile import block_peaks, bytes_in_use, laid_out_values
-from tests.session.conftest import session_of
+from tests.session.conftest import CHAIN, session_of
 from tests.session.planned_graphs import planned_graph, planned_value
 
-_CHAIN = """g (float[1000] x) => (float[1000] y) {
-    a = Exp(x)
-    b = Tanh(a)
-    c = Add(b, x)
-    d = Mul(c, a)
-    e = Sigmoid(d)
-    y = Sub(e, c)
-}"""
+_CHAIN = CHAIN.replace("[N]", "[1000]")
 _BRANCHED = """g (float[64] x) => (float[64] y) {
     a = Exp(x)
     b = Neg(a)

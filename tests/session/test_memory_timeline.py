@@ -10,18 +10,10 @@ from hypothesis import strategies as st
 
 from ortpkg.session.memory_timeline import memory_timeline_figure, memory_timeline_svg
 from ortpkg.session.session_plan import GraphPlan
-from tests.session.conftest import session_of
+from tests.session.conftest import CHAIN, session_of
 from tests.session.planned_graphs import planned_graph, planned_value
 
 _SVG = "{http://www.w3.org/2000/svg}"
-_CHAIN = """g (float[1000] x) => (float[1000] y) {
-    a = Exp(x)
-    b = Tanh(a)
-    c = Add(b, x)
-    d = Mul(c, a)
-    e = Sigmoid(d)
-    y = Sub(e, c)
-}"""
 
 
 def _plan(text: str) -> GraphPlan:
@@ -52,7 +44,7 @@ def _number(element: ET.Element, key: str) -> float:
 
 
 def test_a_document_has_one_box_per_laid_out_value_within_it() -> None:
-    graph = _plan(_CHAIN)
+    graph = _plan(CHAIN.replace("[N]", "[1000]"))
     root = ET.fromstring(memory_timeline_svg(graph, "chain & <co>\x1b"))
     boxes = [box for boxes in _boxes(root).values() for box in boxes]
     assert len(boxes) == sum(value.offset is not None for value in graph.values) == 5
@@ -122,7 +114,7 @@ def test_of_too_many_values_the_largest_are_drawn_and_the_others_counted() -> No
 
 
 def test_a_plan_without_known_sizes_says_so() -> None:
-    picture = _figure(_plan(_CHAIN.replace("[1000]", "[N, 10]")))
+    picture = _figure(_plan(CHAIN.replace("[N]", "[N, 10]")))
     assert "no value lies in a block: there are no intermediate values of a known size" in _texts(
         picture
     )
