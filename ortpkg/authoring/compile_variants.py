@@ -31,9 +31,10 @@ from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
+from ortpkg.ep_names import CPU_EP, LLVM_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.load_control import LoadControl, load_limits
+from ortpkg.machine_code.cpu_targets import TARGET_OPTION, target_named
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.document_names import MANIFEST
@@ -64,6 +65,8 @@ class CompileWishes:
         name: of the new variant, where it is one; None: the source's name and the EP's.
         provider_options: of the EP; kept with the variants, since a context holds for the options
             it was made with.
+        targets: the CPUs that code is made for, each of which becomes a variant: names of
+            :mod:`~ortpkg.machine_code.cpu_targets`; empty: this machine's.
         is_embedded: contexts go into the models.
         shares_weights: variants that can lie in one folder share one binary.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
@@ -78,6 +81,7 @@ class CompileWishes:
     variants: Sequence[str] = ()
     name: str | None = None
     provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    targets: Sequence[str] = ()
     is_embedded: bool = False
     shares_weights: bool = False
     for_onnxruntime: bool = False
@@ -112,6 +116,7 @@ class _Target:
     component: ComponentInfo
     source: VariantInfo
     name: str
+    provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
 
 
 def compile_variants(
@@ -183,10 +188,12 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
         _Target(
             component=component,
             source=source,
-            name=wishes.name or f"{source.name}-{_short(wishes)}",
+            name=wishes.name or f"{source.name}-{short}",
+            provider_options=options,
         )
         for component in components
         for source in _sources(component, wishes)
+        for short, options in _kinds(wishes)
     ]
     known = dict.fromkeys(each.name for component in components for each in component.variants)
     whose = components[0] if len(components) == 1 else package
@@ -232,6 +239,19 @@ def _why_not_plain(variant: VariantInfo) -> str | None:
         "it is compiled already, by"
         f" {', '.join(map(quoted, facts.context_sources)) or 'nobody that it names'}"
     )
+
+
+def _kinds(wishes: CompileWishes) -> list[tuple[str, dict[str, str]]]:
+    """What each source becomes: how that is called, and the options that it takes.
+
+    Raises UsageError for a target that nobody knows, or for an EP that compiles for its own device.
+    """
+    if not wishes.targets:
+        return [(_short(wishes), {})]
+    if resolve_ep_name(wishes.ep) != LLVM_EP:
+        raise UsageError(f"targets are CPUs that {LLVM_EP} compiles for: take --ep llvm")
+    found = dict.fromkeys(target_named(each) for each in wishes.targets)
+    return [(each.short_name, {TARGET_OPTION: each.name}) for each in found]
 
 
 def _short(wishes: CompileWishes) -> str:
@@ -301,16 +321,16 @@ def _compile_group(
             ep=wishes.ep,
             device=model.device or wishes.device,
             session_options=session_options,
-            provider_options=_options_of_variant(wishes, model.device),
+            provider_options=_options_of_variant(wishes, target, model.device),
         )
         (prepared,) = prepare_variants([wanted], notify)
         found.append((model, _with_facts_of_source(prepared, target)))
     return found
 
 
-def _options_of_variant(wishes: CompileWishes, device: str) -> dict[str, str]:
+def _options_of_variant(wishes: CompileWishes, target: _Target, device: str) -> dict[str, str]:
     """The caller's, and what asks onnxruntime's OpenVINO for float32, which no context can."""
-    own = dict(wishes.provider_options)
+    own = {**wishes.provider_options, **target.provider_options}
     if not wishes.for_onnxruntime or device != DeviceType.CPU:
         return own
     return {**precision_options(resolve_ep_name(wishes.ep), own), **own}
@@ -318,7 +338,7 @@ def _options_of_variant(wishes: CompileWishes, device: str) -> dict[str, str]:
 
 def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:
     assert target.source.model_path is not None
-    stem = f"{target.component.name}_{target.source.name}"
+    stem = "_".join((target.component.name, target.source.name, *target.provider_options.values()))
     data_folder = data_folder_of(target.source)
     return CompileJob(
         model=str(target.source.model_path),
@@ -327,6 +347,7 @@ def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:
             / (f"{stem}_ctx.onnx" if is_grouped else f"{target.source.model_path.stem}_ctx.onnx")
         ),
         prefix=f"{stem}_" if is_grouped else "",
+        provider_options=dict(target.provider_options),
         data_folder="" if data_folder == target.source.model_path.parent else str(data_folder),
     )
 

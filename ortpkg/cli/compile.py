@@ -64,6 +64,17 @@ NameOption = Annotated[
     str | None,
     typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP."),
 ]
+TargetsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="T",
+        help=(
+            "With --ep llvm, a CPU to make code for: linux-x86_64_v3, linux-aarch64, ...; default:"
+            " this machine's. Each becomes a variant. Repeatable."
+        ),
+    ),
+]
 EmbedOption = Annotated[
     bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")
 ]
@@ -84,6 +95,7 @@ def command(
     backend: CompileBackendOption = None,
     name: NameOption = None,
     provider_options: ProviderOptionsOption = None,
+    targets: TargetsOption = None,
     embed: EmbedOption = False,
     share_weights: ShareWeightsOption = False,
     reader: CompileForOption = Reader.ORTPKG,
@@ -110,6 +122,7 @@ def command(
         variants=tuple(variants or ()),
         name=name,
         provider_options=parse_options("--provider-option", provider_options),
+        targets=tuple(targets or ()),
         is_embedded=embed,
         shares_weights=share_weights,
         for_onnxruntime=reader is Reader.ONNXRUNTIME,

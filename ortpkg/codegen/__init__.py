@@ -3,4 +3,7 @@
 Its stages: ``lowering`` makes tensor programs of nodes, ``schedules`` make loop kernels of these,
 ``emission`` makes machine code of kernels. What runs the result lies in
 :mod:`ortpkg.machine_code`, and needs none of this.
+
+Other folders may import: ``assembly.kernel_library``, ``claims``, ``compiler``,
+``partition_symbols``.
 """

@@ -18,6 +18,8 @@ from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import closest
 
+#: Provider option of LLVMExecutionProvider: name of the target to compile for.
+TARGET_OPTION = "target"
 _X86_64 = "x86_64"
 _AARCH64 = "aarch64"
 
@@ -51,6 +53,11 @@ class CpuTarget:
     l1_nbytes: int
     l2_nbytes: int
     llvm_features: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """Without "linux-", which most are for: ``x86_64_v3``, ``macos-arm64``."""
+        return self.name.removeprefix("linux-")
 
     @property
     def extras(self) -> Mapping[str, str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.ep_names import (
     CPU_EP,
+    LLVM_EP,
     OPENVINO_EP,
     PREPACK_EP,
     ep_named,
@@ -46,6 +47,12 @@ def _prepack_factory() -> EpFactory:
     return PrepackEpFactory()
 
 
+def _llvm_factory() -> EpFactory:
+    from ortpkg.providers.llvm_factory import LlvmEpFactory  # as above
+
+    return LlvmEpFactory()
+
+
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed
 #: onnxruntime.
 BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
@@ -54,7 +61,10 @@ BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
 }
 #: Built in too, but offered only where somebody names them: they run nothing that the others do
 #: not.
-NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {PREPACK_EP: _prepack_factory}
+NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {
+    PREPACK_EP: _prepack_factory,
+    LLVM_EP: _llvm_factory,
+}
 
 
 class AvailableFactories(NamedTuple):

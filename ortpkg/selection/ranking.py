@@ -68,7 +68,13 @@ _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
 }
 #: Fastest known first; a plug-in (any other name) stands before the embedded engine, which is
 #: always there.
-_BACKEND_ORDER: dict[str, int] = {"openvino": 0, "onnxruntime": 1, "embedded": 3, "prepack": 4}
+_BACKEND_ORDER: dict[str, int] = {
+    "openvino": 0,
+    "onnxruntime": 1,
+    "llvm": 2,
+    "embedded": 3,
+    "prepack": 4,
+}
 _PLUGIN_BACKEND = 2
 
 

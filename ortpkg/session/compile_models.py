@@ -59,12 +59,14 @@ class CompileJob:
         output: the context model to make; nothing is there yet.
         prefix: of the names of its partitions, unique among the models of a group.
         data_folder: where the source's external data lies; "" for beside it.
+        provider_options: of the EP for this model, beside those of the request.
     """
 
     model: str
     output: str
     prefix: str = ""
     data_folder: str = ""
+    provider_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +213,7 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
     made = []
     for number, job in enumerate(request.jobs):
         options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
-        devices = [(ep_device, request.provider_options)]
+        devices = [(ep_device, {**request.provider_options, **job.provider_options})]
         session = InferenceSession(job.model, options, ep_devices=devices, is_confined=True)
         if not Path(job.output).exists():
             entries = session.get_placement().entries

@@ -266,15 +266,15 @@ def _known_power(base: Element, exponent: float) -> Element | None:
 
 @lowers("Mod")
 def lower_mod(scope: LoweringScope, node: Node) -> None:
-    """Remainders with the sign of the divisor, or of the dividend with ``fmod``."""
+    """Remainders of integers with the sign of the divisor, or of the dividend with ``fmod``."""
     left, right = operands_of(scope, node)
     kind = scalar_of(left)
+    if kind.is_float:
+        raise NotLoweredError("remainders of floats are not compiled")
     rest = Call(_F.REM, (left, right))
     if attribute(node, "fmod", 0) or kind.is_unsigned:
         finish(scope, node, rest)
         return
-    if kind.is_float:
-        raise NotLoweredError("remainders of floats need fmod")
     zero = number(0, kind)
     differs = Call(_F.LT, (Call(_F.XOR, (rest, right)), zero))
     is_wrong = Call(_F.AND, (Call(_F.NE, (rest, zero)), differs))

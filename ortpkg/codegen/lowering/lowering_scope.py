@@ -269,9 +269,11 @@ def broadcast_read(tensor: Tensor, rank: int) -> Read:
 
 
 def attribute(node: Node, name: str, default: Any) -> Any:
-    """An attribute's value, or the default."""
+    """An attribute's value, or the default; texts as such."""
     found = node.attributes.get(name)
-    return default if found is None else found.value
+    if found is None:
+        return default
+    return found.value.decode() if isinstance(found.value, bytes) else found.value
 
 
 def number(value: float, scalar: Scalar) -> Number:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ortpkg.codegen.lowering import (
     convolution_lowering,
@@ -37,20 +37,6 @@ def lower_graph(graph: Graph, known: Mapping[str, Knowledge], name: str) -> Tens
     for index in topological_order(graph):
         lower_node(scope, graph.node(index))
     return scope.program(name)
-
-
-def reasons_against(
-    graph: Graph, nodes: Iterable[Node], known: Mapping[str, Knowledge]
-) -> Mapping[int, str]:
-    """Why nodes are not compiled, by index; those that are left out can be."""
-    found = {}
-    scope = LoweringScope(graph, known)
-    for node in nodes:
-        try:
-            lower_node(scope, node)
-        except NotLoweredError as error:
-            found[node.index] = str(error)
-    return found
 
 
 def lower_node(scope: LoweringScope, node: Node) -> None:

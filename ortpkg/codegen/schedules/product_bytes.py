@@ -32,9 +32,8 @@ from ortpkg.codegen.schedules.product_packing import (
     words_of,
 )
 from ortpkg.codegen.schedules.product_space import (
-    PackedTensor,
+    LeftRows,
     RightPanels,
-    StridedRows,
     parts_count,
     rows_in_place,
     split_place,
@@ -53,7 +52,7 @@ _GROUP = 4
 # --- the left side --------------------------------------------------------------------------------
 
 
-def bytes_in_place(product: Product) -> StridedRows | None:
+def bytes_in_place(product: Product) -> LeftRows | None:
     """The left side where it can be read where it lies, four u8 at a time, else None."""
     fits = isinstance(product.k, int) and product.k % _GROUP == 0
     if not fits or scalar_of(product.left) is not Scalar.U8 or right_has_zero(product):
@@ -64,19 +63,19 @@ def bytes_in_place(product: Product) -> StridedRows | None:
 
 def byte_rows(
     product: Product, model: MachineModel
-) -> tuple[StridedRows, StridedRows | None, ScheduledKernel]:
+) -> tuple[LeftRows, LeftRows | None, ScheduledKernel]:
     """The left side row by row as u8, the sums of its rows where needed, and the kernel."""
     sizes = matrix_sizes(product, product.left)
     width = parts_count(product.k, _GROUP) * _GROUP
     name = product.output.name
     rows = Tensor(f"{name} left bytes", Scalar.U8, (*sizes, product.m, width))
     batch = batch_strides(product, product.left, rows.shape)
-    made = StridedRows(tensor=rows, offset=0, batch=batch, row=width, step=1)
+    made = LeftRows(tensor=rows, offset=0, batch=batch, row=width, step=1)
     if not right_has_zero(product):
         return made, None, _RowKernel(product, rows, None, model).scheduled()
     sums = Tensor(f"{name} left sums", Scalar.I32, (*sizes, product.m))
     batch = batch_strides(product, product.left, sums.shape)
-    made_sums = StridedRows(tensor=sums, offset=0, batch=batch, row=1, step=0)
+    made_sums = LeftRows(tensor=sums, offset=0, batch=batch, row=1, step=0)
     return made, made_sums, _RowKernel(product, rows, sums, model).scheduled()
 
 
@@ -147,7 +146,7 @@ def _as_signed(b: KernelBuilder, value: Value) -> Value:
 # --- the right side -------------------------------------------------------------------------------
 
 
-def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTensor] | None:
+def packed_bytes(product: Product, width: int) -> tuple[RightPanels, RightPanels] | None:
     """A constant right side in panels, and the sums of its columns; None where it cannot be."""
     read = product.right
     if not isinstance(read, Read):
@@ -178,15 +177,12 @@ def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTenso
     tensor = Tensor(f"{name} in panels", Scalar.I8, (*batch, panels, steps, width, _GROUP))
     columns = Tensor(f"{name} summed", Scalar.I32, (*batch, panels * width))
     return (
-        _panels(
-            PackedTensor(
-                tensor=tensor,
-                packing=Packing(source=read.tensor, layout=f"byte panels of {words}", pack=pack),
-                batch=batch_strides(product, read, tensor.shape),
-            ),
-            width,
+        RightPanels(
+            tensor=tensor,
+            packing=Packing(source=read.tensor, layout=f"byte panels of {words}", pack=pack),
+            batch=batch_strides(product, read, tensor.shape),
         ),
-        PackedTensor(
+        RightPanels(
             tensor=columns,
             packing=Packing(source=read.tensor, layout=f"byte sums of {words}", pack=sums),
             batch=batch_strides(product, read, columns.shape),
@@ -194,14 +190,9 @@ def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTenso
     )
 
 
-def _panels(stored: PackedTensor, width: int) -> RightPanels:
-    steps = stored.tensor.shape[-3]
-    return RightPanels(stored=stored, panel=steps * (width * _GROUP), step=width * _GROUP)
-
-
 def bytes_by_kernel(
     product: Product, width: int, model: MachineModel
-) -> tuple[RightPanels, PackedTensor, ScheduledKernel]:
+) -> tuple[RightPanels, RightPanels, ScheduledKernel]:
     """The right side in panels, the sums of its columns, and the kernel that makes them."""
     sizes = matrix_sizes(product, product.right)
     steps, panels = parts_count(product.k, _GROUP), parts_count(product.n, width)
@@ -210,13 +201,10 @@ def bytes_by_kernel(
     sums = Tensor(f"{name} right sums", Scalar.I32, (*sizes, panels * width))
     kernel = _PanelKernel(product, made, sums, width, model).scheduled()
     return (
-        _panels(
-            PackedTensor(
-                tensor=made, packing=None, batch=batch_strides(product, product.right, made.shape)
-            ),
-            width,
+        RightPanels(
+            tensor=made, packing=None, batch=batch_strides(product, product.right, made.shape)
         ),
-        PackedTensor(
+        RightPanels(
             tensor=sums, packing=None, batch=batch_strides(product, product.right, sums.shape)
         ),
         kernel,

@@ -27,15 +27,8 @@ class Steps(Protocol):
         """A row's numbers of the step, in every lane."""
         ...
 
-    def right(
-        self,
-        builder: KernelBuilder,
-        buffer: Buffer,
-        index: Operand,
-        lanes: int,
-        count: Operand | None,
-    ) -> Value:
-        """The step's numbers of ``lanes`` columns, of which ``count`` are there."""
+    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+        """The step's numbers of ``lanes`` columns."""
         ...
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
@@ -54,16 +47,9 @@ class FloatSteps:
         """The row's number in every lane."""
         return builder.splat(builder.load(buffer, index), lanes)
 
-    def right(
-        self,
-        builder: KernelBuilder,
-        buffer: Buffer,
-        index: Operand,
-        lanes: int,
-        count: Operand | None,
-    ) -> Value:
+    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
         """A vector of the panel."""
-        return builder.cast(builder.load(buffer, index, lanes, count), Scalar.F32)
+        return builder.cast(builder.load(buffer, index, lanes), Scalar.F32)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
         """A fused product and sum."""
@@ -83,18 +69,9 @@ class ByteSteps:
         wide = LoopType(Scalar.U8, self.group * lanes)
         return builder.bitcast(builder.splat(word, lanes), wide)
 
-    def right(
-        self,
-        builder: KernelBuilder,
-        buffer: Buffer,
-        index: Operand,
-        lanes: int,
-        count: Operand | None,
-    ) -> Value:
+    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
         """Four bytes of each column."""
-        group = self.group
-        number = None if count is None else builder.mul(builder.index(count), group)
-        return builder.load(buffer, index, group * lanes, number)
+        return builder.load(buffer, index, self.group * lanes)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
         """The sums with the four products of each lane added."""

@@ -19,9 +19,10 @@ from ortpkg.codegen.loop_ir.loop_types import I32, Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.product_space import (
-    PackedTensor,
+    LeftRows,
     ProductSpace,
-    StridedRows,
+    RightPanels,
+    read_panels,
     sum_of_strides,
 )
 from ortpkg.codegen.tensor_ir.elements import Element, Number, scalar_of
@@ -41,8 +42,8 @@ class ZeroSums:
         rows: of the left side's bytes over each row; None where the right side has none.
     """
 
-    columns: PackedTensor | None
-    rows: StridedRows | None
+    columns: RightPanels | None
+    rows: LeftRows | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,7 @@ class ZeroCorrection:
         b, columns, lanes = self._maker.builder, self._sums.columns, sums.type.lanes
         *batch, _ = row_axes
         if terms.zero is not None and columns is not None:
-            read = columns.read(self._maker)
+            read = read_panels(self._maker, columns)
             at = sum_of_strides(self._maker, [*batch, column], [*columns.batch, 1])
             sums = b.sub(sums, b.mul(terms.zero, b.load(read, at, lanes)))
         if terms.factor is not None:

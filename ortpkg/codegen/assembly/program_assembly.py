@@ -1,0 +1,104 @@
+"""Makes the program that runs of a tensor program: schedules it, places it, compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortpkg.codegen.assembly.kernel_library import CompilationTarget, KernelLibrary
+from ortpkg.codegen.assembly.storage import Storage
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.lowering_scope import SCALARS
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.schedule import schedule
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.codegen.tensor_ir.operations import Alias
+from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
+from ortpkg.graph.types import ElementType
+from ortpkg.machine_code.program import Program, Step, TensorSpec
+
+_ELEMENT_TYPES: Mapping[Scalar, ElementType] = {
+    scalar: element_type for element_type, scalar in SCALARS.items()
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledCode:
+    """A partition that is compiled.
+
+    Attributes:
+        program: what runs.
+        code: its machine code.
+        constants: the bytes of its constants, by the name of their part.
+        kernel_texts: each kernel in the loop IR, by the name of its function, for people.
+    """
+
+    program: Program
+    code: bytes
+    constants: Mapping[str, Array]
+    kernel_texts: Mapping[str, str]
+
+
+def machine_model(target: CompilationTarget) -> MachineModel:
+    """What schedules know of the target."""
+    cpu = target.cpu
+    features = cpu.llvm_features_with(target.extras)
+    return MachineModel(
+        vector_nbytes=cpu.vector_nbytes,
+        register_count=cpu.register_count,
+        l1_nbytes=cpu.l1_nbytes,
+        l2_nbytes=cpu.l2_nbytes,
+        has_fma=cpu.family == "aarch64" or "fma" in cpu.features,
+        features=frozenset(each.removeprefix("+") for each in features),
+    )
+
+
+def assemble(tensors: TensorProgram, target: CompilationTarget) -> CompiledCode:
+    """Schedules, places and compiles a program whose operations are fused.
+
+    Raises CompileError where LLVM fails, what a load limit raises where it is passed.
+    """
+    library, storage = KernelLibrary(target), Storage(tensors)
+    model, constants = machine_model(target), frozenset(tensors.constants)
+    steps: list[Step] = []
+    scratch_nbytes = 0
+    for operation in tensors.operations:
+        if isinstance(operation, Alias):
+            continue
+        for each in schedule(operation, model, constants):
+            scratch_nbytes = max(scratch_nbytes, each.kernel.scratch_nbytes)
+            steps.append(
+                Step(
+                    kernel=library.add(each.kernel),
+                    buffers=storage.uses(each, len(steps)),
+                    sizes=each.sizes,
+                    tile_count=each.tile_count,
+                    name=", ".join(tensors.origins.get(operation.output, ())),
+                )
+            )
+    linked = library.link()
+    program = Program(
+        target=target.cpu.name,
+        extras=target.extras,
+        inputs=tuple(map(_spec, tensors.inputs)),
+        outputs=tuple(map(_spec, tensors.outputs)),
+        constants=tuple(storage.constants),
+        arena=storage.arena(),
+        steps=tuple(steps),
+        functions=linked.functions,
+        code_nbytes=len(linked.data),
+        scratch_nbytes=scratch_nbytes,
+        is_checked=target.is_checked,
+    )
+    return CompiledCode(
+        program=program,
+        code=linked.data,
+        constants=storage.parts,
+        kernel_texts=library.texts(),
+    )
+
+
+def _spec(tensor: Tensor) -> TensorSpec:
+    return TensorSpec(
+        element_type=_ELEMENT_TYPES[tensor.scalar], shape=tensor.shape, name=tensor.name
+    )

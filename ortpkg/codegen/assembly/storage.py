@@ -1,0 +1,106 @@
+"""Where the tensors of a program lie: inputs, outputs, constants, and memory between steps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ortpkg.codegen.fusion.alias_views import root_of
+from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.codegen.tensor_ir.operations import Alias
+from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
+from ortpkg.machine_code.program import ArenaBuffer, BufferUse, ConstantSpec, Space
+from ortpkg.shapes.expressions import Size
+
+
+class Storage:
+    """Gives each tensor that steps use its place.
+
+    Attributes:
+        constants: what steps read, in the order in which it was first used.
+        parts: the bytes of each constant, by the name of its part.
+    """
+
+    def __init__(self, program: TensorProgram) -> None:
+        self._program = program
+        self._sources = {
+            each.output: each.source for each in program.operations if isinstance(each, Alias)
+        }
+        self._places: dict[Tensor, tuple[Space, int]] = {}
+        for index, tensor in enumerate(program.inputs):
+            self._places[tensor] = (Space.INPUT, index)
+        for index, tensor in enumerate(program.outputs):
+            self._places[root_of(tensor, self._sources)] = (Space.OUTPUT, index)
+        self.constants: list[ConstantSpec] = []
+        self.parts: dict[str, Array] = {}
+        self._parts: dict[str, int] = {}
+        self._packed: dict[tuple[Tensor, str], int] = {}
+        self._arena: dict[Tensor, _Lifetime] = {}
+
+    def uses(self, kernel: ScheduledKernel, step: int) -> tuple[BufferUse, ...]:
+        """The memory of a kernel's buffers, which are in use at that step."""
+        return tuple(self._use(each, kernel.packed.get(each), step) for each in kernel.buffers)
+
+    def arena(self) -> tuple[ArenaBuffer, ...]:
+        """The memory between steps."""
+        return tuple(
+            ArenaBuffer(nbytes=each.nbytes, first_step=each.first, last_step=each.last)
+            for each in self._arena.values()
+        )
+
+    def _use(self, tensor: Tensor, packing: Packing | None, step: int) -> BufferUse:
+        if packing is not None:
+            return BufferUse(space=Space.CONSTANT, index=self._packed_constant(tensor, packing))
+        root = root_of(tensor, self._sources)
+        place = self._places.get(root)
+        if place is not None:
+            return BufferUse(space=place[0], index=place[1])
+        value = self._program.constants.get(root)
+        if value is not None:
+            return BufferUse(space=Space.CONSTANT, index=self._constant(value))
+        lifetime = self._arena.setdefault(root, _Lifetime(len(self._arena), nbytes_of(root), step))
+        lifetime.last = step
+        return BufferUse(space=Space.ARENA, index=lifetime.index)
+
+    def _packed_constant(self, tensor: Tensor, packing: Packing) -> int:
+        source = root_of(packing.source, self._sources)
+        key = (source, f"{packing.layout} of {packing.source.shape}")
+        if key not in self._packed:
+            value = self._program.constants[source]
+            sizes = tuple(each for each in packing.source.shape if isinstance(each, int))
+            packed = packing.pack(value.reshape(sizes))
+            expected = tuple(each for each in tensor.shape if isinstance(each, int))
+            assert packed.shape == expected, (packing.layout, packed.shape, expected)
+            self._packed[key] = self._constant(packed)
+        return self._packed[key]
+
+    def _constant(self, value: Array) -> int:
+        contiguous = np.ascontiguousarray(value)
+        raw = contiguous.reshape(-1).view(np.uint8) if contiguous.size else np.empty(0, np.uint8)
+        name = f"constant:{hashlib.sha256(raw.data).hexdigest()}"
+        if name not in self._parts:
+            self._parts[name] = len(self.constants)
+            self.constants.append(ConstantSpec(part=name, nbytes=raw.nbytes))
+            self.parts[name] = raw
+        return self._parts[name]
+
+
+class _Lifetime:
+    def __init__(self, index: int, nbytes: Size, step: int) -> None:
+        self.index = index
+        self.nbytes = nbytes
+        self.first = self.last = step
+
+
+def nbytes_of(tensor: Tensor) -> Size:
+    """How much memory a tensor takes."""
+    return element_count(tensor.shape) * tensor.scalar.nbytes
+
+
+def element_count(shape: Sequence[Size]) -> Size:
+    """How many elements a tensor of that shape has."""
+    return prod(shape, start=1)

@@ -1,0 +1,79 @@
+"""The compatibility string of compiled machine code: written by the provider, rated by its factory.
+
+Imports neither numpy nor onnx.
+
+``llvm;abi=1;target=linux-x86_64_v3;extras=avx512_vnni;version=0.1.0``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from ortpkg.devices.hardware import HardwareDevice
+from ortpkg.devices.machine_probe import probe
+from ortpkg.errors import UsageError
+from ortpkg.machine_code.abi import ABI_VERSION
+from ortpkg.machine_code.cpu_targets import (
+    CpuTarget,
+    extras_of,
+    reason_against,
+    target_named,
+    targets_of,
+)
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
+from ortpkg.version import __version__
+
+_KIND = "llvm"
+_LONGEST_INFO = 1000
+
+
+def has_compiler() -> bool:
+    """Whether llvmlite is installed; it is not imported."""
+    return find_spec("llvmlite") is not None
+
+
+def compatibility_info(
+    target: CpuTarget, extras: Sequence[str] = (), *, version: str = __version__
+) -> str:
+    """What code for a target needs, as ``ep_compatibility_info``."""
+    fields = {
+        "abi": str(ABI_VERSION),
+        "target": target.name,
+        "extras": ",".join(extras),
+        "version": version,
+    }
+    return ";".join([_KIND, *(f"{key}={value}" for key, value in fields.items() if value)])
+
+
+def rate(
+    devices: Sequence[HardwareDevice], info: str, *, can_compile: bool
+) -> CompiledModelCompatibility:
+    """Rates a compatibility string.
+
+    OPTIMAL for the nearest target that the devices run, and for every older one where nothing here
+    could compile for a newer one; PREFER_RECOMPILATION for an older target where that could be
+    done; UNSUPPORTED where a feature is missing, for another system or ABI, and for what is no such
+    string.
+    """
+    kind, *pairs = info[:_LONGEST_INFO].split(";")
+    fields = dict(pair.partition("=")[::2] for pair in pairs)
+    if kind != _KIND or fields.get("abi") != str(ABI_VERSION) or not devices:
+        return CompiledModelCompatibility.UNSUPPORTED
+    try:
+        target = target_named(fields.get("target", ""))
+    except UsageError:
+        return CompiledModelCompatibility.UNSUPPORTED
+    extras = tuple(filter(None, fields.get("extras", "").split(",")))
+    system = probe().os
+    if any(reason_against(target, each, system, extras) is not None for each in devices):
+        return CompiledModelCompatibility.UNSUPPORTED
+    is_nearest = all(targets_of(each, system)[0] is target for each in devices)
+    if is_nearest or not can_compile:
+        return CompiledModelCompatibility.OPTIMAL
+    return CompiledModelCompatibility.PREFER_RECOMPILATION
+
+
+def host_extras(target: CpuTarget) -> tuple[str, ...]:
+    """What this machine's CPU has beyond a target, for code that is compiled for it here."""
+    return extras_of(target, probe().hardware[0])

@@ -1,0 +1,264 @@
+"""LLVMExecutionProvider: partitions as machine code of the CPU, made by LLVM or kept as a context.
+
+To run a context takes numpy alone; llvmlite is asked where something is compiled. What a partition
+becomes says ``docs/machine_code.md``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_checks import PartsFile
+from ortpkg.ep_context.ep_context_descriptor import (
+    ContextDescriptor,
+    ContextMismatch,
+    find_mismatch,
+)
+from ortpkg.ep_context.ep_context_file import ContextEntry, Part
+from ortpkg.ep_names import LLVM_EP, context_sources_of
+from ortpkg.errors import EpContextError, InvalidSessionOptionError, UsageError, quoted
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.model import Model
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.machine_code.abi import ABI_VERSION
+from ortpkg.machine_code.cpu_targets import (
+    TARGET_OPTION,
+    CpuTarget,
+    host_target,
+    reason_against_this_machine,
+    target_named,
+)
+from ortpkg.machine_code.loaded_program import LoadedProgram
+from ortpkg.machine_code.program_parts import dump_parts, load_parts
+from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.providers.compiled_partition import CompiledPartition
+from ortpkg.providers.compiling_provider import CompilingProvider
+from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
+from ortpkg.providers.llvm_compatibility import compatibility_info, has_compiler, host_extras
+
+_log = logging.getLogger(__name__)
+
+#: Config entry: "1" has every access to memory held against its bounds.
+CHECK_ENTRY = "ortpkg.llvm_check"
+_OPTIONS = frozenset({TARGET_OPTION})
+#: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
+_COMPILER_VERSION = "1"
+_IR_VERSION = 10
+_MOST_NAMES_SHOWN = 5
+
+
+class LLVMExecutionProvider(CompilingProvider):
+    """Runs partitions as machine code."""
+
+    backend = "llvm"
+    context_sources = context_sources_of(LLVM_EP)
+    computes_natively = True
+    obeyed_settings = frozenset({"intra_op_num_threads", CHECK_ENTRY})
+
+    def __init__(
+        self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises InvalidSessionOptionError for an option or a target that it does not know."""
+        super().__init__(LLVM_EP, ep_devices=ep_devices, options=options)
+        unknown = sorted(self.options.keys() - _OPTIONS)
+        if unknown:
+            raise InvalidSessionOptionError(
+                f"{self.name} has no option {quoted(unknown[0])}; it has"
+                f" {', '.join(sorted(_OPTIONS))}",
+                key=unknown[0],
+            )
+        self._target = self._wished_target()
+        self._team: ThreadTeam | None = None
+        self._partitions: list[LoadedProgram] = []
+        self._reasons: dict[str, int] = {}
+
+    # --- claims -----------------------------------------------------------------------------------
+
+    def supported_nodes(
+        self,
+        viewer: GraphViewer,
+        types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the graph says more
+    ) -> Collection[int]:
+        """Nodes that the compiler lowers: their sizes are known, or formulas of symbols."""
+        if viewer.graph.parent is not None:
+            return ()
+        if not has_compiler():
+            self._note(
+                "llvmlite is not installed; install ortpkg[llvm] to compile", len(viewer.order)
+            )
+            return ()
+        # the compiler, and what it takes, is loaded where something is to be compiled
+        from ortpkg.codegen.claims import reasons_against
+        from ortpkg.shapes.inference import infer_sizes
+
+        known = infer_sizes(Model(graph=viewer.graph, ir_version=_IR_VERSION))
+        free = [node for node in viewer.nodes if not node.execution_provider]
+        against = reasons_against(viewer.graph, free, known)
+        for index, reason in against.items():
+            self._note(f"{viewer.graph.node(index).op_type}: {reason}", 1)
+        return [node.index for node in free if node.index not in against]
+
+    def claim_subgraphs(
+        self, viewer: GraphViewer, supported: Collection[int]
+    ) -> list[ComputeCapability | None]:
+        """Maximal sub-graphs whose sizes follow from the shapes of their inputs."""
+        from ortpkg.codegen.partition_symbols import unbound_symbols  # as above
+
+        kept: list[ComputeCapability | None] = []
+        for claim in super().claim_subgraphs(viewer, supported):
+            if claim is None:
+                continue
+            assert claim.meta_def is not None
+            unbound = unbound_symbols(viewer.graph, claim.node_indices, claim.meta_def.inputs)
+            if unbound:
+                self._note(f"the size {quoted(unbound[0])} is in no input of its nodes", 1)
+            else:
+                kept.append(claim)
+        return kept
+
+    def get_refusal(self) -> str:
+        if self._partitions:
+            return ""
+        return "; ".join(list(self._reasons)[:_MOST_NAMES_SHOWN])
+
+    def _note(self, reason: str, count: int) -> None:
+        self._reasons[reason] = self._reasons.get(reason, 0) + count
+
+    # --- compiling and loading --------------------------------------------------------------------
+
+    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+        from ortpkg.codegen.assembly.kernel_library import CompilationTarget  # as above
+        from ortpkg.codegen.compiler import compile_graph
+
+        target = CompilationTarget(self._target, self._extras(), self._is_checked())
+        made = compile_graph(fused.body, target)
+        constants = {name: value.data for name, value in made.constants.items()}
+        parts = dump_parts(made.program, made.code, constants)
+        reason = reason_against_this_machine(self._target, target.extras)
+        if reason is not None:
+            return _ForeignPartition(fused.node.name, parts, reason)
+        return self._loaded(parts)
+
+    def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
+        del fused
+        assert isinstance(compiled, _MachineCodePartition)
+        return compiled.parts
+
+    def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
+        del fused
+        return self._loaded(entry.parts, entry.file)
+
+    def _loaded(
+        self, parts: Mapping[str, Part], file: PartsFile | None = None
+    ) -> CompiledPartition:
+        if self._team is None:
+            self._team = ThreadTeam(self._thread_count())
+        loaded = load_parts(parts, self._team, file=file)
+        self._partitions.append(loaded)
+        return _MachineCodePartition(loaded, parts)
+
+    def close(self) -> None:
+        for partition in self._partitions:
+            partition.close()
+        if self._team is not None:
+            self._team.close()
+
+    # --- environment ------------------------------------------------------------------------------
+
+    def describe_environment(self) -> ContextDescriptor:
+        return ContextDescriptor(
+            ep=self.name,
+            sdk_version=f"machine code ABI {ABI_VERSION}",
+            device="CPU",
+            architecture=self._target.architecture,
+            options={
+                TARGET_OPTION: self._target.name,
+                "compiler": _COMPILER_VERSION,
+                "extras": ",".join(self._extras()),
+                "check": str(int(self._is_checked())),
+            },
+        )
+
+    def find_mismatch(
+        self, recorded: ContextDescriptor, here: ContextDescriptor
+    ) -> ContextMismatch | None:
+        """What this machine lacks to run the code; it may be for an older CPU."""
+        same = replace(here, architecture=recorded.architecture, options=recorded.options)
+        found = find_mismatch(recorded, same)
+        target = recorded.options.get(TARGET_OPTION, "")
+        if found is not None:
+            return found
+        extras = tuple(filter(None, recorded.options.get("extras", "").split(",")))
+        if self._reason_against(target, extras) is None:
+            return None
+        return ContextMismatch(field="architecture", recorded=target, needed=self._target.name)
+
+    def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
+        del graph
+        return compatibility_info(self._target, self._extras())
+
+    def _wished_target(self) -> CpuTarget:
+        name = self.options.get(TARGET_OPTION)
+        if name is not None:
+            try:
+                return target_named(name)
+            except UsageError as error:
+                raise InvalidSessionOptionError(str(error), key=TARGET_OPTION) from error
+        found = host_target()
+        if found is None:
+            raise InvalidSessionOptionError(
+                f"{self.name} compiles for no CPU like this machine's; name a target by its option"
+                f" {quoted(TARGET_OPTION)}",
+                key=TARGET_OPTION,
+            )
+        return found
+
+    def _extras(self) -> tuple[str, ...]:
+        """Features beyond the target's: this machine's, where it is compiled for just that."""
+        return () if TARGET_OPTION in self.options else host_extras(self._target)
+
+    def _is_checked(self) -> bool:
+        return self.session_settings.other_entries.get(CHECK_ENTRY) == "1"
+
+    def _thread_count(self) -> int:
+        found = self.session_settings.values.get("intra_op_num_threads", 0)
+        return found if isinstance(found, int) else 0
+
+    @staticmethod
+    def _reason_against(target: str, extras: Sequence[str]) -> str | None:
+        try:
+            return reason_against_this_machine(target_named(target), extras)
+        except UsageError as error:
+            return str(error)
+
+
+class _MachineCodePartition:
+    """A loaded program, with the parts that it was loaded from."""
+
+    def __init__(self, program: LoadedProgram, parts: Mapping[str, Part]) -> None:
+        self.parts = parts
+        self._program = program
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        return list(self._program.compute(inputs, context))
+
+
+class _ForeignPartition(_MachineCodePartition):
+    """Code that was compiled here for another machine: it can be kept, not run."""
+
+    def __init__(self, name: str, parts: Mapping[str, Part], reason: str) -> None:
+        self.parts = parts
+        self._name = name
+        self._reason = reason
+
+    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:  # noqa: ARG002
+        raise EpContextError(
+            f"the code of partition {quoted(self._name)} does not run here: {self._reason}",
+            ep_name=LLVM_EP,
+            partition_name=self._name,
+        )

@@ -1,0 +1,44 @@
+"""The factory of LLVMExecutionProvider.
+
+Code that was compiled ahead runs wherever ortpkg does; to compile, llvmlite must be installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ortpkg.devices.hardware import EpDevice, HardwareDevice
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.graph.needed_operators import ModelOperators
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
+from ortpkg.providers.operator_support import OperatorSupport, embedded_support
+
+if TYPE_CHECKING:
+    from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+class LlvmEpFactory(CpuDevicesEpFactory):
+    """LLVMExecutionProvider: machine code for the CPU, compiled by LLVM."""
+
+    ep_name = LLVM_EP
+    backend = "llvm"
+
+    def validate_compiled_model_compatibility_info(
+        self, devices: Sequence[HardwareDevice], info: str
+    ) -> CompiledModelCompatibility:
+        from ortpkg.providers.llvm_compatibility import (
+            has_compiler,
+            rate,
+        )  # only where there is such a string
+
+        return rate(devices, info, can_compile=has_compiler())
+
+    def operator_support(self, needed: ModelOperators) -> OperatorSupport:
+        return embedded_support(needed, context_ep=self.ep_name)
+
+    def create(self, devices: Sequence[EpDevice], options: Mapping[str, str]) -> ExecutionProvider:
+        # numpy is loaded only when a session is made.
+        from ortpkg.providers.llvm_execution_provider import LLVMExecutionProvider
+
+        return LLVMExecutionProvider(ep_devices=devices, options=options)

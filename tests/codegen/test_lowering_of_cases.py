@@ -1,0 +1,49 @@
+"""onnx's own cases: what lowering makes of a node is what the node computes, fused or not."""
+
+from __future__ import annotations
+
+from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
+from ortpkg.codegen.lowering.operator_lowerings import LOWERINGS, lower_graph
+from ortpkg.codegen.passes import optimized
+from ortpkg.errors import OrtpkgError
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.shapes.inference import infer_sizes
+from tests.codegen.reference_program import run_program
+from tests.conformance.cases import Case, load_cases
+from tests.conformance.comparison import difference
+
+
+def _lowered_cases() -> list[Case]:
+    """Cases of which each node's operator is lowered."""
+    return [
+        case
+        for case in load_cases("node")
+        if all((node.domain, node.op_type) in LOWERINGS for node in case.load_model().graph.node)
+    ]
+
+
+#: Fewer were lowered whole when a change has broken some.
+_LEAST_LOWERED = 465
+
+
+def test_what_is_lowered_computes_what_onnx_says() -> None:
+    wrong: list[str] = []
+    left: dict[str, str] = {}
+    lowered = 0
+    for case in _lowered_cases():
+        try:
+            model = load_model(case.load_model().SerializeToString())
+            program = lower_graph(model.graph, infer_sizes(model), case.name)
+        except (NotLoweredError, OrtpkgError) as error:
+            left[case.name] = str(error)
+            continue
+        lowered += 1
+        for stage, made in (("lowered", program), ("fused", optimized(program))):
+            for data in case.load_data_sets():
+                problem = difference(
+                    run_program(made, data.inputs), data.outputs, rtol=case.rtol, atol=case.atol
+                )
+                if problem:
+                    wrong.append(f"{case.name} ({stage}): {problem}")
+    assert not wrong, "\n".join(wrong)
+    assert lowered >= _LEAST_LOWERED, f"{lowered} lowered; left: {left}"

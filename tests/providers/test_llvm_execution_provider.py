@@ -1,0 +1,213 @@
+"""LLVMExecutionProvider: models as machine code, made here or before, run with numpy alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from ortpkg.devices.machine_probe import probe
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.errors import (
+    EpContextError,
+    InvalidSessionOptionError,
+    LimitExceededError,
+    ModelFileError,
+    OrtpkgError,
+)
+from ortpkg.machine_code.cpu_targets import host_target, targets_of
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import RunOptions, SessionOptions
+
+pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
+
+_MODEL = """<ir_version: 10, opset_import: ["" : 21]>
+net (float[batch, 24] x) => (float[batch, 24] y, float[batch, 24] z)
+<float[24, 24] w = {WEIGHTS}, float[24] b = {BIAS}> {
+  product = MatMul (x, w)
+  sum = Add (product, b)
+  active = Tanh (sum)
+  y = Add (active, x)
+  z = Sigmoid (y)
+}"""
+
+
+def _model(path: Path) -> Path:
+    numbers = np.random.default_rng(0).standard_normal(24 * 25) / 5
+    weights, bias = (
+        "{" + ", ".join(f"{each:.6f}" for each in part) + "}"
+        for part in (numbers[: 24 * 24], numbers[24 * 24 :])
+    )
+    text = _MODEL.replace("{WEIGHTS}", weights).replace("{BIAS}", bias)
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return _model(tmp_path / "net.onnx")
+
+
+def _input(batch: int) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(batch).standard_normal((batch, 24)).astype(np.float32)}
+
+
+def _options(**entries: str) -> SessionOptions:
+    options = SessionOptions()
+    for key, value in entries.items():
+        options.add_session_config_entry(key.replace("__", "."), value)
+    return options
+
+
+def _assert_alike(session: InferenceSession, model: Path, batch: int) -> None:
+    expected = InferenceSession(model, providers=["cpu"]).run(None, _input(batch))
+    for ours, theirs in zip(session.run(None, _input(batch)), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_checked", ["0", "1"])
+def test_every_batch_runs_on_one_compilation(model: Path, is_checked: str) -> None:
+    options = _options(ortpkg__llvm_check=is_checked)
+    with InferenceSession(model, options, providers=["llvm", "cpu"]) as session:
+        first = session.get_placement().entries[0]
+        assert (first.ep_name, first.node_count) == (LLVM_EP, 4)
+        for batch in (0, 1, 2, 17, 64):
+            _assert_alike(session, model, batch)
+
+
+def test_sessions_of_any_number_of_threads_give_the_same_bits(model: Path) -> None:
+    found = []
+    for threads in (1, 2, 3):
+        options = SessionOptions()
+        options.intra_op_num_threads = threads
+        with InferenceSession(model, options, providers=["llvm", "cpu"]) as session:
+            found.append(session.run(None, _input(300)))
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_runs_of_many_threads_go_side_by_side(model: Path) -> None:
+    with InferenceSession(model, providers=["llvm", "cpu"]) as session:
+        expected = session.run(None, _input(65))
+        wrong: list[int] = []
+
+        def run(number: int) -> None:
+            for _ in range(20):
+                made = session.run(None, _input(65))
+                if not all(map(np.array_equal, made, expected)):
+                    wrong.append(number)
+
+        threads = [threading.Thread(target=run, args=(number,)) for number in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert not wrong
+
+
+def _context(model: Path, target: str | None = None) -> Path:
+    """The model's context model, made for a target."""
+    made = model.with_name(f"{target or 'host'}_ctx.onnx")
+    options = _options(ep__context_enable="1", ep__context_file_path=str(made))
+    provider = ("llvm", {"target": target} if target else {})
+    InferenceSession(model, options, providers=[provider, "cpu"]).close()
+    return made
+
+
+def test_a_context_runs_where_no_compiler_is(model: Path) -> None:
+    made = _context(model)
+    np.savez(model.with_suffix(".npz"), x=_input(33)["x"])
+    program = f"""
+        import sys
+        for absent in ("llvmlite", "onnxruntime", "openvino"):
+            sys.modules[absent] = None
+        import numpy as np
+        from ortpkg.session.inference_session import InferenceSession
+        session = InferenceSession({str(made)!r}, providers=["llvm", "cpu"])
+        made = session.run(None, dict(np.load({str(model.with_suffix(".npz"))!r})))
+        np.savez({str(model.with_name("made.npz"))!r}, *made)
+        assert not any(each.startswith("ortpkg.codegen") for each in sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
+    expected = InferenceSession(model, providers=["cpu"]).run(None, _input(33))
+    with np.load(model.with_name("made.npz")) as found:
+        for place, each in enumerate(expected):
+            np.testing.assert_allclose(found[f"arr_{place}"], each, rtol=1e-5, atol=1e-6)
+
+
+def test_code_for_every_older_cpu_of_this_family_runs_here(model: Path) -> None:
+    machine = probe()
+    for target in targets_of(machine.hardware[0], machine.os):
+        with InferenceSession(_context(model, target.name), providers=["llvm", "cpu"]) as session:
+            _assert_alike(session, model, 19)
+
+
+@pytest.mark.parametrize("target", ["linux-aarch64", "macos-arm64", "windows-x86_64_v3"])
+def test_code_for_another_machine_is_refused_by_name(model: Path, target: str) -> None:
+    with pytest.raises(EpContextError, match=rf"architecture was '{target}'"):
+        InferenceSession(_context(model, target), providers=["llvm", "cpu"])
+
+
+def test_the_same_model_becomes_the_same_bytes(model: Path, tmp_path: Path) -> None:
+    first = _context(model).read_bytes()
+    again = tmp_path / "again"
+    again.mkdir()
+    other = _context(_model(again / "net.onnx"))
+    binaries = [next(each.parent.glob("*.bin")).read_bytes() for each in (model, other)]
+    assert binaries[0] == binaries[1]
+    assert other.read_bytes() == first
+
+
+def test_a_changed_byte_of_code_is_refused(model: Path) -> None:
+    made = _context(model)
+    binary = next(model.parent.glob("*.bin"))
+    data = bytearray(binary.read_bytes())
+    data[-1] ^= 1
+    binary.write_bytes(data)
+    with pytest.raises((EpContextError, ModelFileError)):
+        InferenceSession(made, providers=["llvm", "cpu"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"target": "linux-x86_64_v9"}, "there is no target 'linux-x86_64_v9'"),
+        ({"tarket": "linux-x86_64_v3"}, "has no option 'tarket'"),
+    ],
+)
+def test_wrong_options_are_told(model: Path, options: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidSessionOptionError, match=said):
+        InferenceSession(model, providers=[("llvm", options), "cpu"])
+
+
+def test_a_time_limit_ends_generated_code(tmp_path: Path) -> None:
+    body = "\n".join(f"v{number + 1} = MatMul (v{number}, w)" for number in range(60))
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    net (float[3000, 3000] v0, float[3000, 3000] w) => (float[3000, 3000] v60) {{ {body} }}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "long.onnx")
+    ones = np.ones((3000, 3000), np.float32)
+    options = SessionOptions()
+    with InferenceSession(tmp_path / "long.onnx", options, providers=["llvm", "cpu"]) as session:
+        limits = RunOptions()
+        limits.timeout_s = 0.5
+        start = time.perf_counter()
+        with pytest.raises(LimitExceededError):
+            session.run(None, {"v0": ones, "w": ones}, limits)
+        assert time.perf_counter() - start < 5
+
+
+def test_shapes_that_do_not_fit_are_told(model: Path) -> None:
+    with (
+        InferenceSession(model, providers=["llvm", "cpu"]) as session,
+        pytest.raises(OrtpkgError, match="x"),
+    ):
+        session.run(None, {"x": np.zeros((3, 25), np.float32)})
