@@ -1,8 +1,9 @@
 """Emits kernels of the loop IR as functions of LLVM IR, in its text form.
 
 The function has the kernel ABI (:mod:`ortpkg.machine_code.program`): it runs the kernel's body for
-each tile from the first up to the last. With bounds checks, every access that would leave its
-buffer writes 1 + its ordinal to ``status[1]``, and the function returns.
+each tile from the first up to the last. With bounds checks, an access that would leave its
+buffer is not made; the first one's ordinal plus 1 is written to ``status[1]`` at the end of its
+tile, and the function returns.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ortpkg.codegen.emission.bounds_checks import BoundsChecks
 from ortpkg.codegen.emission.llvm_operations import compute_lines
 from ortpkg.codegen.emission.llvm_types import literal, llvm_type, memory_type, suffix_of
 from ortpkg.codegen.loop_ir.kernel import (
@@ -70,12 +72,13 @@ class _KernelEmitter:
     _lengths: dict[Buffer, str] = field(default_factory=dict)
     _count: int = 0
     _block: str = "entry"
-    _access_count: int = 0
+    _checks: BoundsChecks | None = None
 
     def function(self, symbol: str) -> list[str]:
         convention = f"{self.options.calling_convention} ".lstrip()
         # no-builtins: else LLVM makes calls of memset and memcpy, which are not there, of loops
         attributes = f'nounwind "no-builtins" {self.options.attributes}'.rstrip()
+        self._checks = BoundsChecks(self) if self.options.is_checked else None
         self._prologue()
         self._tiles()
         return [
@@ -100,7 +103,8 @@ class _KernelEmitter:
             offset += aligned(nbytes)
         for place, size in enumerate(kernel.sizes):
             self._names[size] = self._word(place)
-        if self.options.is_checked:
+        if self._checks is not None:
+            self._checks.prologue()
             for number, buffer in enumerate(kernel.buffers, start=len(kernel.sizes)):
                 length = f"udiv i64 {self._word(number)}, {buffer.scalar.nbytes}"
                 self._lengths[buffer] = self._do(length)
@@ -124,7 +128,10 @@ class _KernelEmitter:
         self._line(f"{following} = add i64 {tile}, 1")
         phi = f"  {tile} = phi i64 [ %first, %{before} ], [ {following}, %{self._block} ]"
         self._lines.insert(place, phi)
-        self._line(f"br label %{head}")
+        if self._checks is None:
+            self._line(f"br label %{head}")
+        else:
+            self._line(f"br i1 {self._checks.has_failed()}, label %{done}, label %{head}")
         self._open(done)
         self._line("ret void")
 
@@ -167,6 +174,10 @@ class _KernelEmitter:
     def do(self, instruction: str) -> str:
         """Emits an instruction, and gives the name of what it makes."""
         return self._do(instruction)
+
+    def line(self, text: str) -> None:
+        """Emits an instruction that makes nothing."""
+        self._line(text)
 
     def call(self, intrinsic: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
         """Calls one of LLVM's intrinsics with (type, value) pairs."""
@@ -215,18 +226,16 @@ class _KernelEmitter:
         kind = gather.result.type
         lanes = kind.lanes
         element = memory_type(kind.with_lanes(1))
-        if self.options.is_checked:
-            for lane in range(lanes):
-                index = self._names[gather.indices]
-                one = self._do(f"extractelement <{lanes} x i64> {index}, i32 {lane}") \
-                    if lanes > 1 else index  # fmt: skip
-                self._check_bounds(gather.buffer, one, "1")
         pointer = self._pointers[gather.buffer]
         index = f"{llvm_type(gather.indices.type)} {self._names[gather.indices]}"
         if lanes == 1:
-            address = self._do(f"getelementptr {element}, ptr {pointer}, {index}")
+            address = self._address(gather.buffer, gather.indices, 1, None)
             loaded = self._do(f"load {element}, ptr {address}, align {kind.scalar.nbytes}")
         else:
+            mask = self._constant(1, LoopType(Scalar.BOOL, lanes))
+            if self._checks is not None:
+                length = self._lengths[gather.buffer]
+                mask = self._checks.lanes_inside(self._names[gather.indices], lanes, length)
             addresses = self._do(f"getelementptr {element}, ptr {pointer}, {index}")
             memory = memory_type(kind)
             loaded = self.call(
@@ -234,7 +243,7 @@ class _KernelEmitter:
                 memory,
                 [
                     (f"<{lanes} x ptr> align {kind.scalar.nbytes}", addresses),
-                    (f"<{lanes} x i1>", self._constant(1, LoopType(Scalar.BOOL, lanes))),
+                    (f"<{lanes} x i1>", mask),
                     (memory, "zeroinitializer"),
                 ],
             )
@@ -294,33 +303,17 @@ class _KernelEmitter:
 
     def _address(self, buffer: Buffer, index: Value, lanes: int, count: Value | None) -> str:
         place = self._names[index]
-        if self.options.is_checked:
-            read = str(lanes) if count is None else self._bounded_count(count, lanes)
-            self._check_bounds(buffer, place, read)
         element = memory_type(LoopType(buffer.scalar))
-        return self._do(f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {place}")
+        address = self._do(f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {place}")
+        if self._checks is None:
+            return address
+        touched = str(lanes) if count is None else self._bounded_count(count, lanes)
+        return self._checks.address(address, place, touched, self._lengths[buffer])
 
     def _bounded_count(self, count: Value, lanes: int) -> str:
         number = self._names[count]
         most = self.call("llvm.smin.i64", "i64", [("i64", number), ("i64", str(lanes))])
         return self.call("llvm.smax.i64", "i64", [("i64", most), ("i64", "0")])
-
-    def _check_bounds(self, buffer: Buffer, index: str, count: str) -> None:
-        """Returns from the function where elements lie outside of the buffer."""
-        self._access_count += 1
-        end = self._do(f"add i64 {index}, {count}")
-        is_low = self._do(f"icmp slt i64 {index}, 0")
-        is_high = self._do(f"icmp sgt i64 {end}, {self._lengths[buffer]}")
-        is_none = self._do(f"icmp eq i64 {count}, 0")
-        is_out = self._do(f"or i1 {is_low}, {is_high}")
-        is_wrong = self._do(f"select i1 {is_none}, i1 false, i1 {is_out}")
-        fails, goes_on = self._label("outside"), self._label("inside")
-        self._line(f"br i1 {is_wrong}, label %{fails}, label %{goes_on}")
-        self._open(fails)
-        word = self._do("getelementptr i64, ptr %status, i64 1")
-        self._line(f"store i64 {self._access_count}, ptr {word}")
-        self._line("ret void")
-        self._open(goes_on)
 
     # --- control flow -----------------------------------------------------------------------------
 

@@ -37,6 +37,11 @@ _FOLDED: dict[Op, Callable[[int, int], int]] = {
     Op.MIN: min,
     Op.MAX: max,
 }
+#: Of a number that is not negative by one above 0, where rounding down is rounding to zero.
+_DIVISIONS: dict[Op, Callable[[int, int], int]] = {
+    Op.DIV: lambda left, right: left // right,
+    Op.REM: lambda left, right: left % right,
+}
 
 
 class Loop:
@@ -318,8 +323,13 @@ class KernelBuilder:
         if value_type != I64:
             return None
         first, second = self.number_of(left), self.number_of(right)
-        if isinstance(first, int) and isinstance(second, int) and op in _FOLDED:
-            return self.constant(_FOLDED[op](first, second), I64)
+        if isinstance(first, int) and isinstance(second, int):
+            if op in _FOLDED:
+                return self.constant(_FOLDED[op](first, second), I64)
+            if op in _DIVISIONS and first >= 0 and second > 0:
+                return self.constant(_DIVISIONS[op](first, second), I64)
+        if op in _DIVISIONS and second == 1:
+            return self.index(left) if op is Op.DIV else self.constant(0, I64)
         if op is Op.MUL and 0 in {first, second}:
             return self.constant(0, I64)
         neutral = 1 if op is Op.MUL else 0

@@ -1,0 +1,66 @@
+"""Stores of a blocked output: what follows a sum in registers, and lanes that no channel has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.kernel_builder import Operand
+from ortpkg.codegen.loop_ir.loop_types import LoopType
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
+from ortpkg.codegen.tensor_ir.elements import Element, Tensor
+
+
+class BlockOutput:
+    """A tensor with blocks of channels that a kernel writes, one vector of channels at a time."""
+
+    def __init__(
+        self,
+        maker: KernelMaker,
+        model: MachineModel,
+        output: Tensor,
+        epilogue: Element | None,
+        *,
+        spatial_rank: int,
+        channels: int | None,
+    ) -> None:
+        """``channels``: how many there are; lanes behind them are written as 0. None: all lanes."""
+        self._maker = maker
+        self._layout = channel_blocks(output, spatial_rank)
+        self._buffer = maker.written(output)
+        self._epilogue = epilogue
+        self._values = ElementValues(maker, model)
+        self._channels = channels
+
+    def store(
+        self, made: Value, image: Operand, block: Operand, positions: Sequence[Operand]
+    ) -> None:
+        """Writes the channels of a block at spatial positions.
+
+        ``made`` is what the operation itself computed for them.
+        """
+        b, layout, maker = self._maker.builder, self._layout, self._maker
+        lanes = layout.lanes
+        index = b.add(b.mul(b.index(image), maker.size(layout.blocks)), block)
+        index = b.mul(index, maker.size(layout.plane))
+        for axis, position in enumerate(positions):
+            index = b.add(index, b.mul(b.index(position), maker.size(layout.stride(axis))))
+        count: Value | None = None
+        if self._channels is not None and self._channels % lanes:
+            count = b.least(b.sub(self._channels, b.mul(b.index(block), lanes)), lanes)
+            zeros = b.constant(0, LoopType(self._buffer.scalar, lanes))
+            b.store(self._buffer, index, zeros)
+        if self._epilogue is not None:
+            axes = [image, block, *positions]
+            made = self._values.value_of(
+                self._epilogue,
+                [*axes, 0] if lanes > 1 else axes,
+                vector_axis=len(axes) if lanes > 1 else None,
+                lanes=lanes,
+                count=count,
+                made=made,
+            )
+        b.store(self._buffer, index, b.cast(made, self._buffer.scalar), count)

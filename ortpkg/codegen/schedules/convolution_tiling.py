@@ -1,0 +1,128 @@
+"""How a convolution is cut: what one group of registers holds, and what one tile computes.
+
+The cost of a group of registers is what one channel of one tap takes: so many products, loads of
+weights, which come from the second cache, and loads of source elements, which come from the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.shapes.expressions import Size
+
+#: Columns that are summed at once: more would make kernels that compile too slowly.
+_MOST_COLUMNS = 28
+#: Sums that a core has to work on at once, so that none waits for the one before it.
+_SUMS_IN_FLIGHT = 10
+_WEIGHT_LOAD_COST, _SOURCE_LOAD_COST, _GROUP_COST = 0.5, 0.1, 0.5
+#: Products and sums of one tile: some 70 microseconds, and in small convolutions not below 10.
+_MOST_TILE_OPERATIONS, _LEAST_TILE_OPERATIONS = 8_000_000, 1_000_000
+#: Tiles that an image is cut into at least, as long as they do not become too small.
+_FEWEST_TILES = 16
+#: What a size counts for that is a formula.
+_USUAL_SIZE = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionTiling:
+    """How a convolution is cut.
+
+    Attributes:
+        columns, blocks: columns times blocks of output channels are summed in registers at once.
+        tile_blocks, tile_rows: what a tile computes; the blocks are a multiple of ``blocks``.
+        tile_columns: a multiple of ``columns``; None for whole rows.
+    """
+
+    columns: int
+    blocks: int
+    tile_blocks: int
+    tile_rows: int
+    tile_columns: int | None
+
+
+def register_group(
+    model: MachineModel, *, width: Size, sharing: int, nbytes: int
+) -> tuple[int, int]:
+    """Columns and blocks that are summed in registers at once.
+
+    Args:
+        model: the CPU.
+        width: columns of a row.
+        sharing: neighbouring output blocks that read the same source blocks.
+        nbytes: of one number of a sum, of which a vector has as many as of f32.
+    """
+    registers = model.register_count * 4 // nbytes - (1 if model.has_fma else 2)
+    known = width if isinstance(width, int) else 1 << 20
+    candidates = [
+        (columns, blocks)
+        for blocks in range(1, registers)
+        if sharing % blocks == 0
+        for columns in range(1, _MOST_COLUMNS + 1)
+        if columns * blocks + blocks <= registers and columns <= max(known, 1)
+    ]
+    return min(candidates, key=lambda each: _cost_of_row(*each, width=known))
+
+
+def _cost_of_row(columns: int, blocks: int, *, width: int) -> tuple[float, int]:
+    whole, rest = divmod(width, columns)
+    cost = whole * _cost_of_group(columns, blocks)
+    if rest:
+        cost += _cost_of_group(rest, blocks)
+    return cost / blocks, columns
+
+
+def _cost_of_group(columns: int, blocks: int) -> float:
+    loads = _WEIGHT_LOAD_COST * blocks + _SOURCE_LOAD_COST * columns
+    return max(columns * blocks, _SUMS_IN_FLIGHT) + loads + _GROUP_COST
+
+
+def convolution_tiling(
+    model: MachineModel,
+    *,
+    group: tuple[int, int],
+    output_blocks: int,
+    rows: Size,
+    width: Size,
+    cuts_rows: bool,
+    sums: int,
+    weight_nbytes: int,
+) -> ConvolutionTiling:
+    """What a tile computes: as much as 50 to 100 microseconds take.
+
+    Args:
+        model: the CPU.
+        group: columns and blocks that are summed in registers at once.
+        output_blocks: blocks of output channels.
+        rows, width: of the output.
+        cuts_rows: whether a tile may be a part of a row; it is where there is but one row.
+        sums: products that are summed for one element.
+        weight_nbytes: of the weights of one output block.
+    """
+    columns, blocks = group
+    lanes = model.lanes(Scalar.F32)
+    fitting = model.l2_nbytes // 2 // max(weight_nbytes * blocks, 1)
+    groups = max(1, min(output_blocks // blocks, fitting))
+    known_width = width if isinstance(width, int) else _USUAL_SIZE
+    group_row = max(2 * sums * lanes * blocks * known_width, 1)
+    image = group_row * (output_blocks // blocks) * (rows if isinstance(rows, int) else _USUAL_SIZE)
+    operations = max(_LEAST_TILE_OPERATIONS, min(_MOST_TILE_OPERATIONS, image // _FEWEST_TILES))
+    if rows == 1 and cuts_rows:
+        column = max(2 * sums * lanes * blocks * groups, 1)
+        tile_columns = max(1, operations // (column * columns)) * columns
+        return ConvolutionTiling(
+            columns=columns,
+            blocks=blocks,
+            tile_blocks=blocks * groups,
+            tile_rows=1,
+            tile_columns=tile_columns,
+        )
+    groups = max(1, min(groups, operations // group_row))
+    return ConvolutionTiling(
+        columns=columns,
+        blocks=blocks,
+        tile_blocks=blocks * groups,
+        tile_rows=max(1, operations // (group_row * groups)),
+        tile_columns=None,
+    )

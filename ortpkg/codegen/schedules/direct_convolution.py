@@ -1,0 +1,248 @@
+"""Direct convolution: sums of windows in registers, for several columns and blocks of channels.
+
+A group of registers holds the sums of neighbouring columns of one row for neighbouring blocks of
+output channels, a vector for each. For each source channel of each tap, the weights of the blocks
+are loaded once, and the source element of each column is multiplied with all of them. The source
+may be blocked or plain; the output is blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.kernel_builder import Operand
+from ortpkg.codegen.loop_ir.loop_types import LoopType
+from ortpkg.codegen.schedules.block_output import BlockOutput
+from ortpkg.codegen.schedules.convolution_tiling import ConvolutionTiling
+from ortpkg.codegen.schedules.convolution_weights import PackedWeights
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.schedules.tile_space import TileSpace
+from ortpkg.codegen.schedules.window_axes import (
+    ColumnRun,
+    Tap,
+    WindowAxis,
+    column_runs,
+    row_positions,
+    taps_inside,
+)
+from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
+from ortpkg.codegen.tensor_ir.operations import Convolution
+
+#: Products in a body that is written out: more only take longer to compile.
+_MOST_PRODUCTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A loop around the products: how far a pass goes on in the source and in the weights."""
+
+    start: Operand
+    stop: Operand
+    source_step: Operand
+    weight_step: int
+
+
+def direct_convolution(
+    operation: Convolution,
+    model: MachineModel,
+    weights: PackedWeights,
+    tiling: ConvolutionTiling,
+    axes: Sequence[WindowAxis],
+) -> ScheduledKernel:
+    """The kernel; ``axes`` are the spatial ones, which may be flat where all are pointwise."""
+    return _DirectConvolution(operation, model, weights, tiling, axes).scheduled()
+
+
+class _DirectConvolution:
+    def __init__(
+        self,
+        operation: Convolution,
+        model: MachineModel,
+        weights: PackedWeights,
+        tiling: ConvolutionTiling,
+        axes: Sequence[WindowAxis],
+    ) -> None:
+        self._tiling, self._layout, self._axes = tiling, weights.layout, axes
+        self._last = axes[-1]
+        self._maker = maker = KernelMaker("convolution")
+        self._builder = maker.builder
+        self._view = channel_blocks(operation.source, len(operation.window.kernel))
+        self._source = maker.read(operation.source)
+        self._weights = weights.read(maker)
+        self._sum_type = LoopType(weights.tensor.scalar, self._layout.lanes)
+        self._spatial_rank = len(operation.window.kernel)
+        self._output = BlockOutput(
+            maker,
+            model,
+            operation.output,
+            operation.epilogue,
+            spatial_rank=self._spatial_rank,
+            channels=self._layout.channels,
+        )
+        sizes = [each.source for each in axes]
+        self._strides = [
+            maker.size(prod(sizes[axis + 1 :], start=self._view.lanes)) for axis in range(len(axes))
+        ]
+
+    def scheduled(self) -> ScheduledKernel:
+        """The kernel: blocks, then rows, then groups of columns of a tile."""
+        tiling, b = self._tiling, self._builder
+        rows = prod((each.output for each in self._axes[:-1]), start=1)
+        space = TileSpace(
+            self._maker,
+            (self._view.batch, 1),
+            (self._layout.blocks, tiling.tile_blocks),
+            (rows, tiling.tile_rows),
+            (self._last.output, tiling.tile_columns),
+        )
+        (image, _), blocks, row_range, columns = space.ranges
+        with b.loop(*blocks, tiling.blocks) as block, b.loop(*row_range) as row:
+            positions = row_positions(self._maker, self._axes, row.index)
+            for run in column_runs(self._maker, self._last, tiling.columns):
+                first, stop = b.most(run.first, columns[0]), b.least(run.stop, columns[1])
+                with b.loop(first, stop, run.columns) as column:
+                    self._group(run, image, block.index, [*positions, column.index])
+        return self._maker.scheduled(space.tile_count)
+
+    def _group(
+        self, run: ColumnRun, image: Value, block: Value, positions: Sequence[Value]
+    ) -> None:
+        """Columns from the last position on, for neighbouring blocks from ``block`` on."""
+        b, layout, size = self._builder, self._layout, self._maker.size
+        first_block = b.mul(b.div(block, layout.sharing), layout.step)
+        source = b.add(b.mul(image, size(self._view.blocks)), first_block)
+        source = b.mul(source, size(self._view.plane))
+        for axis, stride, position in zip(self._axes, self._strides, positions, strict=True):
+            start = b.sub(b.mul(position, axis.stride), size(axis.before))
+            source = b.add(source, b.mul(start, stride))
+        weight = b.mul(block, prod(layout.shape[1:]))
+        zero = b.constant(0.0, self._sum_type)
+        sums: Sequence[Value] = [zero] * (run.columns * self._tiling.blocks)
+        levels = self._levels(run, positions)
+        sums = self._summed(run, levels, source, weight, sums)
+        padding: list[Operand] = [0] * (self._spatial_rank - len(positions))
+        for number, made in enumerate(sums):
+            place, column = divmod(number, run.columns)
+            where = [*padding, *positions[:-1], b.add(positions[-1], column)]
+            self._output.store(made, image, b.add(block, place), where)
+
+    def _levels(self, run: ColumnRun, positions: Sequence[Value]) -> list[_Level]:
+        """The loops around the products: blocks of the source, then taps of the outer axes."""
+        b, layout = self._builder, self._layout
+        tap = layout.source_lanes * layout.lanes
+        plane = self._maker.size(self._view.plane)
+        levels = [_Level(0, layout.count, plane, prod(layout.kernel) * tap)]
+        looped = len(self._axes) if run.taps is None else len(self._axes) - 1
+        for place in range(looped):
+            axis = self._axes[place]
+            first, stop = taps_inside(self._maker, axis, positions[place])
+            step = b.mul(b.index(self._strides[place]), axis.dilation)
+            levels.append(_Level(first, stop, step, prod(layout.kernel[place + 1 :]) * tap))
+        return levels
+
+    def _summed(
+        self,
+        run: ColumnRun,
+        levels: Sequence[_Level],
+        source: Value,
+        weight: Value,
+        sums: Sequence[Value],
+    ) -> Sequence[Value]:
+        """The sums with the products of all passes of the loops added."""
+        if not levels:
+            return self._products(run, source, weight, sums)
+        b, level = self._builder, levels[0]
+        if (b.number_of(level.start), b.number_of(level.stop)) == (0, 1):
+            return self._summed(run, levels[1:], source, weight, sums)
+        with b.loop(level.start, level.stop, carried=sums) as loop:
+            inner_source = b.add(source, b.mul(loop.index, level.source_step))
+            inner_weight = b.add(weight, b.mul(loop.index, level.weight_step))
+            inner = self._summed(run, levels[1:], inner_source, inner_weight, loop.carried)
+            loop.hand_on(*inner)
+        return loop.results
+
+    def _products(
+        self, run: ColumnRun, source: Value, weight: Value, sums: Sequence[Value]
+    ) -> Sequence[Value]:
+        """The sums with the products of one row of taps, or of one tap, of one source block.
+
+        Taps that follow each other and belong to the same columns are one loop over their lanes,
+        which lie one after the other in the source and in the weights. No pass spans two taps: they
+        share elements of the source, and LLVM would keep all of them in registers that the sums
+        need.
+        """
+        for first, length in self._tap_groups(run):
+            sums = self._group_products(run, first, length, source, weight, sums)
+        return sums
+
+    def _tap_groups(self, run: ColumnRun) -> list[tuple[Tap, int]]:
+        """The first of some taps, and how many follow it, itself among them."""
+        if run.taps is None:
+            return [(Tap(place=0, first=0, stop=1), 1)]
+        groups: list[tuple[Tap, int]] = []
+        for tap in run.taps:
+            first, count = groups[-1] if groups else (tap, 0)
+            follows = self._last.dilation == 1 and tap.place == first.place + count
+            if groups and follows and (tap.first, tap.stop) == (first.first, first.stop):
+                groups[-1] = (first, count + 1)
+            else:
+                groups.append((tap, 1))
+        return groups
+
+    def _group_products(
+        self,
+        run: ColumnRun,
+        tap: Tap,
+        tap_count: int,
+        source: Value,
+        weight: Value,
+        sums: Sequence[Value],
+    ) -> Sequence[Value]:
+        b, lanes_in = self._builder, self._layout.source_lanes
+        count = (tap.stop - tap.first) * self._tiling.blocks
+        at_once = max(
+            each
+            for each in range(1, lanes_in + 1)
+            if lanes_in % each == 0 and (each == 1 or each * count <= _MOST_PRODUCTS)
+        )
+        with b.loop(0, tap_count * lanes_in, at_once, carried=sums) as loop:
+            made = list(loop.carried)
+            for lane in range(at_once):
+                place = b.add(loop.index, lane)
+                self._add_products(run, tap, b.add(source, place), weight, place, made)
+            loop.hand_on(*made)
+        return loop.results
+
+    def _add_products(
+        self,
+        run: ColumnRun,
+        tap: Tap,
+        source: Value,
+        weight: Value,
+        place: Value,
+        sums: list[Value],
+    ) -> None:
+        """Adds the products of one source channel of one tap."""
+        b, layout = self._builder, self._layout
+        lanes_in, lanes = layout.source_lanes, layout.lanes
+        row = b.add(b.mul(place, lanes), tap.place * lanes_in * lanes)
+        vectors = [
+            b.load(
+                self._weights,
+                b.add(weight, b.add(row, number * prod(layout.shape[1:]))),
+                lanes,
+            )
+            for number in range(self._tiling.blocks)
+        ]
+        for column in range(tap.first, tap.stop):
+            offset = (column * self._last.stride + tap.place * self._last.dilation) * lanes_in
+            element = b.cast(b.load(self._source, b.add(source, offset)), self._sum_type.scalar)
+            vector = b.splat(element, lanes)
+            for number, weights in enumerate(vectors):
+                sum_place = number * run.columns + column
+                sums[sum_place] = b.fma(vector, weights, sums[sum_place])
