@@ -14,11 +14,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ortpkg.errors import quoted
+from ortpkg.graph.load_control import poll_load
 
 _MOST_STATES = 10_000
 _MOST_REPEATS = 1000
 _MOST_DEPTH = 100
-_CHECK_EVERY = 1000
+#: Of a pattern; 10,000 classes of ten characters each have as many.
+_MOST_CHARACTERS = 100_000
+#: Between two checks: characters of the text, times the states that look at them.
+_CHECK_EVERY = 10_000
 _WORD = re.compile(r"\w", re.ASCII)
 _POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
@@ -97,11 +101,14 @@ class RegularExpression:
         ``check`` is called now and then, and may raise to end it.
         """
         current = self._closure([self._start], "", text[:1])
+        looked_at = _CHECK_EVERY
         for position, character in enumerate(text):
             if not current:
                 return False
-            if position % _CHECK_EVERY == 0:
+            looked_at += len(current)
+            if looked_at > _CHECK_EVERY:
                 check()
+                looked_at = 0
             moved = (
                 state.following[0]
                 for state in map(self._states.__getitem__, current)
@@ -134,7 +141,7 @@ class RegularExpression:
         """Adds the states of ``node``, which go on to ``after``; the state at which they begin."""
         self._built += 1
         if self._built > _MOST_STATES:  # counted apart from states: repeats of nothing add none
-            raise ValueError(f"the regular expression needs more than {_MOST_STATES} states")
+            raise _too_many_states()
         match node:
             case _Character(test):
                 return self._add(_State([after], test=test))
@@ -162,6 +169,10 @@ class RegularExpression:
         return after
 
 
+def _too_many_states() -> ValueError:
+    return ValueError(f"the regular expression needs more than {_MOST_STATES} states")
+
+
 def _takes(state: _State, character: str) -> bool:
     return state.test is not None and state.test(character)
 
@@ -184,8 +195,14 @@ class _Parser:
     """Recursive descent over RE2's syntax."""
 
     def __init__(self, pattern: str) -> None:
+        if len(pattern) > _MOST_CHARACTERS:
+            raise ValueError(
+                f"the regular expression has {len(pattern)} characters, more than"
+                f" {_MOST_CHARACTERS}"
+            )
         self._pattern = pattern
         self._at = 0
+        self._atoms = 0
         self._flags = ""
         self._depth = 0
 
@@ -249,6 +266,10 @@ class _Parser:
         return counts
 
     def _atom(self) -> _Node:
+        poll_load()
+        self._atoms += 1
+        if self._atoms > _MOST_STATES:
+            raise _too_many_states()
         if self._take("("):
             return self._group()
         if self._take("^"):

@@ -220,6 +220,97 @@ def test_heads_are_read_where_they_lie() -> None:
     _close(arrays[output], expected)
 
 
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("columns", [64, 77])
+def test_few_rows_read_the_right_side_where_it_lies(
+    target: NativeTarget, rows: int, columns: int
+) -> None:
+    heads, k = 2, 19
+    left = _tensor("left", heads, rows, k)
+    right, output = _tensor("right", k, heads, columns), _tensor("out", heads, rows, columns)
+    product = Product(
+        output=output,
+        batch=(heads,),
+        m=rows,
+        n=columns,
+        k=k,
+        left=_read(left, 0, 1, 2),
+        right=_read(right, 1, 0, 2),
+    )
+    arrays = {
+        left: _floats(heads, rows, k),
+        right: _floats(k, heads, columns),
+        output: np.full((heads, rows, columns), np.nan, np.float32),
+    }
+    kernels = schedule_product(product, target.model, ())
+    assert len(kernels) == 1 or target is V2, "whose loads have no masks"
+    run_schedule(kernels, arrays, target)
+    _close(arrays[output], arrays[left] @ arrays[right].swapaxes(0, 1))
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize(("columns", "k"), [(70, 64), (5, 21), (300, 3), (9, 0), (0, 9)])
+def test_few_rows_times_columns_that_lie_along_k(
+    target: NativeTarget, rows: int, columns: int, k: int
+) -> None:
+    heads = 2
+    left, right = _tensor("left", heads, rows, k), _tensor("right", columns, heads, k)
+    bias, output = _tensor("bias", columns), _tensor("out", heads, rows, columns)
+    product = Product(
+        output=output,
+        batch=(heads,),
+        m=rows,
+        n=columns,
+        k=k,
+        left=_read(left, 0, 1, 2),
+        right=_read(right, 2, 0, 1),
+        epilogue=_relu_of_biased(bias, 2),
+    )
+    arrays = {
+        left: _floats(heads, rows, k),
+        right: _floats(columns, heads, k),
+        bias: _floats(columns),
+        output: np.full((heads, rows, columns), np.nan, np.float32),
+    }
+    kernels = schedule_product(product, target.model, ())
+    assert len(kernels) == 1
+    run_schedule(kernels, arrays, target)
+    sums = np.einsum("hmk,nhk->hmn", arrays[left], arrays[right])
+    _close(arrays[output], np.maximum(sums + arrays[bias], 0))
+
+
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 40), (600, 33), (7, 0), (0, 7)])
+def test_matrix_times_vector(sizes: tuple[int, int], *, is_constant: bool) -> None:
+    m, k = symbol("m"), symbol("k")
+    left, right, output = _tensor("left", m, k), _tensor("right", k), _tensor("out", m, 1)
+    bias = _tensor("bias", m)
+    product = Product(
+        output=output,
+        batch=(),
+        m=m,
+        n=1,
+        k=k,
+        left=_read(left, 0, 1),
+        right=_read(right, 0),
+        epilogue=_relu_of_biased(bias, 0),
+    )
+    rows, depth = sizes
+    arrays = {
+        left: _floats(rows, depth),
+        right: _floats(depth),
+        bias: _floats(rows),
+        output: np.full((rows, 1), np.nan, np.float32),
+    }
+    kernels = schedule_product(product, V3.model, {right} if is_constant else ())
+    assert len(kernels) == 1
+    run_schedule(kernels, arrays, V3, {"m": rows, "k": depth})
+    expected = np.maximum(arrays[left] @ arrays[right] + arrays[bias], 0)
+    _close(arrays[output][:, 0], expected)
+
+
 def test_left_side_may_be_computed() -> None:
     left, right, output = _tensor("left", 9, 21), _tensor("right", 21, 34), _tensor("out", 9, 34)
     doubled = Call(Function.ADD, (_read(left, 0, 1), _read(left, 0, 1)))

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ortpkg.errors import LimitExceededError
+from ortpkg.graph.load_control import LoadControl, load_limits
+from ortpkg.kernels import regular_expressions
 from ortpkg.kernels.regular_expressions import RegularExpression
 
 
@@ -56,11 +59,31 @@ def test_syntax_of_re2(pattern: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*)*", "a*a*a*a*a*a*a*a*"])
-def test_patterns_that_explode_elsewhere_take_linear_time(pattern: str) -> None:
-    steps = []
-    text = "a" * 5000 + "!"
-    RegularExpression(pattern + "x").matches_fully(text, lambda: steps.append(1))
-    assert len(steps) == 6  # once per thousand characters: each character was looked at once
+def test_patterns_that_explode_elsewhere_take_linear_time(
+    pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regular_expressions, "_CHECK_EVERY", 100)
+    expression = RegularExpression(pattern + "x")
+    checks = [checks_of(expression, "a" * count + "!") for count in (500, 5000)]
+    assert 9 * checks[0] < checks[1] < 11 * checks[0]
+
+
+def test_a_text_is_checked_by_what_it_costs() -> None:
+    few, many = RegularExpression("a*"), RegularExpression("(?:a?){1000}(?:a?){1000}")
+    assert checks_of(many, "a" * 1000) > 100 * checks_of(few, "a" * 1000)
+
+
+def checks_of(expression: RegularExpression, text: str) -> int:
+    """How often a match asks whether it is to end."""
+    checks: list[None] = []
+    expression.matches_fully(text, lambda: checks.append(None))
+    return len(checks)
+
+
+def test_compiling_a_pattern_asks_whether_it_is_to_end() -> None:
+    control = LoadControl(memory_limit_nbytes=None, timeout_s=0.0)
+    with load_limits(control), pytest.raises(LimitExceededError, match="time limit"):
+        RegularExpression("abc")
 
 
 def test_long_match_can_be_ended() -> None:
@@ -90,6 +113,8 @@ def test_long_match_can_be_ended() -> None:
         ("(" * 200 + ")" * 200, "nests more than 100 groups"),
         ("(a{1000}){1000}", "more than 10000 states"),
         ("((){1000}){1000}", "more than 10000 states"),
+        ("a" * 20_000, "more than 10000 states"),
+        ("[" + "a" * 200_000 + "]", "has 200002 characters, more than 100000"),
     ],
 )
 def test_refuses_what_is_malformed_unsupported_or_too_large(pattern: str, problem: str) -> None:

@@ -12,21 +12,24 @@ from ortpkg.codegen.schedules.product_bytes import (
     bytes_in_place,
     packed_bytes,
 )
+from ortpkg.codegen.schedules.product_dots import product_of_dots
 from ortpkg.codegen.schedules.product_kernel import product_kernel
 from ortpkg.codegen.schedules.product_packing import (
     packed_by_kernel,
     packed_constant,
+    panels_in_place,
     rows_in_memory,
 )
 from ortpkg.codegen.schedules.product_space import (
-    LeftRows,
+    ProductSpace,
     RightPanels,
+    StridedRows,
     parts_count,
     product_space,
     rows_in_place,
 )
 from ortpkg.codegen.schedules.product_steps import ByteSteps, FloatSteps
-from ortpkg.codegen.schedules.product_tiling import product_tiling
+from ortpkg.codegen.schedules.product_tiling import ProductTiling, product_tiling
 from ortpkg.codegen.schedules.product_zeros import ZeroSums, left_has_zero
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import (
@@ -60,6 +63,11 @@ def schedule_product(
 def _float_product(
     product: Product, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
+    is_constant = not set(tensors_read(product.right)).isdisjoint(constants)
+    if product.n == 1 or not is_constant:
+        dots = product_of_dots(product, model)
+        if dots is not None:
+            return [dots]
     left, before = _left_side(product, model)
     space = product_space(product, left)
     tiling = product_tiling(
@@ -69,7 +77,7 @@ def _float_product(
         steps=product.k,
         lanes=model.lanes(Scalar.F32),
     )
-    right, packing = _right_side(product, model, constants, tiling.panel_width)
+    right, packing = _right_side(product, model, constants, tiling, space)
     kernel = product_kernel(product, space, left, right, tiling, model, FloatSteps())
     return [*before, *packing, kernel]
 
@@ -106,7 +114,7 @@ def _integer_product(
     return [*before, made]
 
 
-def _left_side(product: Product, model: MachineModel) -> tuple[LeftRows, list[ScheduledKernel]]:
+def _left_side(product: Product, model: MachineModel) -> tuple[StridedRows, list[ScheduledKernel]]:
     if scalar_of(product.left) is Scalar.F32:
         in_place = rows_in_place(product.left, len(product.batch))
         if in_place is not None:
@@ -115,11 +123,20 @@ def _left_side(product: Product, model: MachineModel) -> tuple[LeftRows, list[Sc
 
 
 def _right_side(
-    product: Product, model: MachineModel, constants: Collection[Tensor], width: int
+    product: Product,
+    model: MachineModel,
+    constants: Collection[Tensor],
+    tiling: ProductTiling,
+    space: ProductSpace,
 ) -> tuple[RightPanels, list[ScheduledKernel]]:
-    read = _stored(product.right)
+    read, width = _stored(product.right), tiling.panel_width
     if read is not None and read.tensor in constants:
         panels = packed_constant(product, read, width, _panel_scalar(read, model))
+        if panels is not None:
+            return panels, []
+    is_read_once = isinstance(space.rows, int) and space.rows <= tiling.rows
+    if is_read_once and scalar_of(product.right) is Scalar.F32:
+        panels = panels_in_place(product, width, model)
         if panels is not None:
             return panels, []
     return packed_by_kernel(product, width, model)

@@ -32,8 +32,9 @@ from ortpkg.codegen.schedules.product_packing import (
     words_of,
 )
 from ortpkg.codegen.schedules.product_space import (
-    LeftRows,
+    PackedTensor,
     RightPanels,
+    StridedRows,
     parts_count,
     rows_in_place,
     split_place,
@@ -52,7 +53,7 @@ _GROUP = 4
 # --- the left side --------------------------------------------------------------------------------
 
 
-def bytes_in_place(product: Product) -> LeftRows | None:
+def bytes_in_place(product: Product) -> StridedRows | None:
     """The left side where it can be read where it lies, four u8 at a time, else None."""
     fits = isinstance(product.k, int) and product.k % _GROUP == 0
     if not fits or scalar_of(product.left) is not Scalar.U8 or right_has_zero(product):
@@ -63,19 +64,19 @@ def bytes_in_place(product: Product) -> LeftRows | None:
 
 def byte_rows(
     product: Product, model: MachineModel
-) -> tuple[LeftRows, LeftRows | None, ScheduledKernel]:
+) -> tuple[StridedRows, StridedRows | None, ScheduledKernel]:
     """The left side row by row as u8, the sums of its rows where needed, and the kernel."""
     sizes = matrix_sizes(product, product.left)
     width = parts_count(product.k, _GROUP) * _GROUP
     name = product.output.name
     rows = Tensor(f"{name} left bytes", Scalar.U8, (*sizes, product.m, width))
     batch = batch_strides(product, product.left, rows.shape)
-    made = LeftRows(tensor=rows, offset=0, batch=batch, row=width, step=1)
+    made = StridedRows(tensor=rows, offset=0, batch=batch, row=width, step=1)
     if not right_has_zero(product):
         return made, None, _RowKernel(product, rows, None, model).scheduled()
     sums = Tensor(f"{name} left sums", Scalar.I32, (*sizes, product.m))
     batch = batch_strides(product, product.left, sums.shape)
-    made_sums = LeftRows(tensor=sums, offset=0, batch=batch, row=1, step=0)
+    made_sums = StridedRows(tensor=sums, offset=0, batch=batch, row=1, step=0)
     return made, made_sums, _RowKernel(product, rows, sums, model).scheduled()
 
 
@@ -146,7 +147,7 @@ def _as_signed(b: KernelBuilder, value: Value) -> Value:
 # --- the right side -------------------------------------------------------------------------------
 
 
-def packed_bytes(product: Product, width: int) -> tuple[RightPanels, RightPanels] | None:
+def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTensor] | None:
     """A constant right side in panels, and the sums of its columns; None where it cannot be."""
     read = product.right
     if not isinstance(read, Read):
@@ -177,12 +178,15 @@ def packed_bytes(product: Product, width: int) -> tuple[RightPanels, RightPanels
     tensor = Tensor(f"{name} in panels", Scalar.I8, (*batch, panels, steps, width, _GROUP))
     columns = Tensor(f"{name} summed", Scalar.I32, (*batch, panels * width))
     return (
-        RightPanels(
-            tensor=tensor,
-            packing=Packing(source=read.tensor, layout=f"byte panels of {words}", pack=pack),
-            batch=batch_strides(product, read, tensor.shape),
+        _panels(
+            PackedTensor(
+                tensor=tensor,
+                packing=Packing(source=read.tensor, layout=f"byte panels of {words}", pack=pack),
+                batch=batch_strides(product, read, tensor.shape),
+            ),
+            width,
         ),
-        RightPanels(
+        PackedTensor(
             tensor=columns,
             packing=Packing(source=read.tensor, layout=f"byte sums of {words}", pack=sums),
             batch=batch_strides(product, read, columns.shape),
@@ -190,9 +194,14 @@ def packed_bytes(product: Product, width: int) -> tuple[RightPanels, RightPanels
     )
 
 
+def _panels(stored: PackedTensor, width: int) -> RightPanels:
+    steps = stored.tensor.shape[-3]
+    return RightPanels(stored=stored, panel=steps * (width * _GROUP), step=width * _GROUP)
+
+
 def bytes_by_kernel(
     product: Product, width: int, model: MachineModel
-) -> tuple[RightPanels, RightPanels, ScheduledKernel]:
+) -> tuple[RightPanels, PackedTensor, ScheduledKernel]:
     """The right side in panels, the sums of its columns, and the kernel that makes them."""
     sizes = matrix_sizes(product, product.right)
     steps, panels = parts_count(product.k, _GROUP), parts_count(product.n, width)
@@ -201,10 +210,13 @@ def bytes_by_kernel(
     sums = Tensor(f"{name} right sums", Scalar.I32, (*sizes, panels * width))
     kernel = _PanelKernel(product, made, sums, width, model).scheduled()
     return (
-        RightPanels(
-            tensor=made, packing=None, batch=batch_strides(product, product.right, made.shape)
+        _panels(
+            PackedTensor(
+                tensor=made, packing=None, batch=batch_strides(product, product.right, made.shape)
+            ),
+            width,
         ),
-        RightPanels(
+        PackedTensor(
             tensor=sums, packing=None, batch=batch_strides(product, product.right, sums.shape)
         ),
         kernel,

@@ -18,11 +18,10 @@ from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_space import (
-    LeftRows,
     ProductSpace,
     RightPanels,
+    StridedRows,
     parts_count,
-    read_panels,
     split_place,
     sum_of_strides,
 )
@@ -37,7 +36,7 @@ from ortpkg.shapes.expressions import Size
 def product_kernel(
     product: Product,
     space: ProductSpace,
-    left: LeftRows,
+    left: StridedRows,
     right: RightPanels,
     tiling: ProductTiling,
     model: MachineModel,
@@ -57,7 +56,7 @@ class _ProductKernel:
         self,
         product: Product,
         space: ProductSpace,
-        left: LeftRows,
+        left: StridedRows,
         right: RightPanels,
         tiling: ProductTiling,
         model: MachineModel,
@@ -73,11 +72,12 @@ class _ProductKernel:
             None if zeros is None else ZeroCorrection(maker, self._values, product, space, zeros)
         )
         self._left_buffer = maker.read(left.tensor)
-        self._right_buffer = read_panels(maker, right)
+        self._right_buffer = right.stored.read(maker)
         self._output = maker.written(product.output)
         sum_rows = tiling.rows if tiling.k_block is None else tiling.row_block
         self._sums = self._b.scratch("sums", steps.sums, sum_rows * tiling.panel_width)
         self._vector = LoopType(steps.sums, tiling.lanes)
+        self._counts: Sequence[Operand | None] = ()
 
     def scheduled(self) -> ScheduledKernel:
         space, tiling, maker = self._space, self._tiling, self._maker
@@ -95,6 +95,14 @@ class _ProductKernel:
             self._panel(matrix, panel.index, first_row, end_row)
         return maker.scheduled(prod(sizes, start=1))
 
+    def _lanes_there(self, column: Value) -> list[Operand | None]:
+        """How many lanes of each vector of a panel are there; None: all can be read."""
+        b, tiling = self._b, self._tiling
+        if self._right.is_padded:
+            return [None] * tiling.vectors
+        left = b.sub(self._maker.value(self._space.n), column)
+        return [b.sub(left, vector * tiling.lanes) for vector in range(tiling.vectors)]
+
     # --- sums -------------------------------------------------------------------------------------
 
     def _panel(
@@ -103,11 +111,12 @@ class _ProductKernel:
         b, tiling, maker = self._b, self._tiling, self._maker
         depth = parts_count(self._product.k, self._steps.group)
         right_axes = [*([0] * len(self._product.batch) if self._space.is_merged else matrix)]
-        panel_nbytes = depth * (tiling.panel_width * self._steps.group)
+        right = self._right
         base = sum_of_strides(
-            maker, [*right_axes, panel], [*self._right.batch, panel_nbytes], offset=0
+            maker, [*right_axes, panel], [*right.stored.batch, right.panel], right.offset
         )
         column = b.mul(panel, tiling.panel_width)
+        self._counts = self._lanes_there(column)
         if tiling.k_block is None:
             with b.loop(first_row, end_row, tiling.rows, hint="row") as row:
                 zeros = [b.constant(0, self._vector)] * (tiling.rows * tiling.vectors)
@@ -152,10 +161,12 @@ class _ProductKernel:
         b, steps, tiling = self._b, self._steps, self._tiling
         lanes, group = tiling.lanes, self._steps.group
         with b.loop(start, stop, carried=initial, hint="step") as step:
-            place = b.add(panel, b.mul(step.index, tiling.panel_width * group))
+            place = b.add(panel, b.mul(step.index, self._maker.size(self._right.step)))
             right = [
-                steps.right(b, self._right_buffer, b.add(place, vector * lanes * group), lanes)
-                for vector in range(tiling.vectors)
+                steps.right(
+                    b, self._right_buffer, b.add(place, vector * lanes * group), lanes, count
+                )
+                for vector, count in enumerate(self._counts)
             ]
             along = b.mul(b.mul(step.index, self._maker.size(self._left.step)), group)
             sums = list(step.carried)

@@ -21,9 +21,11 @@ from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
 from ortpkg.codegen.schedules.linear_reads import LinearPlace, linear_place
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_space import (
-    LeftRows,
+    PackedTensor,
     RightPanels,
+    StridedRows,
     axes_of,
+    columns_in_place,
     parts_count,
     split_place,
     sum_of_strides,
@@ -38,6 +40,8 @@ Array = npt.NDArray[Any]
 Move = Callable[[Operand, Operand | None], None]
 #: Elements that one tile of a packing kernel moves, about.
 _TILE_ELEMENTS = 1 << 15
+#: CPUs with vectors of 16 bytes have no masks for loads.
+_SHORT = 16
 
 
 def constant_view(read: Read, sizes: Sequence[int], source: Array) -> Array:
@@ -91,7 +95,9 @@ def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) ->
     layout = f"{scalar} panels of {width} columns of {sizes} at {words_of(linear_place(read))}"
     tensor = Tensor(f"{read.tensor.name} in panels", scalar, shape)
     packing = Packing(source=read.tensor, layout=layout, pack=pack)
-    return RightPanels(tensor=tensor, packing=packing, batch=batch_strides(product, read, shape))
+    batch_steps = batch_strides(product, read, shape)
+    stored = PackedTensor(tensor=tensor, packing=packing, batch=batch_steps)
+    return RightPanels(stored=stored, panel=k * width, step=width)
 
 
 def constant_sizes(product: Product, read: Read) -> tuple[int, ...] | None:
@@ -110,14 +116,16 @@ def matrix_sizes(product: Product, element: Element) -> tuple[Size, ...]:
     return tuple(size if axis in axes else 1 for axis, size in enumerate(product.batch))
 
 
-def rows_in_memory(product: Product, model: MachineModel) -> tuple[LeftRows, list[ScheduledKernel]]:
+def rows_in_memory(
+    product: Product, model: MachineModel
+) -> tuple[StridedRows, list[ScheduledKernel]]:
     """The left side written down row by row as f32, and the kernel that does it."""
     sizes = matrix_sizes(product, product.left)
     shape = (*sizes, product.m, product.k)
     rows = Tensor(f"{product.output.name} left rows", Scalar.F32, shape)
     batch = batch_strides(product, product.left, shape)
     kernel = _row_kernel(product, rows, model)
-    return LeftRows(tensor=rows, offset=0, batch=batch, row=product.k, step=1), [kernel]
+    return StridedRows(tensor=rows, offset=0, batch=batch, row=product.k, step=1), [kernel]
 
 
 def _row_kernel(product: Product, rows: Tensor, model: MachineModel) -> ScheduledKernel:
@@ -157,7 +165,23 @@ def packed_by_kernel(
     panels = Tensor(f"{product.output.name} right panels", Scalar.F32, shape)
     kernel = _PanelKernel(product, panels, width, model).scheduled()
     strides = batch_strides(product, product.right, shape)
-    return RightPanels(tensor=panels, packing=None, batch=strides), [kernel]
+    stored = PackedTensor(tensor=panels, packing=None, batch=strides)
+    return RightPanels(stored=stored, panel=product.k * width, step=width), [kernel]
+
+
+def panels_in_place(product: Product, width: int, model: MachineModel) -> RightPanels | None:
+    """The right side where it lies, for few rows: numbers must be neighbours along n.
+
+    Where the last panel is not whole, its vectors are loaded in part, which takes a CPU that can.
+    """
+    columns = columns_in_place(product.right, len(product.batch))
+    is_whole = isinstance(product.n, int) and product.n % width == 0
+    if columns is None or columns.row != 1 or not (is_whole or model.vector_nbytes > _SHORT):
+        return None
+    stored = PackedTensor(tensor=columns.tensor, packing=None, batch=columns.batch)
+    return RightPanels(
+        stored=stored, offset=columns.offset, panel=width, step=columns.step, is_padded=is_whole
+    )
 
 
 class _PanelKernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ortpkg.codegen.loop_ir.kernel import Buffer, Op
@@ -17,14 +17,14 @@ from ortpkg.shapes.expressions import Size, operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftRows:
-    """The left side, read where it lies.
+class StridedRows:
+    """A side that is read where it lies: rows of the left side, columns of the right side.
 
     Attributes:
         tensor: what is read.
         offset: of the element of the first matrix, row and step.
         batch: how far it is to the next matrix along each batch axis.
-        row, step: how far it is to the next row, and to the next place along k.
+        row, step: how far it is to the next row (column), and to the next place along k.
     """
 
     tensor: Tensor
@@ -35,12 +35,12 @@ class LeftRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RightPanels:
-    """The right side in panels: (matrix, panel, step along k, column of the panel).
+class PackedTensor:
+    """What is made of the right side.
 
     Attributes:
-        tensor: the panels.
-        packing: how they are made of a constant; None: a kernel makes them.
+        tensor: it.
+        packing: how it is made of a constant; None: a kernel makes it.
         batch: how far it is to the next matrix along each batch axis; 0: all have the same.
     """
 
@@ -48,12 +48,29 @@ class RightPanels:
     packing: Packing | None
     batch: tuple[Size, ...]
 
+    def read(self, maker: KernelMaker) -> Buffer:
+        """Its buffer in a kernel that reads it."""
+        if self.packing is None:
+            return maker.read(self.tensor)
+        return maker.read_packed(self.tensor, self.packing)
 
-def read_panels(maker: KernelMaker, panels: RightPanels) -> Buffer:
-    """The buffer of panels in a kernel that reads them."""
-    if panels.packing is None:
-        return maker.read(panels.tensor)
-    return maker.read_packed(panels.tensor, panels.packing)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightPanels:
+    """The right side in panels of columns.
+
+    Attributes:
+        stored: where it lies.
+        offset: of the first number.
+        panel, step: how far it is to the next panel, and to the next step along k.
+        is_padded: whether the last panel is as wide as the others.
+    """
+
+    stored: PackedTensor
+    offset: Size = 0
+    panel: Size
+    step: Size
+    is_padded: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +106,7 @@ class ProductSpace:
         return split_place(maker, row, (*self.batch, self.m))
 
 
-def product_space(product: Product, left: LeftRows) -> ProductSpace:
+def product_space(product: Product, left: StridedRows) -> ProductSpace:
     """Merges the matrices where one right side serves them all and left rows follow each other."""
     axes = axes_of(product.right)
     if product.right_zero is not None:
@@ -102,20 +119,26 @@ def product_space(product: Product, left: LeftRows) -> ProductSpace:
     return ProductSpace(batch=product.batch, m=product.m, n=product.n, is_merged=is_merged)
 
 
-def rows_in_place(element: Element, batch_count: int) -> LeftRows | None:
+def rows_in_place(element: Element, batch_count: int) -> StridedRows | None:
     """The left side where it is a plain read whose places the axes alone say, else None."""
     if not isinstance(element, Read):
         return None
     place = linear_place(element)
     if place.values:
         return None
-    return LeftRows(
+    return StridedRows(
         tensor=element.tensor,
         offset=place.offset,
         batch=tuple(place.stride(axis) for axis in range(batch_count)),
         row=place.stride(batch_count),
         step=place.stride(batch_count + 1),
     )
+
+
+def columns_in_place(element: Element, batch_count: int) -> StridedRows | None:
+    """The right side where it is a plain read whose places the axes alone say, else None."""
+    rows = rows_in_place(element, batch_count)
+    return None if rows is None else replace(rows, row=rows.step, step=rows.row)
 
 
 def axes_of(element: Element) -> frozenset[int]:

@@ -27,8 +27,15 @@ class Steps(Protocol):
         """A row's numbers of the step, in every lane."""
         ...
 
-    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """The step's numbers of ``lanes`` columns."""
+    def right(
+        self,
+        builder: KernelBuilder,
+        buffer: Buffer,
+        index: Operand,
+        lanes: int,
+        count: Operand | None,
+    ) -> Value:
+        """The step's numbers of ``lanes`` columns, of which ``count`` are there."""
         ...
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
@@ -47,9 +54,16 @@ class FloatSteps:
         """The row's number in every lane."""
         return builder.splat(builder.load(buffer, index), lanes)
 
-    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+    def right(
+        self,
+        builder: KernelBuilder,
+        buffer: Buffer,
+        index: Operand,
+        lanes: int,
+        count: Operand | None,
+    ) -> Value:
         """A vector of the panel."""
-        return builder.cast(builder.load(buffer, index, lanes), Scalar.F32)
+        return builder.cast(builder.load(buffer, index, lanes, count), Scalar.F32)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
         """A fused product and sum."""
@@ -69,9 +83,18 @@ class ByteSteps:
         wide = LoopType(Scalar.U8, self.group * lanes)
         return builder.bitcast(builder.splat(word, lanes), wide)
 
-    def right(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+    def right(
+        self,
+        builder: KernelBuilder,
+        buffer: Buffer,
+        index: Operand,
+        lanes: int,
+        count: Operand | None,
+    ) -> Value:
         """Four bytes of each column."""
-        return builder.load(buffer, index, self.group * lanes)
+        group = self.group
+        number = None if count is None else builder.mul(builder.index(count), group)
+        return builder.load(buffer, index, group * lanes, number)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
         """The sums with the four products of each lane added."""

@@ -19,10 +19,9 @@ from ortpkg.codegen.loop_ir.loop_types import I32, Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.product_space import (
-    LeftRows,
+    PackedTensor,
     ProductSpace,
-    RightPanels,
-    read_panels,
+    StridedRows,
     sum_of_strides,
 )
 from ortpkg.codegen.tensor_ir.elements import Element, Number, scalar_of
@@ -42,8 +41,8 @@ class ZeroSums:
         rows: of the left side's bytes over each row; None where the right side has none.
     """
 
-    columns: RightPanels | None
-    rows: LeftRows | None
+    columns: PackedTensor | None
+    rows: StridedRows | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,7 @@ class ZeroCorrection:
         b, columns, lanes = self._maker.builder, self._sums.columns, sums.type.lanes
         *batch, _ = row_axes
         if terms.zero is not None and columns is not None:
-            read = read_panels(self._maker, columns)
+            read = columns.read(self._maker)
             at = sum_of_strides(self._maker, [*batch, column], [*columns.batch, 1])
             sums = b.sub(sums, b.mul(terms.zero, b.load(read, at, lanes)))
         if terms.factor is not None:
