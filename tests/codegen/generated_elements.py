@@ -19,7 +19,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Read,
     Tensor,
 )
-from ortpkg.shapes.expressions import Size, evaluate
+from ortpkg.shapes.expressions import Size, evaluate, symbol
 from tests.codegen.native_kernels import Array
 from tests.codegen.reference_elements import DTYPES
 
@@ -143,3 +143,18 @@ def random_axes(generator: np.random.Generator, most: int = 4) -> tuple[int, ...
             axes[generator.integers(count)] = 0
         if int(np.prod(axes)) <= _MOST_ELEMENTS:
             return tuple(axes)
+
+
+def symbolic(
+    generator: np.random.Generator, axes: Sequence[int]
+) -> tuple[tuple[Size, ...], dict[str, int]]:
+    """Some of the sizes as symbols, and what these are."""
+    sizes: list[Size] = []
+    symbols: dict[str, int] = {}
+    for number, size in enumerate(axes):
+        if generator.integers(2):
+            symbols[f"n{number}"] = size
+            sizes.append(symbol(f"n{number}"))
+        else:
+            sizes.append(size)
+    return tuple(sizes), symbols

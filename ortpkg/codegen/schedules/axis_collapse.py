@@ -36,11 +36,13 @@ class CollapsedAxes:
         axes: their sizes.
         values: over them, in the order in which they were given.
         places: over them too.
+        borders: what the borders that were given became.
     """
 
     axes: tuple[Size, ...]
     values: tuple[Element, ...]
     places: tuple[LinearPlace, ...]
+    borders: tuple[int, ...]
 
 
 def collapsed(
@@ -56,24 +58,21 @@ def collapsed(
         axes: sizes.
         values: expressions over the axes.
         places: without values.
-        borders: axes that are not joined with the one before them.
+        borders: axes that are kept, and begin anew: not joined with the one before them.
     """
     linear = [replace_reads(each, _linear_read) for each in values]
     all_places = [*places, *(linear_place(each) for each in _reads(linear))]
     fixed = {part.axis for each in linear for part in parts_of(each) if isinstance(part, Position)}
     groups: list[list[int]] = []
-    border = False
     for axis, size in enumerate(axes):
-        border |= axis in borders
-        if size == 1:
+        if size == 1 and axis not in borders:
             continue
-        is_free = not border and groups and not fixed & {axis, groups[-1][-1]}
+        is_free = axis not in borders and groups and not fixed & {axis, groups[-1][-1]}
         if is_free and all(_continues(each, groups[-1][-1], axis, size) for each in all_places):
             groups[-1].append(axis)
         else:
             groups.append([axis])
-        border = False
-    return _joined(axes, groups, linear, places)
+    return _joined(axes, groups, linear, places, borders)
 
 
 def _joined(
@@ -81,6 +80,7 @@ def _joined(
     groups: Sequence[Sequence[int]],
     values: Sequence[Element],
     places: Sequence[LinearPlace],
+    borders: Sequence[int],
 ) -> CollapsedAxes:
     new_places = [Place()] * len(axes)
     new_axes: list[Size] = []
@@ -108,6 +108,7 @@ def _joined(
         axes=tuple(new_axes),
         values=tuple(moved(each, new_places) for each in values),
         places=tuple(kept),
+        borders=tuple(number for number, group in enumerate(groups) if group[0] in borders),
     )
 
 
