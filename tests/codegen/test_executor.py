@@ -15,6 +15,7 @@ import pytest
 from ortpkg.codegen.emission.executor import executor_module
 from ortpkg.codegen.emission.object_compiler import ObjectCompiler
 from ortpkg.machine_code.cpu_targets import TARGETS, CpuTarget, target_named
+from ortpkg.machine_code.executable_memory import map_code
 from ortpkg.machine_code.executor_abi import (
     COUNTER_WORDS,
     EXECUTOR_FUNCTIONS,
@@ -36,6 +37,7 @@ from tests.machine_code.native_code import (
     Words,
     address_of,
     native_code,
+    this_target,
 )
 
 THREADS = 4
@@ -296,6 +298,92 @@ def test_it_links_for_every_target_with_nothing_from_outside(target: CpuTarget) 
     linked = compiler.link(executor_module(target, attributes="noredzone"))
     assert set(linked.functions) == set(EXECUTOR_FUNCTIONS)
     assert len(linked.data) < 8192
+
+
+#: What Windows has, as functions of its calling convention that write down how they are called;
+#: and the executor's functions, to be called as this system calls.
+_LIKE_WINDOWS = """
+define internal win64cc i32 @WaitOnAddress(ptr %word, ptr %compared, i64 %nbytes, i32 %ms) {{
+  %seen = inttoptr i64 {seen} to ptr
+  %calls = atomicrmw add ptr %seen, i64 1 seq_cst, align 8
+  %nbytes_at = getelementptr i64, ptr %seen, i64 1
+  store i64 %nbytes, ptr %nbytes_at
+  %ms_at = getelementptr i64, ptr %seen, i64 2
+  %ms_wide = zext i32 %ms to i64
+  store i64 %ms_wide, ptr %ms_at
+  %value = load i32, ptr %compared
+  %now = load atomic i32, ptr %word seq_cst, align 4
+  ret i32 1
+}}
+define internal win64cc void @WakeByAddressAll(ptr %word) {{
+  %seen = inttoptr i64 {seen} to ptr
+  %wakes_at = getelementptr i64, ptr %seen, i64 3
+  %wakes = atomicrmw add ptr %wakes_at, i64 1 seq_cst, align 8
+  ret void
+}}
+define void @functions(ptr %addresses) {{
+  store ptr @WaitOnAddress, ptr %addresses
+  %wake_at = getelementptr ptr, ptr %addresses, i64 1
+  store ptr @WakeByAddressAll, ptr %wake_at
+  %count_at = getelementptr ptr, ptr %addresses, i64 2
+  store ptr @count_like_windows, ptr %count_at
+  ret void
+}}
+define internal win64cc void @count_like_windows(
+    ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status) {{
+  call void @count(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status)
+  ret void
+}}
+define i64 @enter_lead(ptr %team, ptr %launch) {{
+  %outcome = call win64cc i64 @lead(ptr %team, ptr %launch)
+  ret i64 %outcome
+}}
+define i64 @enter_work(ptr %team, i64 %thread) {{
+  call win64cc void @work(ptr %team, i64 %thread)
+  ret i64 0
+}}
+define i64 @enter_dismiss(ptr %team) {{
+  call win64cc void @dismiss(ptr %team)
+  ret i64 0
+}}
+"""
+
+
+@pytest.mark.skipif(this_target().family != "x86_64", reason="calls as Windows does on x86-64")
+def test_the_code_for_windows_runs_where_its_system_is_stood_in_for() -> None:
+    target = target_named("windows-x86_64_v3")
+    seen, addresses, team = (
+        np.zeros(8, np.int64),
+        np.zeros(3, np.int64),
+        np.zeros(TEAM_WORDS, np.int64),
+    )
+    compiler = ObjectCompiler(triple=target.llvm_triple, cpu="x86-64-v2")
+    text = executor_module(target) + COUNT + _LIKE_WINDOWS.format(seen=address_of(seen))
+    linked = compiler.link(text.replace("define void", "define dso_local void"))
+    code = NativeCode(data=linked.data, functions=linked.functions, mapped=map_code(linked.data))
+    code.call("functions", address_of(addresses))
+    team[TeamWord.WAIT], team[TeamWord.WAKE], count = addresses.tolist()
+    workers = [
+        threading.Thread(target=code.call, args=("enter_work", address_of(team), number))
+        for number in (1, 2)
+    ]
+    for each in workers:
+        each.start()
+    numbers = np.zeros(50, np.int64)
+    for _ in range(100):
+        launch = Launch().step(count, 50, [numbers]).step(count, 50, [numbers], chunk=9)
+        words = launch.ready(spins=0)
+        launch.words[LaunchWord.WAIT], launch.words[LaunchWord.WAKE] = addresses[:2]
+        assert code.call("enter_lead", address_of(team), words) == Outcome.DONE
+    code.call("enter_dismiss", address_of(team))
+    for each in workers:
+        each.join(60)
+        assert not each.is_alive()
+    assert numbers.tolist() == [200] * 50
+    calls, nbytes, duration_ms, wakes = seen[:4].tolist()
+    assert calls > 0
+    assert wakes > 0
+    assert (nbytes, duration_ms) in {(4, 20), (4, 10_000)}
 
 
 def test_windows_functions_take_their_parameters_as_windows_does() -> None:
