@@ -26,6 +26,7 @@ from ortpkg.machine_code.program import (
 )
 from ortpkg.machine_code.thread_team import ThreadTeam
 from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.size_operations import floor_divide
 from tests.machine_code.native_code import this_target
 from tests.machine_code.native_programs import (
     CODE,
@@ -243,8 +244,6 @@ def test_sizes_that_no_machine_has_are_a_typed_error(
 def test_a_size_that_is_none_for_a_shape_is_told(
     load: Callable[..., LoadedProgram], size: Size | None, message: str
 ) -> None:
-    from ortpkg.shapes.size_operations import floor_divide  # the one case that is not a constant
-
     tiles = floor_divide(8, ROWS - 3) if size is None else size
     step = Step(kernel="add_row", buffers=(X, W, Y), sizes=(4,), tile_count=tiles)
     loaded = load(program((step,)))
