@@ -69,7 +69,7 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
     assert stride >= evaluate(program.scratch_nbytes, symbols)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(program=programs(), data=st.data())
 def test_any_program_has_a_right_plan_for_any_shape_or_a_typed_error(
     program: Program, data: st.DataObject

@@ -28,7 +28,7 @@ def with_use(space: Space, index: int, offset: Any = 0) -> Program:
     return with_step(buffers=(*FIRST.buffers, use))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(program=programs())
 def test_what_is_right_is_let_through(program: Program) -> None:
     verify_program(program)

@@ -32,7 +32,7 @@ def nested(levels: int) -> Any:
     return size
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(program=programs())
 def test_a_program_is_read_as_it_was_written(program: Program) -> None:
     dumped = dump_program(program)
@@ -86,7 +86,7 @@ def test_what_is_no_program_is_refused_with_its_place(data: bytes, message: str)
     assert str(caught.value).startswith("the program of the machine code")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     place=st.integers(0, len(DUMPED) - 1),
     count=st.integers(0, 4),
