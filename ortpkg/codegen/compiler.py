@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ortpkg.codegen.assembly.kernel_library import CompilationTarget
-from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble
+from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble, machine_model
+from ortpkg.codegen.layouts.channel_blocking import block_channels
+from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
@@ -24,7 +26,9 @@ def compile_graph(graph: Graph, target: CompilationTarget) -> CompiledCode:
     """
     known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
     try:
-        return assemble(optimized(lower_graph(graph, known, graph.name)), target)
+        program = optimized(lower_graph(graph, known, graph.name))
+        lanes = machine_model(target).lanes(Scalar.F32)
+        return assemble(block_channels(program, lanes), target)
     except NotLoweredError as error:
         raise CompileError(
             f"partition {quoted(graph.name)} cannot be compiled: {error}", ep_name=LLVM_EP

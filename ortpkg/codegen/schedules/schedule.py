@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ortpkg.codegen.schedules.convolution_schedule import schedule_convolution
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.map import schedule_map
+from ortpkg.codegen.schedules.pool import schedule_pool
 from ortpkg.codegen.schedules.product import schedule_product
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
-from ortpkg.codegen.tensor_ir.operations import Alias, Map, Operation, Product
+from ortpkg.codegen.tensor_ir.operations import (
+    Alias,
+    Convolution,
+    Map,
+    Operation,
+    Pool,
+    Product,
+)
 
 
 def reason_against(operation: Operation) -> str | None:
     """Why an operation cannot be scheduled; None where it can."""
-    if isinstance(operation, Alias | Map | Product):
+    if isinstance(operation, Alias | Map | Pool | Product):
         return None
+    if isinstance(operation, Convolution):
+        sizes = (operation.source.shape[1], *operation.weights.shape)
+        is_known = all(isinstance(each, int) for each in sizes)
+        return None if is_known else "its channels are known only when it runs"
     return f"{type(operation).__name__.lower()} is not compiled"
 
 
@@ -35,6 +48,10 @@ def schedule(
             return schedule_map(operation, model, constants)
         case Product():
             return schedule_product(operation, model, constants)
+        case Convolution():
+            return schedule_convolution(operation, model, constants)
+        case Pool():
+            return schedule_pool(operation, model, constants)
         case Alias():
             return []
         case _:

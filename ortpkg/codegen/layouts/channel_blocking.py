@@ -1,0 +1,238 @@
+"""Moves convolutional nets to tensors with blocks of channels.
+
+Convolutions always make blocked tensors, and read what lies as it lies. Poolings, elementwise work
+and concatenations between them stay blocked where channels fill whole blocks, so that a tensor is
+converted only where the net ends, or something reads it that knows no blocks. A tensor of one pixel
+is the same in both layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+
+from ortpkg.codegen.fusion.substitution import moved, replace_reads
+from ortpkg.codegen.layouts.block_conversions import (
+    blocked_tensor,
+    channel_count,
+    channel_place,
+    from_blocks,
+    to_blocks,
+)
+from ortpkg.codegen.tensor_ir.elements import (
+    Element,
+    Place,
+    Read,
+    Tensor,
+    along,
+    parts_of,
+)
+from ortpkg.codegen.tensor_ir.operations import Alias, Convolution, Map, Operation, Pool
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
+
+
+def block_channels(program: TensorProgram, lanes: int) -> TensorProgram:
+    """The program with blocks of ``lanes`` channels around its convolutions."""
+    if not any(isinstance(each, Convolution) for each in program.operations):
+        return program
+    return _Blocking(program, lanes).blocked_program()
+
+
+def _tensors_in_blocks(program: TensorProgram, lanes: int) -> set[Tensor]:
+    """The plain tensors that are to be made in blocks."""
+    writers: dict[Tensor, list[Map]] = {}
+    for operation in program.operations:
+        if isinstance(operation, Map):
+            writers.setdefault(operation.output, []).append(operation)
+    found: set[Tensor] = set()
+    for operation in program.operations:
+        match operation:
+            case Convolution():
+                found.add(operation.output)
+            case Pool():
+                channels = channel_count(operation.source)
+                is_whole = channels is not None and channels % lanes == 0
+                if is_whole or (operation.source in found and operation.epilogue is None):
+                    found.add(operation.output)
+            case Map() if operation is writers[operation.output][-1]:
+                if all(_stays_blocked(each, found, lanes) for each in writers[operation.output]):
+                    found.add(operation.output)
+            case _:
+                pass
+    return found
+
+
+def _stays_blocked(operation: Map, found: Collection[Tensor], lanes: int) -> bool:
+    """Whether a map can run over blocks, and reads nothing large that is not in blocks."""
+    rank = len(operation.output.shape)
+    if rank < 3 or len(operation.axes) != rank or not _is_whole(operation.output, lanes):
+        return False
+    width = operation.axes[1]
+    own = [along(axis) for axis in range(rank)]
+    if not isinstance(width, int) or width % lanes:
+        return False
+    if not _is_shifted(operation.places, own, lanes):
+        return False
+    reads = [each for each in parts_of(operation.value) if isinstance(each, Read)]
+    for read in reads:
+        if read.tensor in found:
+            if not _is_whole(read.tensor, lanes) or len(read.places) != rank:
+                return False
+            if not _is_whole_shift(read.places[1], lanes):
+                return False
+        elif any(axis >= 2 for place in read.places for axis, _ in place.terms):
+            return False
+    return any(read.tensor in found for read in reads)
+
+
+def _is_whole(tensor: Tensor, lanes: int) -> bool:
+    channels = channel_count(tensor)
+    return channels is not None and channels % lanes == 0
+
+
+def _is_shifted(places: Sequence[Place], own: Sequence[Place], lanes: int) -> bool:
+    """Whether each place is that of its axis, but for a shift of the channel by whole blocks."""
+    outer = [place for axis, place in enumerate(places) if axis != 1]
+    expected = [place for axis, place in enumerate(own) if axis != 1]
+    return len(places) == len(own) and outer == expected and _is_whole_shift(places[1], lanes)
+
+
+def _is_whole_shift(place: Place, lanes: int) -> bool:
+    offset = place.offset
+    return place == Place(((1, 1),), offset) and isinstance(offset, int) and offset % lanes == 0
+
+
+class _Blocking:
+    def __init__(self, program: TensorProgram, lanes: int) -> None:
+        self._program, self._lanes = program, lanes
+        self._chosen = _tensors_in_blocks(program, lanes)
+        self._blocked: dict[Tensor, Tensor] = {}
+        self._is_made_plain: set[Tensor] = set()
+        self._operations: list[Operation] = []
+        self._origins = dict(program.origins)
+
+    def blocked_program(self) -> TensorProgram:
+        """The program, operation by operation, with conversions where they are needed first."""
+        for operation in self._program.operations:
+            match operation:
+                case Convolution():
+                    self._convolution(operation)
+                case Pool() if operation.output in self._chosen:
+                    self._pool(operation)
+                case Map() if operation.output in self._chosen:
+                    self._map(operation)
+                case Alias() if self._is_pixel(operation.source):
+                    source = self._blocked[operation.source]
+                    self._operations.append(replace(operation, source=source))
+                case _:
+                    for tensor in reads_of(operation):
+                        self._have_plain(tensor)
+                    self._operations.append(operation)
+        for output in self._program.outputs:
+            self._have_plain(output)
+        operations = tuple(self._operations)
+        return replace(self._program, operations=operations, origins=self._origins)
+
+    def _convolution(self, operation: Convolution) -> None:
+        channels, group_channels = operation.weights.shape[:2]
+        is_depthwise = group_channels == 1 and channels == operation.groups > 1
+        source = self._blocked.get(operation.source)
+        if source is None and is_depthwise:
+            source = self._in_blocks(operation.source)
+        self._have_plain(operation.weights)
+        epilogue = self._over_blocks(operation.epilogue, operation.output)
+        self._operations.append(
+            replace(
+                operation,
+                source=operation.source if source is None else source,
+                output=self._made(operation.output),
+                epilogue=epilogue,
+            )
+        )
+
+    def _pool(self, operation: Pool) -> None:
+        source = self._in_blocks(operation.source)
+        epilogue = self._over_blocks(operation.epilogue, operation.output)
+        output = self._made(operation.output)
+        self._operations.append(replace(operation, source=source, output=output, epilogue=epilogue))
+
+    def _map(self, operation: Map) -> None:
+        rank, width = len(operation.axes), operation.axes[1]
+        shift = operation.places[1].offset
+        assert isinstance(width, int)
+        assert isinstance(shift, int)
+        value = self._over_blocks(operation.value, operation.output)
+        assert value is not None
+        spatial = tuple(along(axis) for axis in range(2, rank))
+        block = Place(((1, 1),), shift // self._lanes)
+        self._operations.append(
+            Map(
+                output=self._made(operation.output),
+                axes=(operation.axes[0], width // self._lanes, *operation.axes[2:], self._lanes),
+                value=value,
+                places=(along(0), block, *spatial, along(rank)),
+            )
+        )
+
+    def _made(self, plain: Tensor) -> Tensor:
+        """The blocked tensor that is made in the place of a plain one."""
+        if plain not in self._blocked:
+            self._blocked[plain] = blocked_tensor(plain, self._lanes)
+            self._origins[self._blocked[plain]] = self._origins.get(plain, ())
+        return self._blocked[plain]
+
+    def _in_blocks(self, plain: Tensor) -> Tensor:
+        """The blocked tensor, converted where only the plain one is there."""
+        if plain in self._blocked:
+            return self._blocked[plain]
+        self._is_made_plain.add(plain)
+        blocked = self._made(plain)
+        self._operations += to_blocks(plain, blocked)
+        return blocked
+
+    def _have_plain(self, tensor: Tensor) -> None:
+        """Converts a tensor that lies in blocks alone."""
+        if tensor not in self._blocked or tensor in self._is_made_plain:
+            return
+        self._is_made_plain.add(tensor)
+        blocked = self._blocked[tensor]
+        if self._is_pixel(tensor) and tensor not in self._program.outputs:
+            self._operations.append(Alias(output=tensor, source=blocked))
+        else:
+            self._operations += from_blocks(blocked, tensor)
+
+    def _is_pixel(self, tensor: Tensor) -> bool:
+        """Whether a tensor in blocks lies there as the plain one would."""
+        is_one = all(size == 1 for size in tensor.shape[2:])
+        return tensor in self._blocked and is_one and _is_whole(tensor, self._lanes)
+
+    def _over_blocks(self, element: Element | None, output: Tensor) -> Element | None:
+        """An expression over the axes of a plain tensor, over those of the blocked one."""
+        if element is None:
+            return None
+        rank = len(output.shape)
+        inner = [along(axis) for axis in range(2, rank)]
+        over_blocks = moved(element, [along(0), channel_place(rank, self._lanes), *inner])
+        return replace_reads(over_blocks, partial(self._read_over_blocks, rank=rank))
+
+    def _read_over_blocks(self, read: Read, *, rank: int) -> Element:
+        """A read at the channel of a lane of a block: in blocks, where the tensor is large."""
+        block = self._block_place(read, rank)
+        is_large = any(axis in range(2, rank) for each in read.places for axis, _ in each.terms)
+        if block is not None and (read.tensor in self._blocked or is_large):
+            blocked = self._in_blocks(read.tensor)
+            return Read(blocked, (read.places[0], block, *read.places[2:], along(rank)))
+        self._have_plain(read.tensor)
+        return read
+
+    def _block_place(self, read: Read, rank: int) -> Place | None:
+        """The block that a read's channel is in, where lanes of the output are lanes of it."""
+        if len(read.places) != rank or channel_count(read.tensor) is None:
+            return None
+        place = read.places[1]
+        if place != replace(channel_place(rank, self._lanes), offset=place.offset):
+            return None
+        if not isinstance(place.offset, int) or place.offset % self._lanes:
+            return None
+        return Place(((1, 1),), place.offset // self._lanes)
