@@ -53,6 +53,7 @@ class CompilationTarget:
             calling_convention=calling_convention(self.cpu),
             attributes=f'"prefer-vector-width"="{nbits}" "min-legal-vector-width"="{nbits}"',
             features=frozenset(each.removeprefix("+") for each in features),
+            converts_half=self.cpu.family != "x86_64" or "f16c" in self.cpu.features,
             is_checked=self.is_checked,
         )
 
