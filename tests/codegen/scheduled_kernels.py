@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -22,10 +22,13 @@ def run_scheduled(
     arrays: Mapping[Tensor, Array],
     target: NativeTarget,
     symbols: Mapping[str, int] | None = None,
+    *,
+    run: Callable[..., int] = run_kernel,
 ) -> dict[Tensor, Array]:
     """All kernels one after the other: every tensor, those of ``arrays`` as they were given.
 
-    Tensors that are not given are made, full of 0x55.
+    Tensors that are not given are made, full of 0x55. ``run``: what runs a kernel, as
+    :func:`run_kernel` does.
     """
     known, made = symbols or {}, dict(arrays)
     for scheduled in kernels:
@@ -33,12 +36,15 @@ def run_scheduled(
             if tensor in scheduled.packed and tensor not in made:
                 packing = scheduled.packed[tensor]
                 made[tensor] = packing.pack(made[packing.source])
+                shape = [evaluate(size, known) for size in tensor.shape]
+                assert made[tensor].shape == tuple(shape), tensor.name
+                assert made[tensor].dtype == DTYPES[tensor.scalar], tensor.name
             if tensor not in made:
                 shape = [evaluate(size, known) for size in tensor.shape]
                 nbytes = int(np.prod(shape, dtype=np.int64)) * tensor.scalar.nbytes
                 made[tensor] = np.frombuffer(bytearray(b"\x55" * nbytes), DTYPES[tensor.scalar])
                 made[tensor] = made[tensor].reshape(shape)
-        failed = run_kernel(
+        failed = run(
             scheduled.kernel,
             [np.ascontiguousarray(made[each]) for each in scheduled.buffers],
             [evaluate(size, known) for size in scheduled.sizes],

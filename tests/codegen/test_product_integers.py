@@ -25,9 +25,10 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import symbol
-from tests.codegen.native_kernels import run_kernel
+from tests.codegen.native_kernels import Array, run_kernel
 from tests.codegen.native_targets import V2, V3, V4, NativeTarget
-from tests.codegen.scheduled_arrays import Array, numpy_type, run_schedule
+from tests.codegen.reference_elements import DTYPES
+from tests.codegen.scheduled_kernels import run_scheduled
 
 _VNNI = NativeTarget(
     "x86-64-v4",
@@ -45,10 +46,10 @@ def _read(tensor: Tensor, *axes: int) -> Read:
 def _bytes(scalar: Scalar, *shape: int, seed: int = 0) -> Array:
     """All values, the extreme ones often."""
     generator = np.random.default_rng([seed, *shape])
-    limits = np.iinfo(numpy_type(scalar))
+    limits = np.iinfo(DTYPES[scalar])
     values = generator.integers(limits.min, limits.max + 1, shape)
     extreme = generator.choice([limits.min, limits.max], shape)
-    return np.where(generator.random(shape) < 0.5, extreme, values).astype(numpy_type(scalar))
+    return np.where(generator.random(shape) < 0.5, extreme, values).astype(DTYPES[scalar])
 
 
 @pytest.mark.parametrize("is_constant", [True, False])
@@ -84,7 +85,7 @@ def test_sums_are_exact(
         right_zero: _bytes(right_kind, n),
         output: np.zeros((m, n), np.int32),
     }
-    run_schedule(schedule_product(product, target.model, {right} if is_constant else ()), arrays,
+    run_scheduled(schedule_product(product, target.model, {right} if is_constant else ()), arrays,
                  target)  # fmt: skip
     wide = {tensor: array.astype(np.int32) for tensor, array in arrays.items()}
     expected = (wide[left] - wide[left_zero]) @ (wide[right] - wide[right_zero])
@@ -106,7 +107,7 @@ def test_without_zero_points(kinds: tuple[Scalar, Scalar], depth: int) -> None:
         output: np.full((5, 20), 7, np.int32),
     }
     kernels = schedule_product(product, _VNNI.model, {right})
-    run_schedule(kernels, arrays, _VNNI)
+    run_scheduled(kernels, arrays, _VNNI)
     expected = arrays[left].astype(np.int32) @ arrays[right].astype(np.int32)
     np.testing.assert_array_equal(arrays[output], expected)
 
@@ -151,7 +152,7 @@ def test_sizes_may_be_open(target: NativeTarget, sizes: tuple[int, int, int]) ->
         output: np.zeros((rows, columns), np.int32),
     }
     kernels = schedule_product(product, target.model, ())
-    run_schedule(kernels, arrays, target, dict(zip("mnk", sizes, strict=True)))
+    run_scheduled(kernels, arrays, target, dict(zip("mnk", sizes, strict=True)))
     moved = arrays[left].astype(np.int32) - arrays[zeros].astype(np.int32)[:, None]
     np.testing.assert_array_equal(arrays[output], moved @ arrays[right].astype(np.int32))
 
@@ -186,7 +187,7 @@ def test_batches_are_requantized_by_their_epilogue(*, is_constant: bool) -> None
         output: np.zeros((batch, m, n), np.uint8),
     }
     kernels = schedule_product(product, _VNNI.model, {right} if is_constant else ())
-    run_schedule(kernels, arrays, _VNNI)
+    run_scheduled(kernels, arrays, _VNNI)
     sums = arrays[left].astype(np.int32) @ arrays[right].astype(np.int32)
     expected = np.clip(np.round(sums.astype(np.float32) * arrays[scale]) + 128, 0, 255)
     np.testing.assert_array_equal(arrays[output], expected.astype(np.uint8))
@@ -206,7 +207,7 @@ def test_left_side_may_be_quantized_on_the_way() -> None:
         right: _bytes(Scalar.I8, k, n),
         output: np.zeros((m, n), np.int32),
     }
-    run_schedule(schedule_product(product, _VNNI.model, {right}), arrays, _VNNI)
+    run_scheduled(schedule_product(product, _VNNI.model, {right}), arrays, _VNNI)
     expected = np.round(arrays[source]).astype(np.int32) @ arrays[right].astype(np.int32)
     np.testing.assert_array_equal(arrays[output], expected)
 
