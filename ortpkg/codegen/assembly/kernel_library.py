@@ -37,6 +37,14 @@ class CompilationTarget:
     extras: tuple[str, ...] = ()
     is_checked: bool = False
 
+    @property
+    def features(self) -> frozenset[str]:
+        """All that the CPU has and the code may use, in the system's words and in LLVM's."""
+        names = self.cpu.features
+        words = [*names, *(self.cpu.extras[each] for each in names if each in self.cpu.extras)]
+        words += self.cpu.llvm_features_with(self.extras)
+        return frozenset(each.removeprefix("+") for each in words)
+
     def compiler(self) -> ObjectCompiler:
         """LLVM for that."""
         return ObjectCompiler(
@@ -48,11 +56,10 @@ class CompilationTarget:
     def emission_options(self) -> EmissionOptions:
         """How functions are emitted."""
         nbits = 8 * self.cpu.vector_nbytes
-        features = self.cpu.llvm_features_with(self.extras)
         return EmissionOptions(
             calling_convention=calling_convention(self.cpu),
             attributes=f'"prefer-vector-width"="{nbits}" "min-legal-vector-width"="{nbits}"',
-            features=frozenset(each.removeprefix("+") for each in features),
+            features=self.features,
             converts_half=self.cpu.family != "x86_64" or "f16c" in self.cpu.features,
             is_checked=self.is_checked,
         )

@@ -42,14 +42,13 @@ class CompiledCode:
 def machine_model(target: CompilationTarget) -> MachineModel:
     """What schedules know of the target."""
     cpu = target.cpu
-    features = cpu.llvm_features_with(target.extras)
     return MachineModel(
         vector_nbytes=cpu.vector_nbytes,
         register_count=cpu.register_count,
         l1_nbytes=cpu.l1_nbytes,
         l2_nbytes=cpu.l2_nbytes,
         has_fma=cpu.family == "aarch64" or "fma" in cpu.features,
-        features=frozenset(each.removeprefix("+") for each in features),
+        features=target.features,
     )
 
 
