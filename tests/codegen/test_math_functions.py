@@ -12,7 +12,12 @@ import pytest
 
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.math_functions import MATH_FUNCTIONS, power, power_of_number
+from ortpkg.codegen.schedules.math_functions import (
+    MATH_FUNCTIONS,
+    exp_up_to_1,
+    power,
+    power_of_number,
+)
 from ortpkg.codegen.tensor_ir.elements import Function
 from tests.codegen.native_kernels import run_kernel
 from tests.codegen.native_targets import NATIVE_TARGETS, V4, NativeTarget
@@ -97,6 +102,19 @@ def test_errors_are_as_stated(function: Function, target: NativeTarget) -> None:
     worst = int(np.argmax(errors))
     most = _MOST[function][0 if target.model.has_fma else 1]
     assert errors[worst] <= most, f"{errors[worst]:.2f} ulp at {x[worst]!r}"
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+def test_exponentials_up_to_1_are_as_exact_and_0_at_the_far_end(target: NativeTarget) -> None:
+    x = -np.abs(_all_ranges(100_000))
+    made = _run(target, exp_up_to_1, x)
+    with np.errstate(all="ignore"):
+        errors = _errors(made, np.exp(x.astype(np.float64)))
+    is_far = x < -86
+    assert (made[is_far] == 0).all()
+    worst = int(np.argmax(np.where(is_far, 0, errors)))
+    assert errors[worst] <= 1.1, f"{errors[worst]:.2f} ulp at {x[worst]!r}"
+    assert np.isnan(made[np.isnan(x)]).all()
 
 
 def test_sines_of_infinities_are_no_numbers_and_far_ones_stay_within_one() -> None:

@@ -39,6 +39,7 @@ _ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
         5.0000001201e-1)  # fmt: skip
 _MOST_EXP, _LEAST_EXP = 90.0, -105.0
+_LEAST_EXP_UP_TO_1 = -86.0
 #: From here on tanh is 1, and so is erf.
 _MOST_TANH, _MOST_ERF = 10.0, 4.0
 _ERF_NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
@@ -63,6 +64,24 @@ def exp(b: KernelBuilder, x: Value) -> Value:
     half = b.compute(Op.SHR, power_of_2, 1)
     first, second = _power_of_2(b, half), _power_of_2(b, b.sub(power_of_2, half))
     return b.mul(b.mul(near_one, first), second)
+
+
+def exp_up_to_1(b: KernelBuilder, x: Value) -> Value:
+    """The exponential of numbers that are 0 or less: 0 for those below -86, -infinity among them.
+
+    NaN stays NaN. It takes two thirds of the instructions of :func:`exp`, and is as exact.
+    """
+    shifted = b.fma(x, _LOG2_E, _ROUNDER)
+    whole = b.sub(shifted, _ROUNDER)
+    fraction = b.fma(whole, -_LN2_LOW, b.fma(whole, -_LN2_HIGH, x))
+    square = b.mul(fraction, fraction)
+    near_one = b.add(b.fma(_polynomial(b, fraction, _EXP), square, fraction), 1.0)
+    words = x.type.with_scalar(Scalar.I32)
+    # the bits of _ROUNDER are shifted out; what is left is added to the exponent
+    power_of_2 = b.compute(Op.SHL, b.bitcast(shifted, words), 23)
+    made = b.bitcast(b.add(b.bitcast(near_one, words), power_of_2), x.type)
+    is_near = b.compute(Op.GE, x, _LEAST_EXP_UP_TO_1)
+    return b.select(is_near, made, b.compute(Op.GREATER, _of(b, 0.0, x), x))
 
 
 def sigmoid(b: KernelBuilder, x: Value) -> Value:

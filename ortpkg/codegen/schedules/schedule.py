@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ortpkg.codegen.schedules.attention_schedule import schedule_attention
 from ortpkg.codegen.schedules.convolution_schedule import schedule_convolution
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.map import schedule_map
@@ -13,6 +14,7 @@ from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import (
     Alias,
+    Attention,
     Convolution,
     Map,
     Operation,
@@ -23,7 +25,7 @@ from ortpkg.codegen.tensor_ir.operations import (
 
 def reason_against(operation: Operation) -> str | None:
     """Why an operation cannot be scheduled; None where it can."""
-    if isinstance(operation, Alias | Map | Pool | Product):
+    if isinstance(operation, Alias | Attention | Map | Pool | Product):
         return None
     if isinstance(operation, Convolution):
         sizes = (operation.source.shape[1], *operation.weights.shape)
@@ -44,6 +46,8 @@ def schedule(
         constants: tensors whose values are known, and may be packed.
     """
     match operation:
+        case Attention():
+            return schedule_attention(operation, model, constants)
         case Map():
             return schedule_map(operation, model, constants)
         case Product():

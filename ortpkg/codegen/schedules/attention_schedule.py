@@ -1,0 +1,56 @@
+"""Schedules attention: one kernel that keeps no scores but those of a block of keys.
+
+A tile takes a block of queries of one head (:mod:`.attention_tiling`). For each block of keys it
+multiplies queries and keys, makes weights of the scores (:mod:`.online_softmax`), and adds the
+values times the weights to the output, which it keeps in scratch memory and divides by the sum of
+the weights at the end. All is done in the order of the keys, whatever the number of threads.
+
+Where there are few queries, as when one token is decoded, the time goes into reading keys and
+values: then nothing is packed, and each query takes the keys as they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import prod
+
+from ortpkg.codegen.loop_ir.kernel import Op
+from ortpkg.codegen.schedules.attention_tile import AttentionTile
+from ortpkg.codegen.schedules.attention_tiling import FEW_QUERIES, attention_tiling
+from ortpkg.codegen.schedules.blocked_attention import attend_by_blocks
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_space import parts_count, split_place
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.schedules.single_attention import attend_one_by_one
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.codegen.tensor_ir.operations import Attention
+
+
+def schedule_attention(
+    operation: Attention, model: MachineModel, constants: Collection[Tensor]
+) -> list[ScheduledKernel]:
+    """The kernel that computes an attention.
+
+    ``constants`` are read as all other tensors are. Raises TypeError where the width of keys or
+    values is no number that is known.
+    """
+    del constants  # queries, keys and values are none
+    maker = KernelMaker("attention")
+    b = maker.builder
+    tiling = attention_tiling(operation, model)
+    blocks = parts_count(operation.queries, tiling.query_block)
+    sizes = (*operation.batch, blocks)
+    *head, block = split_place(maker, b.tile, sizes)
+    first = b.mul(b.index(block), tiling.query_block)
+    end = b.least(b.add(first, tiling.query_block), maker.value(operation.queries))
+    tile = AttentionTile(maker, operation, model, tiling, head, first, b.sub(end, first))
+    if isinstance(operation.queries, int):
+        is_few = operation.queries <= FEW_QUERIES
+        (attend_one_by_one if is_few else attend_by_blocks)(tile)
+    else:
+        with b.when(b.compute(Op.LE, tile.count, FEW_QUERIES)):
+            attend_one_by_one(tile)
+        with b.otherwise():
+            attend_by_blocks(tile)
+    return [maker.scheduled(prod(sizes, start=1))]

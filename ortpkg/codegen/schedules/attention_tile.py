@@ -1,0 +1,129 @@
+"""What a tile of an attention works with, and the end of it: the output, divided and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.kernel_builder import Operand
+from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
+from ortpkg.codegen.schedules.attention_sides import AttentionSides, vector_places
+from ortpkg.codegen.schedules.attention_tiling import AttentionTiling
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker
+from ortpkg.codegen.schedules.linear_reads import linear_place_in
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.online_softmax import OnlineSoftmax
+from ortpkg.codegen.tensor_ir.operations import Attention
+
+
+class AttentionTile:
+    """A block of queries of one head.
+
+    Attributes:
+        maker: of the kernel.
+        tiling: how the attention is cut.
+        head: where the tile stands along the batch axes.
+        first, count: its queries.
+        width, value_width: of keys and values.
+        sides: query, key and value, read where they lie.
+        queries: scratch memory for the queries, row by row.
+        softmax: of its rows.
+        sums: scratch memory for the output, row by row, before it is divided.
+        sum_columns: elements of a row of ``sums``.
+    """
+
+    def __init__(
+        self,
+        maker: KernelMaker,
+        attention: Attention,
+        model: MachineModel,
+        tiling: AttentionTiling,
+        head: Sequence[Operand],
+        first: Value,
+        count: Value,
+    ) -> None:
+        width, value_width = attention.width, attention.value_width
+        assert isinstance(width, int)
+        assert isinstance(value_width, int)
+        b = maker.builder
+        self.maker, self.tiling, self.head, self.first, self.count = (
+            maker, tiling, head, first, count
+        )  # fmt: skip
+        self.width, self.value_width = width, value_width
+        self._attention, self._values = attention, ElementValues(maker, model)
+        self.sides = AttentionSides(maker, self._values, attention, tiling.lanes)
+        self.softmax = OnlineSoftmax(
+            b,
+            rows=tiling.query_rows,
+            group=tiling.group,
+            key_block=tiling.key_block,
+            lanes=tiling.lanes,
+        )
+        self.sum_columns = -(-value_width // tiling.value_panel) * tiling.value_panel
+        self.queries = b.scratch("queries", Scalar.F32, tiling.query_rows * width)
+        self.sums = b.scratch("outputs", Scalar.F32, tiling.query_rows * self.sum_columns)
+        self._output = maker.written(attention.output)
+
+    @property
+    def keys(self) -> Value:
+        """How many keys there are."""
+        return self.maker.value(self._attention.keys)
+
+    def begin(self, rows: Operand) -> None:
+        """Takes the queries, and clears what is summed: ``rows`` rows.
+
+        Rows beyond the last query repeat it.
+        """
+        b, lanes = self.maker.builder, self.tiling.lanes
+        last = b.sub(self.count, 1)
+        with b.loop(0, rows, hint="query") as row:
+            query = b.add(self.first, b.least(row.index, last))
+            base = b.mul(row.index, self.width)
+            for place, rest in vector_places(self.width, lanes):
+                value = self.sides.query(self.head, query, place, rest)
+                b.store(self.queries, b.add(base, place), value, rest)
+        self.softmax.clear(rows, self.keys)
+        zero = b.constant(0, LoopType(Scalar.F32, lanes))
+        with b.loop(0, b.mul(b.index(rows), self.sum_columns), lanes) as place_of_sum:
+            b.store(self.sums, place_of_sum.index, zero)
+
+    def weigh(self, row: Value, place: Value, first_key: Value, count: Value) -> None:
+        """Makes weights of the products of a row with ``count`` keys, which stand at ``place``."""
+        b, rank, score = self.maker.builder, len(self.head), self._attention.score
+
+        def scored(key: Value, there: Operand | None, made: Value) -> Value:
+            if score is None:
+                return made
+            return self._values.value_of(
+                score,
+                [*self.head, b.add(self.first, row), b.add(first_key, key)],
+                vector_axis=rank + 1,
+                lanes=self.tiling.lanes,
+                count=there,
+                made=made,
+            )
+
+        self.softmax.take(row, place, count, scored)
+
+    def finish(self) -> None:
+        """Divides the rows, and writes them."""
+        b, lanes, output = self.maker.builder, self.tiling.lanes, self._attention.output
+        axis = len(self.head) + 1
+        place = linear_place_in(output, self._attention.places)
+        is_row = place.stride(axis) == 1
+        with b.loop(0, self.count, hint="query") as row:
+            total = b.splat(self.softmax.total(row.index), lanes)
+            base = b.mul(row.index, self.sum_columns)
+            for column, rest in vector_places(self.value_width, lanes):
+                sums = b.load(self.sums, b.add(base, column), lanes)
+                made = b.cast(b.div(sums, total), output.scalar)
+                for lane in [None] if is_row else range(rest or lanes):
+                    axes = [*self.head, b.add(self.first, row.index), column + (lane or 0)]
+                    at: Value = self.maker.value(place.offset)
+                    for each, number in place.terms:
+                        at = b.add(at, b.mul(b.index(axes[each]), self.maker.size(number)))
+                    if lane is None:
+                        b.store(self._output, at, made, rest)
+                    else:
+                        b.store(self._output, at, b.extract(made, lane))

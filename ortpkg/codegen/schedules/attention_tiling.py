@@ -1,0 +1,124 @@
+"""Chooses how an attention is cut: blocks of queries and keys, register tiles.
+
+A tile of the tile space takes a *block of queries* of one head, and walks all keys in *blocks of
+keys*, which it brings into panels for itself: that costs about as much as two queries do, so blocks
+have many queries. Blocks of keys and values, the queries and their sums stay in half of L2.
+
+Within a block of keys, a *group* of queries goes through scores, softmax and values before the next
+group, so that its scores stay in L1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm, prod
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_tiling import product_tiling
+from ortpkg.codegen.tensor_ir.operations import Attention
+
+#: So many queries of a head are computed one by one: packing keys would take longer.
+FEW_QUERIES = 3
+_MOST_KEYS, _MOST_QUERIES, _LEAST_QUERIES = 256, 256, 32
+#: What sizes that are not known are taken for.
+_SOME_QUERIES, _SOME_KEYS = 128, 512
+#: Products of vectors in a tile, at most; and how many tiles there are, as far as blocks allow.
+_MOST_WORK, _TILES = 2_000_000, 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionTiling:
+    """How an attention is cut.
+
+    Attributes:
+        lanes: of one vector.
+        score_rows, score_vectors: queries, and vectors of keys, of a register tile of scores.
+        value_rows, value_vectors: queries, and vectors of values, of one of the output.
+        query_block: queries of one tile.
+        group: queries that go through a block of keys together; a multiple of both rows.
+        key_block: a multiple of the keys of one panel.
+    """
+
+    lanes: int
+    score_rows: int
+    score_vectors: int
+    value_rows: int
+    value_vectors: int
+    query_block: int
+    group: int
+    key_block: int
+
+    @property
+    def key_panel(self) -> int:
+        """Keys of one panel."""
+        return self.score_vectors * self.lanes
+
+    @property
+    def value_panel(self) -> int:
+        """Columns of one panel of values."""
+        return self.value_vectors * self.lanes
+
+    @property
+    def query_rows(self) -> int:
+        """Rows of scratch memory for a block of queries: whole groups."""
+        return -(-self.query_block // self.group) * self.group
+
+
+def attention_tiling(attention: Attention, model: MachineModel) -> AttentionTiling:
+    """The cut by the sizes that are known and the target's registers and caches."""
+    lanes = model.lanes(Scalar.F32)
+    keys = attention.keys if isinstance(attention.keys, int) else None
+    query_block = _query_block(attention, lanes)
+    most_keys = _even_part(keys, _most_keys(attention, model)) if keys else _most_keys(
+        attention, model
+    )  # fmt: skip
+    scores = product_tiling(
+        model, rows=query_block, columns=most_keys, steps=attention.width, lanes=lanes
+    )
+    sums = product_tiling(
+        model, rows=query_block, columns=attention.value_width, steps=most_keys, lanes=lanes
+    )
+    panel = scores.panel_width
+    key_block = -(-most_keys // panel) * panel
+    both = lcm(scores.rows, sums.rows)
+    rows = model.l1_nbytes // 2 // (key_block * Scalar.F32.nbytes)
+    return AttentionTiling(
+        lanes=lanes,
+        score_rows=scores.rows,
+        score_vectors=scores.vectors,
+        value_rows=sums.rows,
+        value_vectors=sums.vectors,
+        query_block=query_block,
+        group=max(rows // both, 1) * both,
+        key_block=key_block,
+    )
+
+
+def _query_block(attention: Attention, lanes: int) -> int:
+    queries = attention.queries if isinstance(attention.queries, int) else _SOME_QUERIES
+    keys = attention.keys if isinstance(attention.keys, int) else _SOME_KEYS
+    known = [size for size in attention.batch if isinstance(size, int)]
+    heads = max(1, prod(known))
+    unit = max(1, keys * (_width(attention) // lanes))
+    most = min(_MOST_QUERIES, _MOST_WORK // unit, queries * heads // _TILES)
+    return _even_part(max(queries, 1), max(most, _LEAST_QUERIES))
+
+
+def _most_keys(attention: Attention, model: MachineModel) -> int:
+    row = _width(attention) * Scalar.F32.nbytes
+    return max(32, min(_MOST_KEYS, model.l2_nbytes // 4 // row))
+
+
+def _width(attention: Attention) -> int:
+    """Elements of a key and its value together."""
+    width, value_width = attention.width, attention.value_width
+    if not isinstance(width, int) or not isinstance(value_width, int):
+        raise TypeError(f"heads of the widths {width} and {value_width} are not scheduled")
+    return width + value_width
+
+
+def _even_part(total: int, most: int) -> int:
+    """Of ``total`` things as many as each part gets, in as few parts as ``most`` a part allows."""
+    parts = -(-total // most)
+    return -(-total // parts)
