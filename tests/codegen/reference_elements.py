@@ -126,7 +126,7 @@ def reference_value(
     reference = _Reference(tuple(axes), arrays, made, symbols or {})
     with np.errstate(all="ignore"):
         found = reference.value(element)
-    return np.ascontiguousarray(np.broadcast_to(found, tuple(axes)))
+    return np.array(np.broadcast_to(found, tuple(axes)), order="C")
 
 
 @dataclass

@@ -9,6 +9,8 @@ from ortpkg.codegen.lowering import (
     elementwise_lowering,
     moving_lowering,
     product_lowering,
+    quantized_lowering,
+    quantized_product_lowering,
     row_lowering,
 )
 from ortpkg.codegen.lowering.lowering_registry import Lower, lowerings_of
@@ -19,7 +21,13 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.shapes.knowledge import Knowledge
 
 LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
-    convolution_lowering, elementwise_lowering, moving_lowering, product_lowering, row_lowering
+    convolution_lowering,
+    elementwise_lowering,
+    moving_lowering,
+    product_lowering,
+    quantized_lowering,
+    quantized_product_lowering,
+    row_lowering,
 )
 
 

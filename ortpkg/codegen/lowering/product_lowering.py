@@ -22,12 +22,14 @@ from ortpkg.codegen.tensor_ir.elements import (
     Read,
     Tensor,
     along,
+    scalar_of,
 )
 from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.graph.graph import Node
 from ortpkg.shapes.expressions import Size
 
 _FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
+_BYTES = frozenset({Scalar.U8, Scalar.I8})
 
 
 @lowers("MatMul")
@@ -83,26 +85,25 @@ def make_product(
     right: Tensor,
     *,
     is_transposed: tuple[bool, bool] = (False, False),
+    zeros: tuple[Element | None, Element | None] = (None, None),
     epilogue: Element | None = None,
 ) -> None:
     """The product of two tensors as the node's first output.
 
-    ``epilogue``: over the axes of a result with at least two dimensions.
+    Args:
+        left, right: both of floats, or both of bytes, whose sums are i32.
+        zeros: zero points of the sides, of bytes.
+        epilogue: over the axes of a result with at least two dimensions.
     """
-    if left.scalar not in _FLOATS or right.scalar not in _FLOATS:
-        raise NotLoweredError(f"products of {left.scalar.value} are not compiled")
+    sums = _sums_of(left, right, zeros)
     output = scope.tensor(node.outputs[0])
-    left_shape = (1, *left.shape) if len(left.shape) == 1 else left.shape
-    right_shape = (*right.shape, 1) if len(right.shape) == 1 else right.shape
-    m, k = _matrix(left_shape, is_transposed[0])
-    _, n = _matrix(right_shape, is_transposed[1])
+    left_shape, right_shape = matrix_shapes(left, right)
+    m, n, k = matrix_sizes(left, right, is_transposed)
     batch = batch_of(output, left, right)
     made = output
     if len(batch) + 2 != len(output.shape):
         made = scope.temporary(output.scalar, (*batch, m, n), "product")
-    value = epilogue
-    if output.scalar is not Scalar.F32:
-        value = as_kind(Made(Scalar.F32) if value is None else value, output.scalar)
+    value = as_kind(Made(sums) if epilogue is None else epilogue, output.scalar)
     scope.emit(
         Product(
             output=made,
@@ -112,11 +113,44 @@ def make_product(
             k=k,
             left=matrix_read(left, left_shape, len(batch), is_transposed[0], is_row=True),
             right=matrix_read(right, right_shape, len(batch), is_transposed[1], is_row=False),
-            epilogue=value,
+            left_zero=zeros[0],
+            right_zero=zeros[1],
+            epilogue=None if isinstance(value, Made) else value,
         )
     )
     if made is not output:
         scope.alias(output, made)
+
+
+def _sums_of(left: Tensor, right: Tensor, zeros: tuple[Element | None, Element | None]) -> Scalar:
+    """The kind of a product's sums."""
+    kinds = {left.scalar, right.scalar}
+    if kinds <= _FLOATS:
+        return Scalar.F32
+    if not kinds <= _BYTES:
+        raise NotLoweredError(f"products of {left.scalar.value} are not compiled")
+    for side, zero in zip((left, right), zeros, strict=True):
+        if zero is not None and scalar_of(zero) is not side.scalar:
+            raise NotLoweredError("a zero point is of another kind than its matrix")
+    return Scalar.I32
+
+
+def matrix_shapes(left: Tensor, right: Tensor) -> tuple[tuple[Size, ...], tuple[Size, ...]]:
+    """The shapes of two factors, vectors as matrices of one row or one column."""
+    return (
+        (1, *left.shape) if len(left.shape) == 1 else left.shape,
+        (*right.shape, 1) if len(right.shape) == 1 else right.shape,
+    )
+
+
+def matrix_sizes(
+    left: Tensor, right: Tensor, is_transposed: tuple[bool, bool]
+) -> tuple[Size, Size, Size]:
+    """The numbers of rows and columns of a product, and of the products that are summed."""
+    left_shape, right_shape = matrix_shapes(left, right)
+    m, k = _matrix(left_shape, is_transposed[0])
+    _, n = _matrix(right_shape, is_transposed[1])
+    return m, n, k
 
 
 def _matrix(shape: Sequence[Size], is_transposed: bool) -> tuple[Size, Size]:

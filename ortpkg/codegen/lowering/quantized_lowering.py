@@ -1,0 +1,164 @@
+"""Operators that quantize and dequantize, and elementwise ones between quantized tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import finish
+from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    identity_read,
+    number,
+)
+from ortpkg.codegen.lowering.quantized_elements import code_of, given, parameter, real_number
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Convert,
+    Element,
+    Function,
+    Made,
+    Read,
+    Tensor,
+    scalar_of,
+)
+from ortpkg.codegen.tensor_ir.operations import Combiner, Reduce
+from ortpkg.graph.graph import Node
+from ortpkg.graph.types import ElementType
+from ortpkg.shapes.expressions import Size
+
+_DEFAULT_AXIS = 1
+_MOST_CODE = 255
+
+
+@lowers("DequantizeLinear")
+@lowers("DequantizeLinear", domain=MICROSOFT_DOMAIN)
+def lower_dequantize(scope: LoweringScope, node: Node) -> None:
+    """(x - zero point) * scale, in f32."""
+    source = scope.tensor(node.inputs[0])
+    scale, zero = _linear_parameters(scope, node, source)
+    finish(scope, node, real_number(identity_read(source), scale, zero))
+
+
+@lowers("QuantizeLinear")
+@lowers("QuantizeLinear", domain=MICROSOFT_DOMAIN)
+def lower_quantize(scope: LoweringScope, node: Node) -> None:
+    """The codes of numbers."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    scale, zero = _linear_parameters(scope, node, source)
+    if {source.scalar, scalar_of(scale)} != {Scalar.F32}:
+        raise NotLoweredError("numbers are quantized as float32 alone")
+    if attribute(node, "precision", 0) not in {0, int(ElementType.FLOAT)}:
+        raise NotLoweredError("it divides in another kind than float32")
+    scaled = Call(Function.DIV, (identity_read(source), scale))
+    scope.map(output, code_of(scaled, zero, output.scalar))
+
+
+def _linear_parameters(
+    scope: LoweringScope, node: Node, source: Tensor
+) -> tuple[Element, Element | None]:
+    """The scale and the zero point over the axes of what is quantized or dequantized."""
+    if attribute(node, "block_size", 0):
+        raise NotLoweredError("its scales are of blocks")
+    axis, rank = int(attribute(node, "axis", _DEFAULT_AXIS)), len(source.shape)
+    sizes: Mapping[int, Size] = {}
+    if -rank <= axis < rank:
+        sizes = {axis % rank: source.shape[axis]}
+    names = (*node.inputs, "")
+    return given(parameter(scope, names[1], sizes)), parameter(scope, names[2], sizes)
+
+
+# --- dynamic --------------------------------------------------------------------------------------
+
+
+@lowers("DynamicQuantizeLinear")
+def lower_dynamic_quantize(scope: LoweringScope, node: Node) -> None:
+    """Codes of 8 bits with the scale and the zero point that cover all numbers, and 0."""
+    codes, scale, zero = (scope.tensor(name) for name in node.outputs)
+    quantize_dynamically(scope, scope.tensor(node.inputs[0]), codes, scale, zero)
+
+
+def quantize_dynamically(
+    scope: LoweringScope, source: Tensor, codes: Tensor, scale: Tensor, zero: Tensor
+) -> None:
+    """Makes the u8 codes of a tensor, their scale and their zero point, both of the shape ()."""
+    if source.scalar is not Scalar.F32:
+        raise NotLoweredError("numbers are quantized as float32 alone")
+    most = _bound(scope, source, Combiner.MAX, Function.MAX)
+    least = _bound(scope, source, Combiner.MIN, Function.MIN)
+    width = Call(Function.DIV, (Call(Function.SUB, (Read(most, ()), Read(least, ()))),
+                                number(_MOST_CODE, Scalar.F32)))  # fmt: skip
+    is_flat = Call(Function.EQ, (width, number(0, Scalar.F32)))
+    scope.map(scale, Call(Function.SELECT, (is_flat, number(1, Scalar.F32), width)))
+    shift = Call(Function.DIV, (Call(Function.NEG, (Read(least, ()),)), Read(scale, ())))
+    scope.map(zero, code_of(shift, None, Scalar.U8))
+    scaled = Call(Function.DIV, (identity_read(source), Read(scale, ())))
+    scope.map(codes, code_of(scaled, Read(zero, ()), Scalar.U8))
+
+
+def _bound(scope: LoweringScope, source: Tensor, combiner: Combiner, function: Function) -> Tensor:
+    """The greatest or the least element of a tensor, or 0 where that is beyond."""
+    bound = scope.temporary(Scalar.F32, (), combiner.value)
+    scope.emit(
+        Reduce(
+            output=bound,
+            axes=(),
+            reduced=source.shape,
+            combiner=combiner,
+            value=identity_read(source),
+            epilogue=Call(function, (Made(Scalar.F32), number(0, Scalar.F32))),
+        )
+    )
+    return bound
+
+
+# --- elementwise ----------------------------------------------------------------------------------
+
+
+@lowers("QLinearAdd", "QLinearMul", domain=MICROSOFT_DOMAIN)
+def lower_quantized_binary(scope: LoweringScope, node: Node) -> None:
+    """Sums and products of quantized tensors, with known scales.
+
+    Each code is brought to its number, of the output's scale, by one product and one sum.
+    """
+    output = scope.tensor(node.outputs[0])
+    left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = (
+        *node.inputs,
+        "",
+    )[:8]
+    over = np.float32(_known(scope, scale))
+    is_sum = node.op_type == "QLinearAdd"
+    rank = len(output.shape)
+    first = _line(scope, (left, left_scale, left_zero), over, rank)
+    second = _line(scope, (right, right_scale, right_zero), over if is_sum else np.float32(1), rank)
+    value = Call(Function.ADD if is_sum else Function.MUL, (first, second))
+    scope.map(output, code_of(value, parameter(scope, zero, {}), output.scalar))
+
+
+def _line(
+    scope: LoweringScope, names: tuple[str, str, str], over: np.float32, rank: int
+) -> Element:
+    """factor * code + shift: what the code stands for, divided by ``over``."""
+    value, scale, zero = names
+    factor = np.float32(_known(scope, scale)) / over
+    shift = -factor * np.float32(_known(scope, zero) if zero else 0)
+    line: Element = Call(
+        Function.MUL,
+        (Convert(scope.broadcast(value, rank), Scalar.F32), number(float(factor), Scalar.F32)),
+    )
+    if shift:
+        line = Call(Function.ADD, (line, number(float(shift), Scalar.F32)))
+    return line
+
+
+def _known(scope: LoweringScope, name: str) -> float:
+    """A scale or a zero point that is one known number. NotLoweredError where it is not."""
+    constant = scope.constant(name)
+    if constant is None or constant.size != 1:
+        raise NotLoweredError("its scales or zero points are known only when it runs")
+    return float(constant.reshape(-1)[0])
