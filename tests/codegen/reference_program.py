@@ -98,7 +98,7 @@ class _Run:
 
     def _finish(self, output: Tensor, epilogue: Element | None, made: Array) -> None:
         value = made if epilogue is None else self._value(epilogue, made.shape, made)
-        self.arrays[output] = np.ascontiguousarray(value).astype(DTYPES[output.scalar])
+        self.arrays[output] = np.array(value, DTYPES[output.scalar], order="C")
 
     def _reduce(self, operation: Reduce) -> None:
         axes, reduced = self._sizes(operation.axes), self._sizes(operation.reduced)

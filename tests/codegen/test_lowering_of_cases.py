@@ -23,7 +23,7 @@ def _lowered_cases() -> list[Case]:
 
 
 #: Fewer were lowered whole when a change has broken some.
-_LEAST_LOWERED = 465
+_LEAST_LOWERED = 485
 
 
 def test_what_is_lowered_computes_what_onnx_says() -> None:
