@@ -8,6 +8,8 @@ from ortpkg.codegen.fusion.alias_views import read_through_aliases, root_of
 from ortpkg.codegen.fusion.attention_of_products import fuse_attention
 from ortpkg.codegen.fusion.epilogues import fuse_epilogues
 from ortpkg.codegen.fusion.inlining import inline_maps
+from ortpkg.codegen.fusion.integer_convolutions import expand_integer_convolutions
+from ortpkg.codegen.fusion.quantized_products import multiply_codes
 from ortpkg.codegen.fusion.unused_operations import remove_unused
 from ortpkg.codegen.tensor_ir.elements import Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Alias, Map
@@ -19,14 +21,20 @@ _MOST_ROUNDS = 8
 
 def optimized(program: TensorProgram) -> TensorProgram:
     """The program with everything fused that is worth it, ready to be scheduled."""
-    program = remove_unused(program)
+    program = multiply_codes(read_through_aliases(remove_unused(program)))
+    program = expand_integer_convolutions(_fused(program))
+    return with_own_outputs(fuse_attention(_fused(program)))
+
+
+def _fused(program: TensorProgram) -> TensorProgram:
+    """The program with maps in the operations that they follow, and in those that read them."""
     for _ in range(_MOST_ROUNDS):
         count = len(program.operations)
         program = fuse_epilogues(read_through_aliases(program))
         program = remove_unused(inline_maps(read_through_aliases(program)))
         if len(program.operations) == count:
             break
-    return with_own_outputs(fuse_attention(program))
+    return program
 
 
 def with_own_outputs(program: TensorProgram) -> TensorProgram:

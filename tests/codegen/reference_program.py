@@ -145,6 +145,8 @@ class _Run:
 
     def _windows(self, operation: Convolution | Pool) -> None:
         source = self.arrays[operation.source].astype(np.float64)
+        if isinstance(operation, Convolution) and operation.source_zero is not None:
+            source = source - self._value(operation.source_zero, ()).astype(np.float64)
         window, shape = operation.window, self._sizes(operation.output.shape)
         is_max = isinstance(operation, Pool) and operation.function is PoolFunction.MAX
         padding = [(0, 0), (0, 0)]
@@ -157,10 +159,16 @@ class _Run:
             made = self._convolved(operation, padded, shape)
         else:
             made = _pooled(operation, padded, inside, shape)
-        self._finish(operation.output, operation.epilogue, made.astype(np.float32))
+        is_whole = self.arrays[operation.source].dtype.kind in "iu"
+        kind = np.int32 if is_whole else np.float32
+        self._finish(operation.output, operation.epilogue, made.astype(kind))
 
     def _convolved(self, operation: Convolution, padded: Array, shape: Sequence[int]) -> Array:
         weights = self.arrays[operation.weights].astype(np.float64)
+        if operation.weights_zero is not None:
+            axes = (1, weights.shape[0], *(1 for _ in operation.window.kernel))
+            zero = self._value(operation.weights_zero, axes).astype(np.float64)
+            weights = weights - zero.reshape(-1, *(1 for _ in weights.shape[1:]))
         made = np.zeros(shape)
         own, out = weights.shape[1], shape[1] // operation.groups
         for offsets in places_of(*(range(each) for each in operation.window.kernel)):

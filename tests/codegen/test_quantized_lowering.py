@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,31 +11,16 @@ import pytest
 
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
-from ortpkg.codegen.passes import optimized
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
-from tests.codegen.reference_program import run_program
-from tests.engine.transformers.transformation import run_engine
+from tests.codegen.compared_with_engine import assert_as_engine
+from tests.engine.transformers.transformation import HEADER
 
 Array = npt.NDArray[Any]
-_HEADER = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>\n'
-
-
-def _assert_as_engine(text: str, feeds: Mapping[str, Array], *, rtol: float = 0.0) -> None:
-    """The program of a graph, fused or not, gives what the numpy kernels give; integers exactly."""
-    proto = onnx.parser.parse_model(_HEADER + text)
-    wanted = run_engine(proto, dict(feeds))
-    model = load_model(proto.SerializeToString())
-    program = lower_graph(model.graph, infer_sizes(model), "program")
-    for stage in (program, optimized(program)):
-        made = run_program(stage, [feeds[name] for name in model.graph.inputs])
-        for one, other in zip(made, wanted, strict=True):
-            assert (one.dtype, one.shape) == (other.dtype, other.shape)
-            np.testing.assert_allclose(one, other, rtol=rtol if one.dtype.kind == "f" else 0)
 
 
 def _reason(text: str) -> str:
-    model = load_model(onnx.parser.parse_model(_HEADER + text).SerializeToString())
+    model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
     with pytest.raises(NotLoweredError) as error:
         lower_graph(model.graph, infer_sizes(model), "program")
     return str(error.value)
@@ -57,13 +41,13 @@ def test_numbers_between_codes_round_half_to_even_and_saturate(kind: str, zero: 
     x = np.concatenate([halves, far]).reshape(2, -1)
     text = f"""g (float[2, 43] x) => ({kind}[2, 43] y)
         <float s = {{0.5}}, {kind} z = {{{zero}}}> {{ y = QuantizeLinear(x, s, z) }}"""
-    _assert_as_engine(text, {"x": x})
+    assert_as_engine(text, {"x": x})
 
 
 def test_codes_without_a_zero_point_are_unsigned_bytes() -> None:
     text = "g (float[3] x, float s) => (uint8[3] y) { y = QuantizeLinear(x, s) }"
     x = np.array([-1, 2.5, 9], np.float32)
-    _assert_as_engine(text, {"x": x, "s": np.array(2, np.float32)})
+    assert_as_engine(text, {"x": x, "s": np.array(2, np.float32)})
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -74,21 +58,21 @@ def test_each_place_along_an_axis_has_its_scale(axis: int) -> None:
         w = DequantizeLinear<axis = {axis}>(y, s, z) }}"""
     x = np.random.default_rng(1).normal(0, 30, (3, 2, 5)).astype(np.float32)
     scale = np.linspace(0.1, 0.7, size, dtype=np.float32)
-    _assert_as_engine(text, {"x": x, "s": scale, "z": np.arange(size, dtype=np.int8) - 2})
+    assert_as_engine(text, {"x": x, "s": scale, "z": np.arange(size, dtype=np.int8) - 2})
 
 
 def test_differences_of_i32_that_need_more_bits_are_exact() -> None:
     text = """g (int32[3] x) => (float[3] y) <float s = {0.25}, int32 z = {-2147483648}>
         { y = DequantizeLinear(x, s, z) }"""
     x = np.array([2**31 - 1, 0, -(2**31)], np.int32)
-    _assert_as_engine(text, {"x": x})
+    assert_as_engine(text, {"x": x})
 
 
 @pytest.mark.parametrize("numbers", [[0.0, 0.0], [1.0, 3.0], [-1.0, -3.0], [-2.0, 5.0], []])
 def test_dynamic_codes_cover_all_numbers_and_zero(numbers: list[float]) -> None:
     text = f"""g (float[{len(numbers)}] x) => (uint8[{len(numbers)}] y, float s, uint8 z)
         {{ y, s, z = DynamicQuantizeLinear(x) }}"""
-    _assert_as_engine(text, {"x": np.array(numbers, np.float32)})
+    assert_as_engine(text, {"x": np.array(numbers, np.float32)})
 
 
 @pytest.mark.parametrize("left", ["uint8", "int8"])
@@ -102,13 +86,13 @@ def test_integer_products_take_zero_points_of_rows_and_columns(left: str, right:
         "p": _bytes(left, 4, seed=1),
         "q": _bytes(right, 5, seed=2),
     }
-    _assert_as_engine(text, feeds)
+    assert_as_engine(text, feeds)
 
 
 def test_integer_products_take_vectors_and_batches() -> None:
     text = """g (uint8[6] a, int8[3, 6, 2] b) => (int32[3, 2] y) <uint8 p = {7}>
         { y = MatMulInteger(a, b, p) }"""
-    _assert_as_engine(text, {"a": _bytes("uint8", 6), "b": _bytes("int8", 3, 6, 2)})
+    assert_as_engine(text, {"a": _bytes("uint8", 6), "b": _bytes("int8", 3, 6, 2)})
 
 
 @pytest.mark.parametrize("scales", ["float t = {0.01}", "float[3] t = {0.01, 0.02, 0.005}"])
@@ -116,7 +100,7 @@ def test_products_of_codes_are_codes(scales: str) -> None:
     text = f"""g (uint8[2, 4, 6] a, int8[6, 3] b) => (uint8[2, 4, 3] y)
         <float s = {{0.02}}, uint8 p = {{9}}, {scales}, int8 q = {{-4}}, float u = {{0.03}},
         uint8 r = {{131}}> {{ y = QLinearMatMul(a, s, p, b, t, q, u, r) }}"""
-    _assert_as_engine(text, {"a": _bytes("uint8", 2, 4, 6), "b": _bytes("int8", 6, 3)})
+    assert_as_engine(text, {"a": _bytes("uint8", 2, 4, 6), "b": _bytes("int8", 6, 3)})
 
 
 def test_scales_that_are_inputs_are_multiplied_when_it_runs() -> None:
@@ -126,7 +110,7 @@ def test_scales_that_are_inputs_are_multiplied_when_it_runs() -> None:
     feeds = {"a": _bytes("uint8", 4, 6), "b": _bytes("uint8", 6, 3),
              "s": np.linspace(0.001, 0.01, 4, dtype=np.float32),
              "t": np.linspace(0.02, 0.04, 3, dtype=np.float32)}  # fmt: skip
-    _assert_as_engine(text, feeds)
+    assert_as_engine(text, feeds)
 
 
 def test_products_of_codes_are_numbers_with_a_bias() -> None:
@@ -134,7 +118,7 @@ def test_products_of_codes_are_numbers_with_a_bias() -> None:
         <float[3] t = {0.01, 0.02, 0.005}, uint8 p = {9}, float[3] c = {1, 2, 3}>
         { y = com.microsoft.MatMulIntegerToFloat(a, b, s, t, p, , c) }"""
     feeds = {"a": _bytes("uint8", 4, 6), "b": _bytes("int8", 6, 3), "s": np.array(0.3, np.float32)}
-    _assert_as_engine(text, feeds, rtol=1e-6)
+    assert_as_engine(text, feeds, rtol=1e-6)
 
 
 def test_a_left_side_is_quantized_over_its_range() -> None:
@@ -142,7 +126,7 @@ def test_a_left_side_is_quantized_over_its_range() -> None:
         <float t = {0.01}, float[3] c = {1, 2, 3}>
         { y = com.microsoft.DynamicQuantizeMatMul(a, b, t, , c) }"""
     a = np.random.default_rng(5).normal(0, 3, (2, 4, 6)).astype(np.float32)
-    _assert_as_engine(text, {"a": a, "b": _bytes("int8", 6, 3)}, rtol=1e-6)
+    assert_as_engine(text, {"a": a, "b": _bytes("int8", 6, 3)}, rtol=1e-6)
 
 
 @pytest.mark.parametrize("quantizes", [True, False])
@@ -154,7 +138,7 @@ def test_quantized_gemm_adds_a_bias_of_the_products_scale(quantizes: bool) -> No
         uint8 r = {{131}}>
         {{ y = com.microsoft.QGemm<transA = 1, transB = 1, alpha = 0.5>(a, s, p, b, t, q, c{last})
         }}"""
-    _assert_as_engine(text, {"a": _bytes("uint8", 6, 4), "b": _bytes("int8", 3, 6)}, rtol=1e-6)
+    assert_as_engine(text, {"a": _bytes("uint8", 6, 4), "b": _bytes("int8", 3, 6)}, rtol=1e-6)
 
 
 @pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearMul"])
@@ -162,7 +146,7 @@ def test_codes_are_added_and_multiplied(operator: str) -> None:
     text = f"""g (int8[4, 256] a, int8[256] b) => (int8[4, 256] y)
         <float s = {{0.02}}, int8 p = {{9}}, float t = {{0.03}}, int8 q = {{-5}}, float u = {{0.04}},
         int8 r = {{2}}> {{ y = com.microsoft.{operator}(a, s, p, b, t, q, u, r) }}"""
-    _assert_as_engine(text, {"a": _bytes("int8", 4, 256), "b": _bytes("int8", 256, seed=3)})
+    assert_as_engine(text, {"a": _bytes("int8", 4, 256), "b": _bytes("int8", 256, seed=3)})
 
 
 def test_what_is_not_compiled_says_why() -> None:

@@ -11,6 +11,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Convert,
     Element,
     Function,
+    Made,
     Number,
     Place,
     Position,
@@ -30,6 +31,19 @@ def replace_reads(element: Element, change: Callable[[Read], Element]) -> Elemen
             return Call(function, tuple(replace_reads(each, change) for each in operands))
         case Convert(operand, scalar):
             return Convert(replace_reads(operand, change), scalar)
+        case _:
+            return element
+
+
+def replace_made(element: Element, made: Element) -> Element:
+    """The expression with another element for what its operation makes."""
+    match element:
+        case Made():
+            return made
+        case Call(function, operands):
+            return Call(function, tuple(replace_made(each, made) for each in operands))
+        case Convert(operand, scalar):
+            return Convert(replace_made(operand, made), scalar)
         case _:
             return element
 

@@ -37,6 +37,8 @@ _LEAST_CODES: Mapping[Scalar, int] = {
 def parameter(scope: LoweringScope, name: str, sizes: Mapping[int, Size]) -> Element | None:
     """A scale or a zero point: one for all, or one for each place along an axis.
 
+    Known ones that are all alike are one number.
+
     Args:
         name: of the value; "" is None.
         sizes: axis → its size, for the axes along which it may vary; the first that fits is taken.
@@ -53,6 +55,8 @@ def parameter(scope: LoweringScope, name: str, sizes: Mapping[int, Size]) -> Ele
         return Read(tensor, (Place(),) * len(tensor.shape))
     for axis, size in sizes.items():
         if tensor.shape == (size,):
+            if constant is not None and constant.size and bool((constant == constant[0]).all()):
+                return number(constant[0].item(), tensor.scalar)
             return Read(tensor, (along(axis),))
     raise NotLoweredError("its scales or zero points are neither one for all nor one for each place"
                           " along an axis")  # fmt: skip

@@ -1,0 +1,108 @@
+"""Convolutions of codes become products with channels last, and give the engine's integers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx.parser
+import pytest
+
+from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
+from ortpkg.codegen.lowering.operator_lowerings import lower_graph
+from ortpkg.codegen.tensor_ir.operations import Operation
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.shapes.inference import infer_sizes
+from tests.codegen.compared_with_engine import assert_as_engine
+from tests.engine.transformers.transformation import HEADER
+
+Array = npt.NDArray[Any]
+
+
+def _bytes(dtype: str, *shape: int) -> Array:
+    limits = np.iinfo(dtype)
+    random = np.random.default_rng(7)
+    return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def _kinds(operations: Sequence[Operation]) -> Counter[str]:
+    return Counter(type(each).__name__ for each in operations)
+
+
+_WINDOWS = {
+    "pixels": ("1, 1", "", (6, 7)),
+    "pixels apart": ("1, 1", "strides = [2, 3]", (3, 3)),
+    "pixels with padding": ("1, 1", "pads = [1, 0, 2, 1]", (9, 8)),
+    "windows": ("3, 2", "", (4, 6)),
+    "padded windows": ("3, 3", "pads = [1, 1, 1, 1]", (6, 7)),
+    "windows apart": ("3, 3", "pads = [0, 1, 1, 0], strides = [2, 2]", (3, 3)),
+    "wide windows": ("2, 3", "dilations = [3, 2]", (3, 3)),
+    "windows that leave pixels out": ("2, 2", "strides = [4, 4]", (2, 2)),
+    "same": ("3, 3", 'auto_pad = "SAME_UPPER", strides = [2, 2]', (3, 4)),
+}
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("windows", _WINDOWS)
+def test_sums_of_windows_are_exact(windows: str, groups: int) -> None:
+    kernel, attributes, (height, width) = _WINDOWS[windows]
+    channels = 4 // groups
+    given = ", ".join(filter(None, (f"group = {groups}", attributes)))
+    text = f"""g (uint8[2, 4, 6, 7] x, int8[4, {channels}, {kernel}] w, int8[4] q)
+        => (int32[2, 4, {height}, {width}] y) <uint8 p = {{131}}>
+        {{ y = ConvInteger<{given}>(x, w, p, q) }}"""
+    shape = tuple(map(int, kernel.split(",")))
+    feeds = {"x": _bytes("uint8", 2, 4, 6, 7), "w": _bytes("int8", 4, channels, *shape),
+             "q": np.array([3, -7, 0, 90], np.int8)}  # fmt: skip
+    fused = assert_as_engine(text, feeds)
+    assert _kinds(fused.operations)["Product"] == (1 if groups == 1 else 0)
+    assert _kinds(fused.operations)["Convolution"] == 0
+
+
+@pytest.mark.parametrize("spatial", [(9,), (3, 4, 5)])
+def test_one_and_three_dimensions_are_convolved(spatial: tuple[int, ...]) -> None:
+    sizes = ", ".join(map(str, spatial))
+    made = ", ".join(str(size - 1) for size in spatial)
+    kernel = (2,) * len(spatial)
+    text = f"""g (int8[1, 3, {sizes}] x, uint8[2, 3, {", ".join("2" * len(spatial))}] w)
+        => (int32[1, 2, {made}] y) {{ y = ConvInteger(x, w) }}"""
+    feeds = {"x": _bytes("int8", 1, 3, *spatial), "w": _bytes("uint8", 2, 3, *kernel)}
+    assert_as_engine(text, feeds)
+
+
+def test_codes_are_convolved_to_codes() -> None:
+    text = """g (uint8[1, 3, 5, 5] x, int8[2, 3, 3, 3] w) => (uint8[1, 2, 5, 5] y)
+        <float s = {0.02}, uint8 p = {131}, float[2] t = {0.01, 0.02}, int8[2] q = {0, 0},
+        float u = {0.5}, uint8 r = {100}, int32[2] b = {4000, -900}>
+        { y = QLinearConv<pads = [1, 1, 1, 1]>(x, s, p, w, t, q, u, r, b) }"""
+    assert_as_engine(text, {"x": _bytes("uint8", 1, 3, 5, 5), "w": _bytes("int8", 2, 3, 3, 3)})
+
+
+def test_images_of_any_size_are_convolved() -> None:
+    text = """g (uint8[batch, 3, height, width] x, int8[4, 3, 3, 3] w)
+        => (int32[batch, 4, rows, columns] y) <uint8 p = {3}>
+        { y = ConvInteger<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w, p) }"""
+    for shape in ((2, 3, 7, 6), (1, 3, 1, 4)):
+        assert_as_engine(text, {"x": _bytes("uint8", *shape), "w": _bytes("int8", 4, 3, 3, 3)})
+
+
+def test_nothing_moves_channels_between_convolutions_of_pixels() -> None:
+    """The first reads them where they lie, and one map brings them back behind the last."""
+    weights = ", ".join(str(each) for each in _bytes("int8", 9))
+    conv = "QLinearConv(%s, s, p, w, s, q, s, p)"
+    text = f"""g (uint8[2, 3, 4, 5] x) => (uint8[2, 3, 4, 5] y)
+        <float s = {{0.05}}, uint8 p = {{128}}, int8 q = {{0}}, int8[3, 3, 1, 1] w = {{{weights}}}>
+        {{ a = {conv % "x"} b = {conv % "a"} y = {conv % "b"} }}"""
+    fused = assert_as_engine(text, {"x": _bytes("uint8", 2, 3, 4, 5)})
+    assert _kinds(fused.operations) == {"Map": 1, "Product": 3}
+
+
+def test_groups_of_several_channels_are_left() -> None:
+    text = """g (uint8[1, 4, 3, 3] x, int8[4, 2, 1, 1] w) => (int32[1, 4, 3, 3] y)
+        { y = ConvInteger<group = 2>(x, w) }"""
+    model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
+    with pytest.raises(NotLoweredError, match="its groups have several channels each"):
+        lower_graph(model.graph, infer_sizes(model), "program")
