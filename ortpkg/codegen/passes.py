@@ -21,9 +21,11 @@ _MOST_ROUNDS = 8
 
 def optimized(program: TensorProgram) -> TensorProgram:
     """The program with everything fused that is worth it, ready to be scheduled."""
-    program = multiply_codes(read_through_aliases(remove_unused(program)))
-    program = expand_integer_convolutions(_fused(program))
-    return with_own_outputs(fuse_attention(_fused(program)))
+    program = _fused(multiply_codes(read_through_aliases(remove_unused(program))))
+    expanded = expand_integer_convolutions(program)
+    if expanded is not program:
+        program = _fused(expanded)
+    return with_own_outputs(fuse_attention(program))
 
 
 def _fused(program: TensorProgram) -> TensorProgram:

@@ -54,7 +54,11 @@ def is_expandable(convolution: Convolution) -> bool:
 
 
 def expand_integer_convolutions(program: TensorProgram) -> TensorProgram:
-    """The program without convolutions of bytes."""
+    """The program without convolutions of bytes; itself where it has none."""
+    if not any(
+        isinstance(each, Convolution) and is_expandable(each) for each in program.operations
+    ):
+        return program
     constants = dict(program.constants)
     operations: list[Operation] = []
     for each in program.operations:
