@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
 from ortpkg.codegen.loop_ir.kernel_text import kernel_text
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.element_values import ElementValues
@@ -174,3 +175,29 @@ def test_bools_are_combined() -> None:
     chosen = Call(Function.SELECT, (read_left, read_right, Call(Function.NOT, (read_right,))))
     wanted = np.where(arrays[left], arrays[right], ~arrays[right])
     assert_same(_values(chosen, arrays, V3), wanted)
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("scalar", [Scalar.F16, Scalar.BF16], ids=str)
+def test_every_float_of_16_bits_is_converted_there_and_back(
+    scalar: Scalar, target: NativeTarget
+) -> None:
+    count = 1 << 16
+    b = KernelBuilder("there_and_back")
+    source, wide = b.input("source", scalar), b.output("wide", Scalar.F32)
+    near, back = b.input("near", Scalar.F32), b.output("back", scalar)
+    with b.loop(0, count, 8) as loop:
+        b.store(wide, loop.index, b.cast(b.load(source, loop.index, 8), Scalar.F32))
+        b.store(back, loop.index, b.cast(b.load(near, loop.index, 8), scalar))
+    numbers = np.arange(count, dtype=np.uint16).view(DTYPES[scalar])
+    with np.errstate(all="ignore"):
+        floats = numbers.astype(np.float32)
+        halfway = (floats + np.roll(floats, -1)) / 2  # between neighbours: to the even one
+        wanted = halfway.astype(DTYPES[scalar])
+    made, returned = np.empty(count, np.float32), np.empty(count, DTYPES[scalar])
+    run_kernel(
+        b.kernel(), [numbers, made, halfway, returned], tile_count=1, cpu=target.cpu,
+        features=target.features,
+    )  # fmt: skip
+    assert_same(made, floats)
+    assert_same(returned, wanted)

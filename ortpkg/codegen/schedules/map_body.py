@@ -38,11 +38,18 @@ class FlatMap:
 
     @property
     def lanes(self) -> int:
-        """Those of f32, or as many as make a vector of the widest kind where all are smaller."""
+        """Those of f32, or as many as make a vector of the widest kind where all are smaller.
+
+        Less along a short axis: so many that it fills them.
+        """
         if self.vector_axis is None:
             return 1
         widest = max(each.nbytes for each in self.scalars)
-        return self.model.lanes(Scalar.F32) * max(1, Scalar.F32.nbytes // widest)
+        lanes = self.model.lanes(Scalar.F32) * max(1, Scalar.F32.nbytes // widest)
+        size = self.flat.axes[self.vector_axis]
+        while isinstance(size, int) and size * 2 < lanes:
+            lanes //= 2
+        return max(lanes, 1)
 
     @property
     def scalars(self) -> set[Scalar]:

@@ -58,9 +58,7 @@ _SIGN = -(1 << 31)
 
 def exp(b: KernelBuilder, x: Value) -> Value:
     """The exponential."""
-    fraction, power_of_2 = _reduced(b, _clamped(b, x, _LEAST_EXP, _MOST_EXP))
-    square = b.mul(fraction, fraction)
-    near_one = b.add(b.fma(_polynomial(b, fraction, _EXP), square, fraction), 1.0)
+    near_one, power_of_2 = _split_exp(b, _clamped(b, x, _LEAST_EXP, _MOST_EXP))
     half = b.compute(Op.SHR, power_of_2, 1)
     first, second = _power_of_2(b, half), _power_of_2(b, b.sub(power_of_2, half))
     return b.mul(b.mul(near_one, first), second)
@@ -110,7 +108,8 @@ def erf(b: KernelBuilder, x: Value) -> Value:
     near = b.fma(_polynomial(b, square, _ERF_NEAR), size, size)
     far = _polynomial(b, size, _ERF_FAR)
     far = b.sub(b.mul(far, size), size)
-    far = b.sub(1.0, exp(b, far))
+    near_one, power_of_2 = _split_exp(b, far)  # of -16 to 0: no power of 2 is too small
+    far = b.sub(1.0, b.mul(near_one, _power_of_2(b, power_of_2)))
     is_far = b.compute(Op.GT, size, _ERF_BORDER)
     return _with_sign_of(b, b.select(is_far, far, near), x)
 
@@ -214,6 +213,13 @@ def _reduced(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
     fraction = b.fma(whole, -_LN2_LOW, b.fma(whole, -_LN2_HIGH, x))
     bits = b.bitcast(shifted, x.type.with_scalar(Scalar.I32))
     return fraction, b.sub(bits, _ROUNDER_BITS)
+
+
+def _split_exp(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """(p, n) with exp(x) = p * 2^n, and n an i32."""
+    fraction, power_of_2 = _reduced(b, x)
+    square = b.mul(fraction, fraction)
+    return b.add(b.fma(_polynomial(b, fraction, _EXP), square, fraction), 1.0), power_of_2
 
 
 def _power_of_2(b: KernelBuilder, exponent: Value) -> Value:
