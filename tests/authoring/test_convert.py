@@ -325,6 +325,8 @@ def test_a_name_that_is_no_text_is_told_in_a_sentence(
     (root / DIGESTS_FILE).unlink()
     Path(os.fsdecode(os.fsencode(root) + b"/x\xff")).touch()
 
-    with pytest.raises(PackageFormatError, match=r"'x\\udcff' is not well-formed Unicode"):
+    with pytest.raises(
+        PackageFormatError, match=r"'x\\udcff' is not well-formed Unicode \(rename the file\)"
+    ):
         convert(root, "component", output=tmp_path / "new")
     assert not (tmp_path / "new").exists()

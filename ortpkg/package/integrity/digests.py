@@ -147,7 +147,7 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
         if pending
         else ()
     )
-    check_recordable(root, (*files, *named))
+    check_recordable(root, (*files, *named), remedy=_WRITE_ANEW)
     return PackageDigests(files=files, pending=pending)
 
 
@@ -213,11 +213,21 @@ def _list_of(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def check_recordable(root: Path, paths: Iterable[str]) -> None:
+#: What helps where the document is wrong, and where a file's name is.
+_WRITE_ANEW = "delete digests.json: the next authoring command writes it anew"
+_RENAME = "rename the file"
+
+
+def check_recordable(root: Path, paths: Iterable[str], *, remedy: str = _RENAME) -> None:
     """PackageFormatError for a path that digests.json may not hold.
 
     It is untrusted: its paths are hashed, and pending ones deleted, so they must stay in the
         package.
+
+    Args:
+        root: the package.
+        paths: relative to it.
+        remedy: what helps against one that is wrong; by default, of files that are to be recorded.
     """
     for path in paths:
         segments = path.split("/")
@@ -225,12 +235,14 @@ def check_recordable(root: Path, paths: Iterable[str]) -> None:
             not any(segment in ("", ".", "..") for segment in segments) and ":" not in segments[0]
         )
         if _SURROGATE.search(path):
-            raise _malformed(root, "", f"{quoted(path)} is not well-formed Unicode")
+            raise _malformed(root, "", f"{quoted(path)} is not well-formed Unicode", remedy)
         if not is_plain or "\\" in path or "\0" in path:
-            raise _malformed(root, "", f"{quoted(path)} is not a plain relative path with '/'")
+            problem = f"{quoted(path)} is not a plain relative path with '/'"
+            raise _malformed(root, "", problem, remedy)
 
 
-def _malformed(root: Path, pointer: str, message: str) -> PackageFormatError:
-    remedy = "rename the file, or delete digests.json: the next authoring command writes it anew"
+def _malformed(
+    root: Path, pointer: str, message: str, remedy: str = _WRITE_ANEW
+) -> PackageFormatError:
     found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer=pointer, remedy=remedy)
     return PackageFormatError.from_findings([found], path=root)
