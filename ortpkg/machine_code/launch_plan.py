@@ -87,53 +87,66 @@ class LaunchPlanner:
         follows from them is more than a machine can have.
         """
         symbols = bind_symbols(self._program.inputs, shapes)
-        words = self.words
+        words, uses = self.words, self.words.uses
         values = self._values(symbols)
         outputs = tuple(
             (_shape_of(spec, symbols), numpy_dtype(spec.element_type))
             for spec in self._program.outputs
         )
         arena_nbytes = values[words.arena_indices]
-        _numbers([sum(arena_nbytes.tolist())])
+        slots = self._slot_lengths(shapes, outputs, arena_nbytes.tolist())
         arena = self._layouts.layout_for(arena_nbytes)
+        offsets = values[uses.offset]
+        filled = self._filled(template, values, slots[uses.slot] - offsets)
+        first_arena, first_constant = words.slots_of(Space.ARENA), words.slots_of(Space.CONSTANT)
+        is_arena = uses.slot >= first_arena
+        is_constant = (uses.slot >= first_constant) & ~is_arena
+        filled[uses.word[is_constant]] += offsets[is_constant]
+        stride = int(filled[LaunchWord.SCRATCH_STRIDE])
+        block_nbytes = arena.nbytes + stride * self._thread_count
+        output_nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in outputs)
+        _numbers([block_nbytes + output_nbytes])
+        return LaunchPlan(
+            template=filled,
+            outputs=outputs,
+            output_nbytes=output_nbytes,
+            input_uses=self._outer_uses(Space.INPUT, len(shapes), offsets),
+            output_uses=self._outer_uses(Space.OUTPUT, len(outputs), offsets),
+            arena_words=uses.word[is_arena],
+            arena_offsets=arena.offsets[uses.slot[is_arena] - first_arena] + offsets[is_arena],
+            scratch_offset=arena.nbytes,
+            block_nbytes=block_nbytes,
+            is_shared=bool((filled[words.tile_words] > filled[words.chunk_words]).any()),
+        )
+
+    def _slot_lengths(
+        self,
+        shapes: Sequence[Shape],
+        outputs: Sequence[tuple[Shape, np.dtype[Any]]],
+        arena_nbytes: list[int],
+    ) -> Words:
+        """How many bytes each memory has that steps use: inputs, outputs, constants, arena."""
+        _numbers([sum(arena_nbytes)])
         inputs = [
             math.prod(shape) * numpy_dtype(spec.element_type).itemsize
             for spec, shape in zip(self._program.inputs, shapes, strict=True)
         ]
         output_nbytes = [math.prod(shape) * dtype.itemsize for shape, dtype in outputs]
-        slots = _numbers([*inputs, *output_nbytes, *self._constant_nbytes, *arena_nbytes.tolist()])
+        return _numbers([*inputs, *output_nbytes, *self._constant_nbytes, *arena_nbytes])
+
+    def _filled(self, template: Words, values: Words, lengths: Words) -> Words:
+        """The words with all sizes, tile counts, chunks and lengths of buffers."""
+        words = self.words
+        self._verify_uses(lengths)
         filled = template.copy()
         filled[words.size_words] = values[words.size_indices]
+        filled[words.uses.length_word] = lengths
         tiles = values[words.tile_indices]
         filled[words.tile_words] = tiles
-        chunks = np.minimum(filled[words.chunk_words], np.maximum(tiles, 1))
-        filled[words.chunk_words] = chunks
-        first_arena = words.slots_of(Space.ARENA)
-        is_arena = words.uses.slot >= first_arena
-        offsets = values[words.uses.offset]
-        lengths = slots[words.uses.slot] - offsets
-        self._verify_uses(lengths)
-        filled[words.uses.length_word] = lengths
-        is_constant = (words.uses.slot >= words.slots_of(Space.CONSTANT)) & ~is_arena
-        filled[words.uses.word[is_constant]] += offsets[is_constant]
-        stride = -(-int(values[words.scratch_index]) // ALIGNMENT) * ALIGNMENT
-        filled[LaunchWord.SCRATCH_STRIDE] = stride
-        arena_slots = words.uses.slot[is_arena] - first_arena
-        block_nbytes = arena.nbytes + stride * self._thread_count
-        total_nbytes = sum(output_nbytes)
-        _numbers([block_nbytes + total_nbytes])
-        return LaunchPlan(
-            template=filled,
-            outputs=outputs,
-            output_nbytes=total_nbytes,
-            input_uses=self._outer_uses(Space.INPUT, len(inputs), offsets),
-            output_uses=self._outer_uses(Space.OUTPUT, len(outputs), offsets),
-            arena_words=words.uses.word[is_arena],
-            arena_offsets=arena.offsets[arena_slots] + offsets[is_arena],
-            scratch_offset=arena.nbytes,
-            block_nbytes=block_nbytes,
-            is_shared=bool((tiles > chunks).any()),
-        )
+        filled[words.chunk_words] = np.minimum(filled[words.chunk_words], np.maximum(tiles, 1))
+        scratch_nbytes = int(values[words.scratch_index])
+        filled[LaunchWord.SCRATCH_STRIDE] = -(-scratch_nbytes // ALIGNMENT) * ALIGNMENT
+        return filled
 
     def _values(self, symbols: Mapping[str, int]) -> Words:
         """Each different size of the program as a number."""
