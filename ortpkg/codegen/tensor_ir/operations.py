@@ -143,8 +143,11 @@ class Window:
 class Convolution:
     """Sums of windows times weights, over (batch, output channels, spatial...).
 
+    Source and output may each be plain, or have their channels in blocks
+    (:mod:`.channel_blocks`); schedules make a blocked output.
+
     Attributes:
-        source: (batch, channels, spatial...).
+        source: (batch, channels, spatial...), or (batch, blocks, spatial..., lanes).
         weights: (output channels, channels / groups, kernel...).
         source_zero, weights_zero: zero points of integers: one number, and one for each output
             channel or one; None for 0.
@@ -171,7 +174,12 @@ class PoolFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pool:
-    """One number for each window, over (batch, channels, spatial...)."""
+    """One number for each window, over (batch, channels, spatial...).
+
+    Source and output are both plain, or both have their channels in blocks
+    (:mod:`.channel_blocks`). An epilogue makes 0 of lanes that no channel has: whoever moves a
+    pooling to blocks gives it none where channels do not fill them.
+    """
 
     output: Tensor
     source: Tensor
