@@ -1,0 +1,79 @@
+"""``ortpkg compile --ep llvm --target``: one model, a variant for each CPU, the right one chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ortpkg
+from ortpkg.cli.app import run as run_command_line
+from ortpkg.errors import UsageError
+from ortpkg.machine_code.cpu_targets import host_target
+from tests.ep_context.compiling import compiled
+from tests.ep_context.conftest import EXPECTED, X
+
+pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
+_TARGETS = (
+    "linux-x86_64_v4",
+    "linux-x86_64_v3",
+    "linux-x86_64_v2",
+    "linux-aarch64",
+    "windows-x86_64_v3",
+)
+
+
+def test_each_target_becomes_a_variant_and_the_nearest_is_chosen(
+    package: Path, machine: Path
+) -> None:
+    del machine
+    names = compiled(package, ep="llvm", targets=_TARGETS)
+    suffixes = ("x86_64_v4", "x86_64_v3", "x86_64_v2", "aarch64", "windows-x86_64_v3")
+    assert names == [f"model/plain-{each}" for each in suffixes]
+    opened = ortpkg.ModelPackage(package)
+    verdicts = {
+        each.variant.name: each.compatibility
+        for each in opened.select().verdicts
+        if each.ep_device is not None and each.ep_device.backend == "llvm"
+    }
+    assert verdicts["plain-windows-x86_64_v3"] == "EP_UNSUPPORTED"
+    best = opened.best_variant()
+    nearest = host_target()
+    assert nearest is not None
+    assert best.name == f"plain-{nearest.short_name}"
+    np.testing.assert_allclose(best.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+
+def test_equal_weights_of_targets_lie_once(package: Path, machine: Path) -> None:
+    """Those of targets with vectors of one size are packed alike."""
+    del machine
+    targets = ("linux-x86_64_v3", "windows-x86_64_v3")
+    compiled(package, ep="llvm", targets=targets, shares_weights=True)
+    variants = ortpkg.ModelPackage(package).component().variants
+    folders = {each.directory for each in variants if each.name != "plain"}
+    assert len(folders) == 1, folders
+
+
+@pytest.mark.parametrize(
+    ("ep", "targets", "said"),
+    [
+        ("prepack", ("linux-x86_64_v3",), "take --ep llvm"),
+        ("llvm", ("linux-x86_64_v33",), "there is no target 'linux-x86_64_v33'"),
+    ],
+)
+def test_targets_that_cannot_be_are_told(
+    package: Path, machine: Path, ep: str, targets: tuple[str, ...], said: str
+) -> None:
+    del machine
+    with pytest.raises(UsageError, match=said):
+        compiled(package, ep=ep, targets=targets)
+
+
+def test_the_command_names_what_it_made(
+    package: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del machine
+    command = ["compile", str(package), "--ep", "llvm", "--target", "linux-aarch64"]
+    assert run_command_line(command) == 0
+    assert "plain-aarch64: 1 compiled partition" in capsys.readouterr().out
