@@ -10,6 +10,8 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.map import schedule_map
 from ortpkg.codegen.schedules.pool import schedule_pool
 from ortpkg.codegen.schedules.product import schedule_product
+from ortpkg.codegen.schedules.reduce import schedule_reduce
+from ortpkg.codegen.schedules.row_normalize import schedule_row_normalize
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import (
@@ -20,12 +22,14 @@ from ortpkg.codegen.tensor_ir.operations import (
     Operation,
     Pool,
     Product,
+    Reduce,
+    RowNormalize,
 )
 
 
 def reason_against(operation: Operation) -> str | None:
     """Why an operation cannot be scheduled; None where it can."""
-    if isinstance(operation, Alias | Attention | Map | Pool | Product):
+    if isinstance(operation, Alias | Attention | Map | Pool | Product | Reduce | RowNormalize):
         return None
     if isinstance(operation, Convolution):
         sizes = (operation.source.shape[1], *operation.weights.shape)
@@ -56,6 +60,10 @@ def schedule(
             return schedule_convolution(operation, model, constants)
         case Pool():
             return schedule_pool(operation, model, constants)
+        case Reduce():
+            return schedule_reduce(operation, model, constants)
+        case RowNormalize():
+            return schedule_row_normalize(operation, model, constants)
         case Alias():
             return []
         case _:
