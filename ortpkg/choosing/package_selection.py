@@ -90,6 +90,7 @@ def select_component(
             asked_memory=offer.asked_memory,
             operators=operator_evidence(offer),
             package_version=package.version,
+            compiled_distance=offer.compiled_distance,
         )
         selection = select_ep_devices(component, request)
     duration_s = time.perf_counter() - start_s

@@ -79,6 +79,17 @@ class EpFactory(ABC):
         """Rates a compiled model's compatibility string on ``devices``; none by default."""
         return CompiledModelCompatibility.NOT_APPLICABLE
 
+    def compiled_model_distance(
+        self,
+        devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
+        info: str,  # noqa: ARG002
+    ) -> int:
+        """How far behind ``devices`` the one is that a model was compiled for; 0 by default.
+
+        Asked of compatibility strings that are OPTIMAL: of two, the nearer one is chosen.
+        """
+        return 0
+
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         """What of a model's needs neither the EP nor the CPU provider behind it meets.
 

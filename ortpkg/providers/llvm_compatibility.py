@@ -56,15 +56,10 @@ def rate(
     done; UNSUPPORTED where a feature is missing, for another system or ABI, and for what is no such
     string.
     """
-    kind, *pairs = info[:_LONGEST_INFO].split(";")
-    fields = dict(pair.partition("=")[::2] for pair in pairs)
-    if kind != _KIND or fields.get("abi") != str(ABI_VERSION) or not devices:
+    read = _read(info)
+    if read is None or not devices:
         return CompiledModelCompatibility.UNSUPPORTED
-    try:
-        target = target_named(fields.get("target", ""))
-    except UsageError:
-        return CompiledModelCompatibility.UNSUPPORTED
-    extras = tuple(filter(None, fields.get("extras", "").split(",")))
+    target, extras = read
     system = probe().os
     if any(reason_against(target, each, system, extras) is not None for each in devices):
         return CompiledModelCompatibility.UNSUPPORTED
@@ -72,6 +67,33 @@ def rate(
     if is_nearest or not can_compile:
         return CompiledModelCompatibility.OPTIMAL
     return CompiledModelCompatibility.PREFER_RECOMPILATION
+
+
+def distance(devices: Sequence[HardwareDevice], info: str) -> int:
+    """How many targets are nearer to the devices than that of a string that is OPTIMAL.
+
+    Code for a target with features beyond it is nearer than code without.
+    """
+    read = _read(info)
+    if read is None:
+        return 0
+    target, extras = read
+    system = probe().os
+    behind = [targets_of(each, system).index(target) for each in devices]
+    return 2 * max(behind, default=0) + (not extras)
+
+
+def _read(info: str) -> tuple[CpuTarget, tuple[str, ...]] | None:
+    """The target and the features beyond it; None for what is no such string of this ABI."""
+    kind, *pairs = info[:_LONGEST_INFO].split(";")
+    fields = dict(pair.partition("=")[::2] for pair in pairs)
+    if kind != _KIND or fields.get("abi") != str(ABI_VERSION):
+        return None
+    try:
+        target = target_named(fields.get("target", ""))
+    except UsageError:
+        return None
+    return target, tuple(filter(None, fields.get("extras", "").split(",")))
 
 
 def host_extras(target: CpuTarget) -> tuple[str, ...]:

@@ -27,12 +27,15 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        from ortpkg.providers.llvm_compatibility import (
-            has_compiler,
-            rate,
-        )  # only where there is such a string
+        from ortpkg.providers import llvm_compatibility  # only where there is such a string
 
-        return rate(devices, info, can_compile=has_compiler())
+        can_compile = llvm_compatibility.has_compiler()
+        return llvm_compatibility.rate(devices, info, can_compile=can_compile)
+
+    def compiled_model_distance(self, devices: Sequence[HardwareDevice], info: str) -> int:
+        from ortpkg.providers import llvm_compatibility  # as above
+
+        return llvm_compatibility.distance(devices, info)
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         return embedded_support(needed, context_ep=self.ep_name)

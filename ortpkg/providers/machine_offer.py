@@ -76,6 +76,14 @@ class MachineOffer(NamedTuple):
                 return rating
         return CompiledModelCompatibility.UNKNOWN
 
+    def compiled_distance(self, ep_device: EpDevice, info: str) -> int:
+        """How far behind an EP device that one is which a model was compiled for, by its EP."""
+        for factory in self.factories:
+            if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
+                devices = [] if ep_device.device is None else [ep_device.device]
+                return factory.compiled_model_distance(devices, info)
+        return 0
+
     def rating_of_release(
         self, ep_devices: Sequence[EpDevice], info: str
     ) -> CompiledModelCompatibility:

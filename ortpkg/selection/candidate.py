@@ -23,8 +23,9 @@ class Judgement(NamedTuple):
     Attributes:
         code, reason: of a rejection.
         compatibility: the EP's rating.
-        architecture_distance: how far the device's architecture is from the constraint's; 0 where
-            that is not checked, NO_ARCHITECTURE where nothing is stated or they cannot be compared.
+        architecture_distance: how far the device's architecture is from the constraint's, or from
+            what the EP says that it was compiled for; 0 where neither is known, NO_ARCHITECTURE
+            where nothing is stated or they cannot be compared.
         notes: for the verdict.
         unchecked: those of the notes that say what could not be told, which a winner is warned of.
         measurement: what was measured of the variant there.

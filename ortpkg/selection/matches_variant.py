@@ -260,7 +260,9 @@ def match_compatibility_info(
             reason=f"{ep_device.ep_name} does not support what it was compiled for: {quoted(info)}",
             compatibility=rating,
         )
-    return Judgement(compatibility=rating)
+    is_optimal = rating is CompiledModelCompatibility.OPTIMAL
+    distance = request.compiled_distance(ep_device, info) if is_optimal else 0
+    return Judgement(compatibility=rating, architecture_distance=distance)
 
 
 def match_architecture(

@@ -28,8 +28,8 @@ class Rank(NamedTuple):
         latency: the median time in nanoseconds; 0 where it was not measured, or does not count.
         device: the policy's number for the device's kind.
         compatibility: the EP's rating, the best first.
-        architecture: 0 for the device's own architecture, more for an ancestor; 0 where it is not
-            checked.
+        architecture: 0 for the device's own architecture, more for an ancestor, or for what the EP
+            says that it was compiled for; 0 where it is not checked and the EP says nothing.
         named_ep: 0 for a variant that names its EP, 1 for one that runs on any.
         backend: what would run it, the fastest known first.
         declared_at: the variant's position in the package.

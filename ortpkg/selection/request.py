@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ortpkg.selection.measurements import SelectionRecords
     from ortpkg.selection.operators import OperatorEvidence
 
+DistanceOf = Callable[[EpDevice, str], int]
 CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
 
@@ -48,6 +49,8 @@ class SelectionRequest(NamedTuple):
         operators: what models need that not everybody has, and what EP devices have; None: not
             looked at.
         package_version: the version of variants that state none of their own.
+        compiled_distance: how far behind an EP device the one is that a compatibility string is
+            for, as its EP sees it.
         includes_absent: variants of a sparse package count whose files are not here.
     """
 
@@ -68,6 +71,7 @@ class SelectionRequest(NamedTuple):
     asked_memory: Collection[HardwareDevice] = ()
     operators: OperatorEvidence | None = None
     package_version: str | None = None
+    compiled_distance: DistanceOf = lambda _ep_device, _info: 0
     includes_absent: bool = False
 
     def has_ep(self, name: str) -> bool:
@@ -97,6 +101,7 @@ def make_request(
     asked_memory: Collection[HardwareDevice] = (),
     operators: OperatorEvidence | None = None,
     package_version: str | None = None,
+    compiled_distance: DistanceOf = lambda _ep_device, _info: 0,
 ) -> SelectionRequest:
     """The request that a caller's wishes become on a machine.
 
@@ -133,6 +138,7 @@ def make_request(
         asked_memory=asked_memory,
         operators=operators,
         package_version=package_version,
+        compiled_distance=compiled_distance,
         includes_absent=wishes.include_absent,
     )
 

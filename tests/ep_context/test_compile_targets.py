@@ -77,3 +77,18 @@ def test_the_command_names_what_it_made(
     command = ["compile", str(package), "--ep", "llvm", "--target", "linux-aarch64"]
     assert run_command_line(command) == 0
     assert "plain-aarch64: 1 compiled partition" in capsys.readouterr().out
+
+
+def test_without_a_compiler_the_nearest_target_comes_first_whatever_was_declared_first(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del machine
+    nearest = host_target()
+    assert nearest is not None
+    older = [each for each in _TARGETS if each.startswith(f"{nearest.os}-{nearest.family}")]
+    compiled(package, ep="llvm", targets=tuple(reversed(older)))
+    monkeypatch.setattr("ortpkg.providers.llvm_compatibility.has_compiler", lambda: False)
+    selection = ortpkg.ModelPackage(package).select()
+    assert selection.best is not None
+    assert selection.best.variant.name == f"plain-{nearest.short_name}"
+    assert selection.best.compatibility == "EP_SUPPORTED_OPTIMAL"
