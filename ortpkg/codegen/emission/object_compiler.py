@@ -32,6 +32,9 @@ def _llvm() -> Any:
         ) from error
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    # Loop strength reduction takes most of the time for loops that carry many sums, and makes
+    # them no faster: their offsets are constants within addresses already.
+    llvm.set_option("ortpkg", "-disable-lsr")
     return llvm
 
 
