@@ -135,9 +135,8 @@ def _change_size(choose: random.Random, model: ModelProto) -> None:
     if tensor.data_type != TensorProto.INT64:
         return
     is_changed = math.prod(tensor.dims) * 8 != len(tensor.raw_data)  # before
-    if is_changed or min(tensor.dims, default=0) < 0:
+    if is_changed or min(tensor.dims, default=1) < 1:  # nothing in it to change, and no array
         return
     array = numpy_helper.to_array(tensor).copy()
-    if array.size:
-        array.flat[choose.randrange(array.size)] = choose.choice(EDGES)
-        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    array.flat[choose.randrange(array.size)] = choose.choice(EDGES)
+    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))

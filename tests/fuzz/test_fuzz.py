@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tests.fuzz.driver import Attack, attack_seeds
 from tests.fuzz.kinds import KINDS, NOTHING
 from tests.fuzz.microsoft_nodes import model_of_microsoft
 from tests.fuzz.mutants import model_of_sizes, mutated_document, mutated_model
+from tests.fuzz.operators import _change_size
 from tests.fuzz.random_models import random_model
 
 #: Children of the driver, which load all of ours, are copies of one that has.
@@ -117,6 +119,17 @@ def test_a_seed_always_means_the_same_model() -> None:
         assert mutated_document(seed, '{"a": [1, {"b": 2}]}') == mutated_document(
             seed, '{"a": [1, {"b": 2}]}'
         )
+
+
+@pytest.mark.parametrize("sizes", [(2**62, 0), (2**62, 2**62), (-1,)])
+def test_the_fuzzer_leaves_a_constant_alone_that_no_array_can_be(sizes: tuple[int, ...]) -> None:
+    model = onnx.ModelProto()
+    model.graph.initializer.add(data_type=onnx.TensorProto.INT64, dims=sizes)
+    before = model.SerializeToString()
+
+    _change_size(random.Random(0), model)
+
+    assert model.SerializeToString() == before
 
 
 @pytest.mark.timeout(60)
