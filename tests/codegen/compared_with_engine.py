@@ -12,6 +12,7 @@ import onnx.parser
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
 from tests.codegen.reference_program import run_program
@@ -31,6 +32,7 @@ def assert_as_engine(text: str, feeds: Mapping[str, Array], *, rtol: float = 0.0
     program = lower_graph(model.graph, infer_sizes(model), "program")
     fused = optimized(program)
     for stage in (program, fused):
+        verify_operations(stage.operations)
         made = run_program(stage, [feeds[name] for name in model.graph.inputs])
         for one, other in zip(made, wanted, strict=True):
             assert (one.dtype, one.shape) == (other.dtype, other.shape)

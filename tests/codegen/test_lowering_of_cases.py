@@ -5,6 +5,7 @@ from __future__ import annotations
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import LOWERINGS, lower_graph
 from ortpkg.codegen.passes import optimized
+from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
@@ -39,6 +40,7 @@ def test_what_is_lowered_computes_what_onnx_says() -> None:
             continue
         lowered += 1
         for stage, made in (("lowered", program), ("fused", optimized(program))):
+            verify_operations(made.operations)
             for data in case.load_data_sets():
                 problem = difference(
                     run_program(made, data.inputs), data.outputs, rtol=case.rtol, atol=case.atol
