@@ -20,6 +20,7 @@ from ortpkg.codegen.tensor_ir.operations import (
     Pool,
     PoolFunction,
     Product,
+    Recurrence,
     Reduce,
     RowFunction,
     RowNormalize,
@@ -28,6 +29,7 @@ from ortpkg.codegen.tensor_ir.operations import (
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.shapes.expressions import Expression, Size, evaluate
 from tests.codegen.reference_elements import DTYPES, reference_value
+from tests.codegen.reference_recurrence import RecurrenceRun
 
 Array = npt.NDArray[Any]
 _FOLDS: Mapping[Combiner, Callable[..., Any]] = {
@@ -49,6 +51,15 @@ def run_program(program: TensorProgram, inputs: Sequence[Array]) -> list[Array]:
     for operation in program.operations:
         run.compute(operation)
     return [run.arrays[each] for each in program.outputs]
+
+
+def run_operation(
+    operation: Operation, arrays: Mapping[Tensor, Array], symbols: Mapping[str, int]
+) -> Mapping[Tensor, Array]:
+    """The arrays with what one operation writes."""
+    run = _Run(symbols, dict(arrays))
+    run.compute(operation)
+    return run.arrays
 
 
 class _Run:
@@ -75,6 +86,8 @@ class _Run:
                     self._windows(operation)
                 case Attention():
                     self._attention(operation)
+                case Recurrence():
+                    self._recurrence(operation)
 
     def _sizes(self, sizes: Sequence[Size]) -> tuple[int, ...]:
         return tuple(evaluate(each, self._symbols) for each in sizes)
@@ -181,6 +194,20 @@ class _Run:
                     "oc,nc...->no...", factor, part
                 )
         return made
+
+    def _recurrence(self, operation: Recurrence) -> None:
+        steps, batch = self._sizes((operation.steps, operation.batch))
+        shape = (len(operation.backward), batch, operation.hidden)
+        inputs = self.arrays[operation.inputs].reshape(
+            shape[0], steps, batch, operation.cell.gate_count * operation.hidden
+        )
+        run = RecurrenceRun(operation, self._value, steps, batch)
+        outputs, *lasts = run.outputs(inputs)
+        for tensor, made in zip(
+            (operation.output, operation.last, operation.last_cell), (outputs, *lasts), strict=True
+        ):
+            if tensor is not None:
+                self.arrays[tensor] = made.astype(DTYPES[tensor.scalar])
 
     def _attention(self, operation: Attention) -> None:
         batch = self._sizes(operation.batch)

@@ -153,7 +153,11 @@ finished:
   %failure_at = getelementptr i64, ptr %status, i64 1
   %failure = load atomic i64, ptr %failure_at monotonic, align 8
   %has_failed = icmp ne i64 %failure, 0
-  %outcome = select i1 %has_failed, i64 2, i64 0
+  ; A kernel may have stopped inside of the last step.
+  %last_stop = load atomic i64, ptr %status monotonic, align 8
+  %has_stopped = icmp ne i64 %last_stop, 0
+  %ended = zext i1 %has_stopped to i64
+  %outcome = select i1 %has_failed, i64 2, i64 %ended
   ret i64 %outcome
 
 leave:

@@ -335,6 +335,8 @@ class _KernelEmitter:
         more = self._do(f"icmp slt i64 {variable}, {stop}")
         self._line(f"br i1 {more}, label %{body}, label %{done}")
         self._open(body)
+        if loop.may_stop:
+            self._return_if_stopped()
         self._statements(loop.body)
         self._line(f"{following} = add nsw i64 {variable}, {loop.step}")
         phis = [f"  {variable} = phi i64 [ {start}, %{before} ], [ {following}, %{self._block} ]"]
@@ -345,6 +347,15 @@ class _KernelEmitter:
         self._lines[place:place] = phis
         self._line(f"br label %{head}")
         self._open(done)
+
+    def _return_if_stopped(self) -> None:
+        stop = self._do("load atomic i64, ptr %status monotonic, align 8")
+        is_stopped = self._do(f"icmp ne i64 {stop}, 0")
+        leaves, goes_on = self._label("leave"), self._label("on")
+        self._line(f"br i1 {is_stopped}, label %{leaves}, label %{goes_on}")
+        self._open(leaves)
+        self._line("ret void")
+        self._open(goes_on)
 
     def _unrolled(self, loop: For) -> None:
         """The body once for each pass: its start and stop are constants."""

@@ -175,6 +175,8 @@ class For:
             handed on as ``yielded``.
         results: what the last pass handed on, or ``initial`` where there was none.
         unroll: whether the body is to be written out for each pass; start and stop are constants.
+        may_stop: whether each pass looks first whether the run is to end; the kernel then returns
+            at once, whatever it has done. For loops that take long; not together with ``unroll``.
     """
 
     variable: Value
@@ -187,6 +189,7 @@ class For:
     results: tuple[Value, ...]
     body: tuple[Statement, ...]
     unroll: bool = False
+    may_stop: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -246,6 +246,7 @@ class KernelBuilder:
         carried: Sequence[Value] = (),
         hint: str = "",
         unroll: bool = False,
+        may_stop: bool = False,
     ) -> Iterator[Loop]:
         """A loop; its body is what is made inside of the ``with`` block."""
         first, last = self.index(start), self.index(stop)
@@ -265,6 +266,7 @@ class KernelBuilder:
                 results=made.results,
                 body=tuple(body),
                 unroll=unroll,
+                may_stop=may_stop,
             )
         )
 

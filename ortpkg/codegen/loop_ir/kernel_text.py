@@ -75,8 +75,8 @@ class _Text:
         ]
         step = f" step {loop.step}" if loop.step != 1 else ""
         with_values = f" with ({', '.join(carried)})" if carried else ""
-        unrolled = " unrolled" if loop.unroll else ""
-        yield f"{indent}for {variable} = {start} to {stop}{step}{with_values}{unrolled} {{"
+        way = " unrolled" if loop.unroll else " may stop" if loop.may_stop else ""
+        yield f"{indent}for {variable} = {start} to {stop}{step}{with_values}{way} {{"
         yield from self._block(loop.body, indent + "  ")
         if loop.yielded:
             yield f"{indent}  next ({', '.join(map(self._of, loop.yielded))})"

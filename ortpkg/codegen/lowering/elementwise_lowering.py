@@ -123,6 +123,7 @@ def lower_relu(scope: LoweringScope, node: Node) -> None:
     finish(scope, node, Call(_F.MAX, (operand, number(0, scalar_of(operand)))))
 
 
+#: Makes an element of another one and the numbers alpha and beta.
 Formula = Callable[[Element, float, float], Element]
 
 
@@ -167,7 +168,7 @@ def _softplus(x: Element) -> Element:
 
 
 #: Operator → its formula over x, alpha and beta, and the defaults of these.
-_ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
+ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
     "LeakyRelu": (lambda x, a, _: _where_negative(x, _call(_F.MUL, x, a)), 0.01, 0.0),
     "ThresholdedRelu": (lambda x, a, _: _call(_F.SELECT, _call(_F.GT, x, a), x, 0.0), 1.0, 0.0),
     "Elu": (lambda x, a, _: _where_negative(x, _call(_F.MUL, _less_one(x), a)), 1.0, 0.0),
@@ -178,11 +179,11 @@ _ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
 }
 
 
-@lowers(*_ACTIVATIONS)
+@lowers(*ACTIVATIONS)
 def lower_activation(scope: LoweringScope, node: Node) -> None:
     """Activations with up to two attributes."""
     (operand,) = _float_operands(scope, node)
-    formula, alpha, beta = _ACTIVATIONS[node.op_type]
+    formula, alpha, beta = ACTIVATIONS[node.op_type]
     value = formula(operand, float(attribute(node, "alpha", alpha)),
                     float(attribute(node, "beta", beta)))  # fmt: skip
     finish(scope, node, value)

@@ -12,6 +12,7 @@ from ortpkg.codegen.lowering import (
     quantized_convolution_lowering,
     quantized_lowering,
     quantized_product_lowering,
+    recurrent_lowering,
     row_lowering,
 )
 from ortpkg.codegen.lowering.lowering_registry import Lower, lowerings_of
@@ -29,6 +30,7 @@ LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     quantized_convolution_lowering,
     quantized_lowering,
     quantized_product_lowering,
+    recurrent_lowering,
     row_lowering,
 )
 

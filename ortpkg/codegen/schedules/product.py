@@ -129,17 +129,26 @@ def _right_side(
     tiling: ProductTiling,
     space: ProductSpace,
 ) -> tuple[RightPanels, list[ScheduledKernel]]:
-    read, width = _stored(product.right), tiling.panel_width
-    if read is not None and read.tensor in constants:
-        panels = packed_constant(product, read, width, _panel_scalar(read, model))
-        if panels is not None:
-            return panels, []
+    width = tiling.panel_width
+    panels = constant_panels(product, model, constants, width)
+    if panels is not None:
+        return panels, []
     is_read_once = isinstance(space.rows, int) and space.rows <= tiling.rows
     if is_read_once and scalar_of(product.right) is Scalar.F32:
         panels = panels_in_place(product, width, model)
         if panels is not None:
             return panels, []
     return packed_by_kernel(product, width, model)
+
+
+def constant_panels(
+    product: Product, model: MachineModel, constants: Collection[Tensor], width: int
+) -> RightPanels | None:
+    """A constant right side in panels of ``width`` columns; None where it is no such constant."""
+    read = _stored(product.right)
+    if read is None or read.tensor not in constants:
+        return None
+    return packed_constant(product, read, width, _panel_scalar(read, model))
 
 
 def _stored(element: Element) -> Read | None:

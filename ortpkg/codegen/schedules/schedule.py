@@ -10,6 +10,7 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.map import schedule_map
 from ortpkg.codegen.schedules.pool import schedule_pool
 from ortpkg.codegen.schedules.product import schedule_product
+from ortpkg.codegen.schedules.recurrence import schedule_recurrence
 from ortpkg.codegen.schedules.reduce import schedule_reduce
 from ortpkg.codegen.schedules.row_normalize import schedule_row_normalize
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -22,6 +23,7 @@ from ortpkg.codegen.tensor_ir.operations import (
     Operation,
     Pool,
     Product,
+    Recurrence,
     Reduce,
     RowNormalize,
 )
@@ -62,5 +64,7 @@ def schedule(
             return schedule_reduce(operation, model, constants)
         case RowNormalize():
             return schedule_row_normalize(operation, model, constants)
+        case Recurrence():
+            return schedule_recurrence(operation, model, constants)
         case Alias():
             return []

@@ -217,6 +217,68 @@ class Attention:
     places: tuple[Place, ...]
 
 
+class Cell(StrEnum):
+    """How a state follows from the one before. H is the state, C an LSTM's cell.
+
+    With x, the input's part of a gate, and R, its product with the state before: RNN is
+    H = f(x + R). LSTM has gates i, o, f, c: C = f(f) * C + f(i) * g(c), H = f(o) * h(C). GRU has
+    gates z, r, h: the candidate g is g(x + (f(r) * H) R), or g(x + f(r) * (H R + late bias)) for
+    GRU_RESET_AFTER, and H = z * H + (1 - z) * g.
+    """
+
+    RNN = "rnn"
+    LSTM = "lstm"
+    GRU = "gru"
+    GRU_RESET_AFTER = "gru_reset_after"
+
+    @property
+    def gate_count(self) -> int:
+        """How many gates there are."""
+        return {Cell.RNN: 1, Cell.LSTM: 4}.get(self, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recurrence:
+    """The steps of a recurrent layer, one after the other, in each direction.
+
+    A sequence that has ended keeps its state, and its output is 0. The last state of one without
+    any step is 0.
+
+    Attributes:
+        output: of the shape (steps, directions, batch, hidden): the state after each step.
+        last, last_cell: of the shape (directions, batch, hidden): states at the end; None where
+            nobody asks for them.
+        cell: how a state follows.
+        backward: of each direction, whether it begins with the last step.
+        steps, batch, hidden: sizes.
+        inputs: of the shape (directions, steps * batch, gates * hidden), f32: the inputs' part of
+            all gates, with the biases.
+        recurrence: over (direction, gate, unit of the state before, unit of the gate).
+        late_bias: over (direction, unit): of GRU_RESET_AFTER's candidate.
+        initial, initial_cell: over (direction, sequence of the batch, unit); None: zeros.
+        peepholes: of an LSTM, those of the gates i, o and f, over (direction, unit).
+        lengths: over (sequence of the batch,), how many steps it has; None: all.
+        activations: f, g and h as far as the cell has them, f32, over nothing but ``Made``.
+    """
+
+    output: Tensor
+    last: Tensor | None
+    last_cell: Tensor | None
+    cell: Cell
+    backward: tuple[bool, ...]
+    steps: Size
+    batch: Size
+    hidden: int
+    inputs: Tensor
+    recurrence: Element
+    late_bias: Element | None
+    initial: Element | None
+    initial_cell: Element | None
+    peepholes: tuple[Element, ...]
+    lengths: Element | None
+    activations: tuple[Element, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Alias:
     """The same elements in the same order under another shape: nothing is computed."""
@@ -225,4 +287,6 @@ class Alias:
     source: Tensor
 
 
-Operation = Map | Reduce | RowNormalize | Product | Convolution | Pool | Attention | Alias
+Operation = (
+    Map | Reduce | RowNormalize | Product | Convolution | Pool | Attention | Recurrence | Alias
+)

@@ -17,6 +17,7 @@ from ortpkg.codegen.tensor_ir.operations import (
     Operation,
     Pool,
     Product,
+    Recurrence,
     Reduce,
     RowNormalize,
 )
@@ -65,6 +66,15 @@ def elements_of(operation: Operation) -> Iterator[Element]:
             found = (operation.epilogue,)
         case Attention():
             found = (operation.query, operation.key, operation.value, operation.score)
+        case Recurrence():
+            found = (
+                operation.recurrence,
+                operation.late_bias,
+                operation.initial,
+                operation.initial_cell,
+                *operation.peepholes,
+                operation.lengths,
+            )
         case Alias():
             found = ()
     yield from (each for each in found if each is not None)
@@ -78,6 +88,8 @@ def reads_of(operation: Operation) -> list[Tensor]:
             read = [operation.source, operation.weights, *read]
         case Pool() | Alias():
             read = [operation.source, *read]
+        case Recurrence():
+            read = [operation.inputs, *read]
         case _:
             pass
     return list(dict.fromkeys(read))
@@ -85,9 +97,12 @@ def reads_of(operation: Operation) -> list[Tensor]:
 
 def writes_of(operation: Operation) -> list[Tensor]:
     """The tensors that an operation writes."""
+    more: tuple[Tensor | None, ...] = ()
     if isinstance(operation, RowNormalize):
-        return [operation.output, *(each for each in operation.statistics if each is not None)]
-    return [operation.output]
+        more = operation.statistics
+    elif isinstance(operation, Recurrence):
+        more = (operation.last, operation.last_cell)
+    return [operation.output, *(each for each in more if each is not None)]
 
 
 def with_elements(operation: Operation, change: Callable[[Element], Element]) -> Operation:
@@ -128,6 +143,16 @@ def with_elements(operation: Operation, change: Callable[[Element], Element]) ->
                 key=change(operation.key),
                 value=change(operation.value),
                 score=changed(operation.score),
+            )
+        case Recurrence():
+            return replace(
+                operation,
+                recurrence=change(operation.recurrence),
+                late_bias=changed(operation.late_bias),
+                initial=changed(operation.initial),
+                initial_cell=changed(operation.initial_cell),
+                peepholes=tuple(map(change, operation.peepholes)),
+                lengths=changed(operation.lengths),
             )
         case Alias():
             return operation
