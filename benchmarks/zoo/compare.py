@@ -1,7 +1,7 @@
 """The zoo on our engine and onnxruntime side by side: outputs, time, memory.
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.zoo.compare DIRECTORY [NAME
-    ...] [--json FILE]
+    ...] [--ep llvm] [--json FILE]
 
 Latency is a multiple of onnxruntime's on the same number of threads, in turns in one process.
 Start-up and peak memory are those of fresh processes, also in turns (``--start``).
@@ -30,12 +30,12 @@ _ROUNDS = 5
 _SETTLE_S = 0.1
 
 
-def open_ours(path: Path, threads: int) -> Any:
+def open_ours(path: Path, threads: int, ep: str = "cpu") -> Any:
     import ortpkg
 
     options = ortpkg.SessionOptions()
     options.intra_op_num_threads = threads
-    return ortpkg.InferenceSession(path, options, providers=["cpu"])
+    return ortpkg.InferenceSession(path, options, providers=[ep, "cpu"])
 
 
 def open_theirs(path: Path, threads: int) -> Any:
@@ -83,10 +83,10 @@ def relative_error(ours: Any, theirs: Any) -> float:
     return float(np.max(differences, initial=0) / largest)
 
 
-def compare(path: Path, *, threads: int, budget_s: float) -> dict[str, Any]:
-    """Agreement and latency of one model."""
+def compare(path: Path, *, threads: int, budget_s: float, ep: str = "cpu") -> dict[str, Any]:
+    """Agreement and latency of one model; ``ep``: what runs it on our side."""
     feeds = feeds_of(path)
-    ours, theirs = open_ours(path, threads), open_theirs(path, threads)
+    ours, theirs = open_ours(path, threads, ep), open_theirs(path, threads)
     error = largest_error(ours.run(None, feeds), theirs.run(None, feeds))
     timings = time_in_turns(
         {"onnxruntime": lambda: theirs.run(None, feeds), "ortpkg": lambda: ours.run(None, feeds)},
@@ -161,6 +161,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=THREADS)
     parser.add_argument("--budget", type=float, default=4.0, help="seconds of measuring per model")
     parser.add_argument("--start", action="store_true", help="session creation and peak memory too")
+    parser.add_argument("--ep", default="cpu", help="what runs it on our side: cpu, llvm, openvino")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     arguments = parser.parse_args(words)
     paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
@@ -173,7 +174,9 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     for path in paths:
         try:
-            found = compare(path, threads=arguments.threads, budget_s=arguments.budget)
+            found = compare(
+                path, threads=arguments.threads, budget_s=arguments.budget, ep=arguments.ep
+            )
         except Exception as error:  # noqa: BLE001 - the next model is of interest all the same
             print(f"{path.stem:26}{type(error).__name__}: {str(error)[:200]}", flush=True)
             continue

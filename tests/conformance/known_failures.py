@@ -15,6 +15,14 @@ RANDOM_CASES: dict[str, str] = {
     "node/test_bernoulli_seed_expanded": _DRAWN,
 }
 
+#: Case → why machine code fails it, beside what our engine fails.
+KNOWN_FAILURES_OF_MACHINE_CODE: dict[str, str] = {
+    "node/test_attention_4d_causal_fp16_expanded": (
+        "expects probabilities rounded to 16 bits in the middle of an attention, which is computed"
+        " in 32"
+    ),
+}
+
 #: Case → why our engine fails it. A test asserts that each still does.
 KNOWN_FAILURES: dict[str, str] = {
     "simple/test_gradient_of_add": _GRADIENT,

@@ -31,6 +31,19 @@ def ortpkg_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any
     )
 
 
+def machine_code_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """Machine code of what is compiled, each access checked, our engine for the rest."""
+    from ortpkg.session.inference_session import InferenceSession
+    from ortpkg.session.options import SessionOptions
+
+    options = SessionOptions()
+    options.add_session_config_entry("ortpkg.llvm_check", "1")
+    session = InferenceSession(model.SerializeToString(), options, providers=["llvm", "cpu"])
+    return lambda inputs: session.run(
+        None, dict(zip(_fed_names(model, inputs), inputs, strict=True))
+    )
+
+
 def reference_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
     """onnx.reference."""
     from onnx.reference import ReferenceEvaluator
@@ -59,6 +72,7 @@ def onnxruntime_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], lis
 
 RUNTIMES: dict[str, Runtime] = {
     "ortpkg": ortpkg_runtime,
+    "machine code": machine_code_runtime,
     "onnx.reference": reference_runtime,
     "onnxruntime": onnxruntime_runtime,
 }

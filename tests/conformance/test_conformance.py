@@ -13,10 +13,15 @@ import numpy.typing as npt
 import onnx
 import pytest
 
+from ortpkg.machine_code.cpu_targets import host_target
 from tests.conformance.cases import Case, DataSet, load_cases
 from tests.conformance.comparison import difference
-from tests.conformance.known_failures import KNOWN_FAILURES, RANDOM_CASES
-from tests.conformance.runtimes import failure, ortpkg_runtime
+from tests.conformance.known_failures import (
+    KNOWN_FAILURES,
+    KNOWN_FAILURES_OF_MACHINE_CODE,
+    RANDOM_CASES,
+)
+from tests.conformance.runtimes import Runtime, failure, machine_code_runtime, ortpkg_runtime
 
 _NODE_SLICES = 4
 _ONE_IN = 10
@@ -26,13 +31,14 @@ def floats(*values: float) -> npt.NDArray[np.float32]:
     return np.array(values, dtype=np.float32)
 
 
-def failures(cases: list[Case]) -> dict[str, str]:
+def failures(cases: list[Case], runtime: Runtime = ortpkg_runtime) -> dict[str, str]:
     """Case → why it fails on our engine; random cases and known failures left out."""
-    chosen = [
-        case for case in cases if case.id not in RANDOM_CASES and case.id not in KNOWN_FAILURES
-    ]
+    known = {**KNOWN_FAILURES, **RANDOM_CASES}
+    if runtime is machine_code_runtime:
+        known |= KNOWN_FAILURES_OF_MACHINE_CODE
+    chosen = [case for case in cases if case.id not in known]
     assert chosen
-    found = {case.id: failure(ortpkg_runtime, case) for case in chosen}
+    found = {case.id: failure(runtime, case) for case in chosen}
     return {case: reason for case, reason in found.items() if reason is not None}
 
 
@@ -45,6 +51,21 @@ def test_tenth_of_the_node_cases_passes(part: int) -> None:
         failures([case for case in cases if numbers[case.id] // _ONE_IN % _NODE_SLICES == part])
         == {}
     )
+
+
+@pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
+def test_tenth_of_the_node_cases_passes_as_machine_code() -> None:
+    """Another tenth than that of our engine: most operators are in both."""
+    cases = load_cases("node")
+    chosen = [case for case in cases if zlib.crc32(case.name.encode()) % _ONE_IN == 1]
+    assert failures(chosen, machine_code_runtime) == {}
+
+
+@pytest.mark.parametrize("case_id", sorted(KNOWN_FAILURES_OF_MACHINE_CODE))
+def test_known_failure_of_machine_code_still_fails(case_id: str) -> None:
+    suite, _, name = case_id.partition("/")
+    (case,) = (case for case in load_cases(suite) if case.name == name)
+    assert failure(machine_code_runtime, case) is not None, "it passes: take it out"
 
 
 @pytest.mark.parametrize("suite", ["simple", "pytorch-operator"])
