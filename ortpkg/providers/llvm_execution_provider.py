@@ -40,11 +40,12 @@ from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
 from ortpkg.providers.llvm_compatibility import compatibility_info, has_compiler, host_extras
+from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
 
 _log = logging.getLogger(__name__)
 
 #: Config entry: "1" has every access to memory held against its bounds.
-CHECK_ENTRY = "ortpkg.llvm_check"
+CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
 _OPTIONS = frozenset({TARGET_OPTION})
 #: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
 _COMPILER_VERSION = "1"

@@ -57,6 +57,8 @@ RUNNING_ENTRIES: frozenset[str] = frozenset(
         "session.use_env_allocators",
     }
 )
+#: Config entries that LLVMExecutionProvider reads.
+LLVM_ENTRY_PREFIX = "ortpkg.llvm_"
 #: The entry by which nothing may run on onnxruntime's CPU provider; it means nothing to that
 #: provider itself.
 NO_CPU_FALLBACK_ENTRY = "session.disable_cpu_ep_fallback"

@@ -8,6 +8,7 @@ from typing import Any
 from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.providers.session_settings import (
     COMPILING_ENTRIES,
+    LLVM_ENTRY_PREFIX,
     NO_CPU_FALLBACK_ENTRY,
     RUNNING_ENTRIES,
     SessionSettings,
@@ -66,6 +67,8 @@ def native_settings(options: SessionOptions) -> SessionSettings:
 
 
 def _is_own(key: str) -> bool:
+    if key.startswith(LLVM_ENTRY_PREFIX):  # of a provider of ours, which reads it itself
+        return False
     return key in OPTION_ENTRIES or key in _OWN_ENTRIES or key.startswith(_OWN_PREFIXES)
 
 

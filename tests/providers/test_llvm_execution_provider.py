@@ -83,6 +83,18 @@ def test_every_batch_runs_on_one_compilation(model: Path, is_checked: str) -> No
             _assert_alike(session, model, batch)
 
 
+def test_the_entry_for_bounds_checks_compiles_them(model: Path) -> None:
+    sizes = []
+    for value in ("0", "1"):
+        made = model.with_name(f"checked{value}_ctx.onnx")
+        options = _options(
+            ortpkg__llvm_check=value, ep__context_enable="1", ep__context_file_path=str(made)
+        )
+        InferenceSession(model, options, providers=["llvm", "cpu"]).close()
+        sizes.append(sum(each.stat().st_size for each in model.parent.glob(f"checked{value}*")))
+    assert sizes[1] > sizes[0], "code with checks is longer"
+
+
 def test_sessions_of_any_number_of_threads_give_the_same_bits(model: Path) -> None:
     found = []
     for threads in (1, 2, 3):
