@@ -35,7 +35,7 @@ def open_ours(path: Path, threads: int, ep: str = "cpu") -> Any:
 
     options = ortpkg.SessionOptions()
     options.intra_op_num_threads = threads
-    return ortpkg.InferenceSession(path, options, providers=[ep, "cpu"])
+    return ortpkg.InferenceSession(path, options, providers=list(dict.fromkeys((ep, "cpu"))))
 
 
 def open_theirs(path: Path, threads: int) -> Any:

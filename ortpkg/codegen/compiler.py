@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortpkg.codegen.assembly.kernel_library import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble, machine_model
+from ortpkg.codegen.assembly.size_guards import size_guards
 from ortpkg.codegen.layouts.channel_blocking import block_channels
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
@@ -26,9 +27,11 @@ def compile_graph(graph: Graph, target: CompilationTarget) -> CompiledCode:
     """
     known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
     try:
-        program = optimized(lower_graph(graph, known, graph.name))
+        lowered = lower_graph(graph, known, graph.name)
+        guards = size_guards(lowered.operations)
+        program = optimized(lowered)
         lanes = machine_model(target).lanes(Scalar.F32)
-        return assemble(block_channels(program, lanes), target)
+        return assemble(block_channels(program, lanes), target, guards)
     except NotLoweredError as error:
         raise CompileError(
             f"partition {quoted(graph.name)} cannot be compiled: {error}", ep_name=LLVM_EP

@@ -87,6 +87,7 @@ class LaunchPlanner:
         follows from them is more than a machine can have.
         """
         symbols = bind_symbols(self._program.inputs, shapes)
+        self._verify_guards(symbols)
         words, uses = self.words, self.words.uses
         values = self._values(symbols)
         outputs = tuple(
@@ -147,6 +148,17 @@ class LaunchPlanner:
         scratch_nbytes = int(values[words.scratch_index])
         filled[LaunchWord.SCRATCH_STRIDE] = -(-scratch_nbytes // ALIGNMENT) * ALIGNMENT
         return filled
+
+    def _verify_guards(self, symbols: Mapping[str, int]) -> None:
+        """RunError where the code would leave a buffer for these sizes."""
+        for guard in self._program.guards:
+            if _evaluated(guard.margin, symbols) < 0 and all(
+                _evaluated(size, symbols) > 0 for size in guard.axes
+            ):
+                raise RunError(
+                    f"the shapes of the inputs do not fit one another: {guard.margin} is below 0"
+                    f" for {_shown_symbols(symbols)}"
+                )
 
     def _values(self, symbols: Mapping[str, int]) -> Words:
         """Each different size of the program as a number."""

@@ -110,6 +110,19 @@ class ConstantSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What sizes must satisfy for the code to stay within its buffers.
+
+    Attributes:
+        axes: how far loops count; where one of them is 0, nothing is asked.
+        margin: must not be below 0.
+    """
+
+    axes: tuple[Size, ...]
+    margin: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What a compiled partition does, beside its code and its constants.
 
@@ -122,6 +135,8 @@ class Program:
         steps: in the order in which they run.
         scratch_nbytes: memory that each thread needs for itself while it runs a kernel.
         functions: where kernels and the executor begin in the code, in bytes.
+        guards: what is asked of the sizes before a run; shapes that a model declares equal may
+            differ when it runs.
         is_checked: the code checks each access to a buffer.
         code_nbytes: of the code.
         extras: CPU features beyond those of the target that the code uses (``"avx512_vnni"``).
@@ -136,6 +151,7 @@ class Program:
     functions: Mapping[str, int]
     code_nbytes: int
     scratch_nbytes: Size = 0
+    guards: tuple[Guard, ...] = ()
     is_checked: bool = False
     abi_version: int = ABI_VERSION
     extras: tuple[str, ...] = ()

@@ -52,6 +52,10 @@ def verify_program(program: Program) -> None:
                 _verify_size(size, bound, f"shape of {kind} {index}")
     _verify_size(program.scratch_nbytes, bound, "scratch memory")
     _verify_memory(program, bound)
+    _bound(len(program.guards), _MOST_STEPS, "guards")
+    for index, guard in enumerate(program.guards):
+        for size in (*guard.axes, guard.margin):
+            _verify_symbols(size, bound, f"guard {index}")
     _bound(len(program.steps), _MOST_STEPS, "steps")
     for index, step in enumerate(program.steps):
         _verify_step(program, step, index, bound)

@@ -20,6 +20,7 @@ from ortpkg.machine_code.program import (
     ArenaBuffer,
     BufferUse,
     ConstantSpec,
+    Guard,
     Program,
     Space,
     Step,
@@ -48,6 +49,7 @@ _KEYS = (
     "constants",
     "arena",
     "functions",
+    "guards",
     "steps",
 )
 
@@ -74,6 +76,13 @@ def dump_program(program: Program) -> bytes:
             for each in program.arena
         ],
         "functions": dict(sorted(program.functions.items())),
+        "guards": [
+            {
+                "axes": [size_to_json(size) for size in each.axes],
+                "margin": size_to_json(each.margin),
+            }
+            for each in program.guards
+        ],
         "steps": [_step_to_json(each) for each in program.steps],
     }
     return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
@@ -103,6 +112,7 @@ def load_program(data: bytes) -> Program:
         constants=reader.each("constants", _constant),
         arena=reader.each("arena", _arena_buffer),
         functions=reader.offsets("functions"),
+        guards=reader.each("guards", _guard),
         steps=reader.each("steps", _step),
     )
     verify_program(program)
@@ -219,6 +229,11 @@ def _arena_buffer(value: object, place: str) -> ArenaBuffer:
         first_step=reader.number("first_step"),
         last_step=reader.number("last_step"),
     )
+
+
+def _guard(value: object, place: str) -> Guard:
+    reader = _Fields(value, place, ("axes", "margin"))
+    return Guard(axes=reader.each("axes", _size), margin=reader.size("margin"))
 
 
 _SPACES = {space.value: space for space in Space}

@@ -15,7 +15,7 @@ from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Alias
 from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
 from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.program import Program, Step, TensorSpec
+from ortpkg.machine_code.program import Guard, Program, Step, TensorSpec
 
 _ELEMENT_TYPES: Mapping[Scalar, ElementType] = {
     scalar: element_type for element_type, scalar in SCALARS.items()
@@ -52,8 +52,12 @@ def machine_model(target: CompilationTarget) -> MachineModel:
     )
 
 
-def assemble(tensors: TensorProgram, target: CompilationTarget) -> CompiledCode:
+def assemble(
+    tensors: TensorProgram, target: CompilationTarget, guards: tuple[Guard, ...] = ()
+) -> CompiledCode:
     """Schedules, places and compiles a program whose operations are fused.
+
+    ``guards``: what it asks of sizes.
 
     Raises CompileError where LLVM fails, what a load limit raises where it is passed.
     """
@@ -87,6 +91,7 @@ def assemble(tensors: TensorProgram, target: CompilationTarget) -> CompiledCode:
         functions=linked.functions,
         code_nbytes=len(linked.data),
         scratch_nbytes=scratch_nbytes,
+        guards=guards,
         is_checked=target.is_checked,
     )
     return CompiledCode(

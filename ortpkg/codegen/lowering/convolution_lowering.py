@@ -25,20 +25,38 @@ def lower_convolution(scope: LoweringScope, node: Node) -> None:
     kernel = tuple(each for each in weights.shape[2:] if isinstance(each, int))
     if len(kernel) != len(weights.shape) - 2:
         raise NotLoweredError("the size of its windows is known only when it runs")
+    groups = int(attribute(node, "group", 1))
+    _check_channels(source, weights, output, groups)
     made: Element = Made(Scalar.F32)
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = scope.tensor(node.inputs[2])
+        if bias.shape != (weights.shape[0],):
+            raise NotLoweredError("its bias has another size than its channels")
         made = Call(Function.ADD, (made, widened(Read(bias, (along(1),)))))
     scope.emit(
         Convolution(
             output=output,
             source=source,
             weights=weights,
-            groups=int(attribute(node, "group", 1)),
+            groups=groups,
             window=window_of(node, source, output, kernel),
             epilogue=narrowed(made, output),
         )
     )
+
+
+def _check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int) -> None:
+    """NotLoweredError where weights are not for the channels of source and output."""
+    own, out = weights.shape[1], weights.shape[0]
+    if (
+        len(source.shape) != len(weights.shape)
+        or groups < 1
+        or source.shape[1] != own * groups
+        or not isinstance(out, int)
+        or out % groups
+        or output.shape[:2] != (source.shape[0], out)
+    ):
+        raise NotLoweredError("its weights are for other channels")
 
 
 def window_of(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:

@@ -42,8 +42,8 @@ _SQRT_HALF, _SQRT_2_BY_PI, _GELU_CUBE = math.sqrt(0.5), math.sqrt(2 / math.pi), 
 
 def operands_of(scope: LoweringScope, node: Node) -> list[Element]:
     """The node's inputs, broadcast to the shape of its first output, narrow floats as float32."""
-    rank = len(scope.shape(node.outputs[0]))
-    return [widened(scope.broadcast(name, rank)) for name in node.inputs if name]
+    shape = scope.shape(node.outputs[0])
+    return [widened(scope.broadcast(name, shape)) for name in node.inputs if name]
 
 
 def widened(element: Element) -> Element:
@@ -224,13 +224,13 @@ def lower_prelu(scope: LoweringScope, node: Node) -> None:
 @lowers("Clip")
 def lower_clip(scope: LoweringScope, node: Node) -> None:
     """Between two bounds, which are attributes before opset 11."""
-    rank = len(scope.shape(node.outputs[0]))
-    value = widened(scope.broadcast(node.inputs[0], rank))
+    shape = scope.shape(node.outputs[0])
+    value = widened(scope.broadcast(node.inputs[0], shape))
     kind = scalar_of(value)
     for slot, function in ((1, _F.MAX), (2, _F.MIN)):
         bound: Element | None = None
         if len(node.inputs) > slot and node.inputs[slot]:
-            bound = widened(scope.broadcast(node.inputs[slot], rank))
+            bound = widened(scope.broadcast(node.inputs[slot], shape))
         elif (stated := attribute(node, "min" if slot == 1 else "max", None)) is not None:
             bound = number(float(stated), kind)
         if bound is not None:
@@ -292,9 +292,9 @@ def lower_where(scope: LoweringScope, node: Node) -> None:
 @lowers("Cast", "CastLike")
 def lower_cast(scope: LoweringScope, node: Node) -> None:
     """Another kind of number."""
-    rank = len(scope.shape(node.outputs[0]))
+    shape = scope.shape(node.outputs[0])
     target = scope.scalar(node.outputs[0])
-    element = scope.broadcast(node.inputs[0], rank)
+    element = scope.broadcast(node.inputs[0], shape)
     if ElementType(int(attribute(node, "to", 0) or 0)) not in SCALARS and node.op_type == "Cast":
         raise NotLoweredError("nothing is compiled for the kind it casts to")
     finish(scope, node, as_kind(element, target))

@@ -163,15 +163,15 @@ class LoweringScope:
         return Tensor(f"{self._node_name}.{hint}" if hint else self._node_name, scalar,
                       tuple(shape))  # fmt: skip
 
-    def broadcast(self, name: str, rank: int) -> Element:
-        """The element of a value that broadcasting to ``rank`` axes takes.
+    def broadcast(self, name: str, shape: Sequence[Size]) -> Element:
+        """The element of a value that broadcasting to ``shape`` takes.
 
-        Of a constant with one element, that number.
+        Of a constant with one element, that number. NotLoweredError as :func:`broadcast_read`.
         """
         constant = self.constant(name)
         if constant is not None and constant.size == 1:
             return number(constant.reshape(-1)[0].item(), self.scalar(name))
-        return broadcast_read(self.tensor(name), rank)
+        return broadcast_read(self.tensor(name), shape)
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -253,12 +253,17 @@ def identity_read(tensor: Tensor) -> Read:
     return Read(tensor, tuple(along(axis) for axis in range(len(tensor.shape))))
 
 
-def broadcast_read(tensor: Tensor, rank: int) -> Read:
-    """The element that broadcasting to ``rank`` axes takes: sizes of 1 stand still.
+def broadcast_read(tensor: Tensor, shape: Sequence[Size]) -> Read:
+    """The element that broadcasting to ``shape`` takes: sizes of 1 stand still.
 
+    NotLoweredError where a size is neither 1 nor that of the shape: it may be either when it runs.
     Source: ONNX, "Multidirectional Broadcasting".
     """
-    first = rank - len(tensor.shape)
+    first = len(shape) - len(tensor.shape)
+    if first < 0 or any(
+        size not in (1, wide) for size, wide in zip(tensor.shape, shape[first:], strict=True)
+    ):
+        raise NotLoweredError("whether its inputs broadcast is known only when it runs")
     return Read(
         tensor,
         tuple(

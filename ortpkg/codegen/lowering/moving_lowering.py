@@ -57,7 +57,7 @@ def lower_transpose(scope: LoweringScope, node: Node) -> None:
 def lower_expand(scope: LoweringScope, node: Node) -> None:
     """Broadcast to a shape."""
     output = scope.tensor(node.outputs[0])
-    scope.map(output, scope.broadcast(node.inputs[0], len(output.shape)))
+    scope.map(output, scope.broadcast(node.inputs[0], output.shape))
 
 
 @lowers("Concat")
@@ -191,7 +191,7 @@ def lower_pad(scope: LoweringScope, node: Node) -> None:
         value: Element = number(float(attribute(node, "value", 0.0)), source.scalar)
     else:
         pads = scope.numbers(given[1], "pads")
-        value = scope.broadcast(given[2], 0) if given[2] else number(0, source.scalar)
+        value = scope.broadcast(given[2], ()) if given[2] else number(0, source.scalar)
     axes = scope.numbers(given[3], "axes") if given[3] else range(rank)
     before = [0] * rank
     for place, axis in enumerate(axes):

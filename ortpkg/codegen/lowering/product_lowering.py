@@ -61,7 +61,7 @@ def lower_gemm(scope: LoweringScope, node: Node) -> None:
     left, right = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     value: Element = _scaled(Made(Scalar.F32), float(attribute(node, "alpha", 1.0)))
     if len(node.inputs) > 2 and node.inputs[2]:
-        bias = widened(scope.broadcast(node.inputs[2], 2))
+        bias = widened(scope.broadcast(node.inputs[2], scope.shape(node.outputs[0])))
         beta = float(attribute(node, "beta", 1.0))
         value = Call(Function.ADD, (value, _scaled(bias, beta)))
     make_product(
@@ -100,6 +100,9 @@ def make_product(
     left_shape, right_shape = matrix_shapes(left, right)
     m, n, k = matrix_sizes(left, right, is_transposed)
     batch = batch_of(output, left, right)
+    for shape in (left_shape[:-2], right_shape[:-2]):
+        if any(size not in (1, wide) for size, wide in zip(shape[::-1], batch[::-1], strict=False)):
+            raise NotLoweredError("whether its batches broadcast is known only when it runs")
     made = output
     if len(batch) + 2 != len(output.shape):
         made = scope.temporary(output.scalar, (*batch, m, n), "product")
@@ -149,7 +152,9 @@ def matrix_sizes(
     """The numbers of rows and columns of a product, and of the products that are summed."""
     left_shape, right_shape = matrix_shapes(left, right)
     m, k = _matrix(left_shape, is_transposed[0])
-    _, n = _matrix(right_shape, is_transposed[1])
+    other_k, n = _matrix(right_shape, is_transposed[1])
+    if other_k != k:
+        raise NotLoweredError("whether its matrices fit one another is known only when it runs")
     return m, n, k
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -133,15 +133,15 @@ def lower_quantized_binary(scope: LoweringScope, node: Node) -> None:
     )[:8]
     over = np.float32(_known(scope, scale))
     is_sum = node.op_type == "QLinearAdd"
-    rank = len(output.shape)
-    first = _line(scope, (left, left_scale, left_zero), over, rank)
-    second = _line(scope, (right, right_scale, right_zero), over if is_sum else np.float32(1), rank)
+    first = _line(scope, (left, left_scale, left_zero), over, output.shape)
+    factor = over if is_sum else np.float32(1)
+    second = _line(scope, (right, right_scale, right_zero), factor, output.shape)
     value = Call(Function.ADD if is_sum else Function.MUL, (first, second))
     scope.map(output, code_of(value, parameter(scope, zero, {}), output.scalar))
 
 
 def _line(
-    scope: LoweringScope, names: tuple[str, str, str], over: np.float32, rank: int
+    scope: LoweringScope, names: tuple[str, str, str], over: np.float32, shape: Sequence[Size]
 ) -> Element:
     """factor * code + shift: what the code stands for, divided by ``over``."""
     value, scale, zero = names
@@ -149,7 +149,7 @@ def _line(
     shift = -factor * np.float32(_known(scope, zero) if zero else 0)
     line: Element = Call(
         Function.MUL,
-        (Convert(scope.broadcast(value, rank), Scalar.F32), number(float(factor), Scalar.F32)),
+        (Convert(scope.broadcast(value, shape), Scalar.F32), number(float(factor), Scalar.F32)),
     )
     if shift:
         line = Call(Function.ADD, (line, number(float(shift), Scalar.F32)))

@@ -114,7 +114,7 @@ def lower_skip_layer_normalization(scope: LoweringScope, node: Node) -> None:
     value: Element = widened(identity_read(source))
     for name in (given[1], given[3 if is_simplified else 4]):
         if name:
-            value = Call(Function.ADD, (value, widened(scope.broadcast(name, rank))))
+            value = Call(Function.ADD, (value, widened(scope.broadcast(name, source.shape))))
     if len(node.outputs) > 3 and node.outputs[3]:
         total = scope.tensor(node.outputs[3])
         scope.map(total, as_kind(value, total.scalar))
@@ -130,7 +130,6 @@ def _layer_norm(
     output = scope.tensor(node.outputs[0])
     if any(node.outputs[1:3]):
         raise NotLoweredError("its mean and variance are asked for")
-    rank = len(output.shape)
     if prod(output.shape[axis + 1 :], start=1) != 1:
         raise NotLoweredError("it normalizes over several axes")
     if scalar_of(value) is not Scalar.F32:
@@ -138,7 +137,7 @@ def _layer_norm(
     made: Element = Made(Scalar.F32)
     for slot, function in zip(slots, (Function.MUL, Function.ADD), strict=True):
         if slot < len(node.inputs) and node.inputs[slot]:
-            factor = widened(scope.broadcast(node.inputs[slot], rank))
+            factor = widened(scope.broadcast(node.inputs[slot], output.shape))
             made = Call(function, (made, factor))
     has_mean = node.op_type in {"LayerNormalization", "SkipLayerNormalization"}
     scope.emit(
@@ -251,7 +250,7 @@ def lower_batch_normalization(scope: LoweringScope, node: Node) -> None:
     parts = [
         broadcast_read(
             scope.constant_tensor(f"{node.name}.{what}", value.astype("float32").reshape(shape)),
-            len(source.shape),
+            source.shape,
         )
         for what, value in (("factor", factor), ("offset", offset - mean * factor))
     ]

@@ -61,13 +61,13 @@ def verify_operations(operations: Sequence[Operation]) -> None:
         for tensor in reads_of(operation):
             _check(tensor not in made, operation, f"reads {tensor.name}, which is made later")
         _verify_shapes(operation)
-        for expression in _expressions(operation):
+        for expression in expressions_of(operation):
             _Verifier(operation, expression).verify(expression.element)
         made -= written
 
 
 @dataclass(frozen=True, slots=True)
-class _Expression:
+class Expression:
     """An element with what it may refer to; ``axes`` None: they are not known."""
 
     element: Element
@@ -82,37 +82,38 @@ def _check(is_right: bool, operation: Operation, fault: str) -> None:
         raise OperationFaultError(f"{kind} that makes {operation.output.name}: {fault}")
 
 
-def _expressions(operation: Operation) -> Iterator[_Expression]:
+def expressions_of(operation: Operation) -> Iterator[Expression]:
+    """Every expression of an operation, with its axes."""
     output = operation.output
     match operation:
         case Map(axes=axes, value=value):
-            yield _Expression(value, axes, None, output.scalar)
+            yield Expression(value, axes, None, output.scalar)
         case Reduce(axes=axes, reduced=reduced, value=value, epilogue=epilogue):
-            yield _Expression(value, (*axes, *reduced), None, None)
+            yield Expression(value, (*axes, *reduced), None, None)
             made = scalar_of(value)
-            yield _Expression(epilogue or Made(made), axes, made, output.scalar)
+            yield Expression(epilogue or Made(made), axes, made, output.scalar)
         case RowNormalize(axes=axes, value=value, epilogue=epilogue):
-            yield _Expression(value, axes, None, Scalar.F32)
-            yield _Expression(epilogue or Made(Scalar.F32), axes, Scalar.F32, output.scalar)
+            yield Expression(value, axes, None, Scalar.F32)
+            yield Expression(epilogue or Made(Scalar.F32), axes, Scalar.F32, output.scalar)
         case Product(batch=batch, m=m, n=n, k=k, epilogue=epilogue):
             for each, axes in (
                 (operation.left, (*batch, m, k)), (operation.right, (*batch, k, n)),
                 (operation.left_zero, (*batch, m, k)), (operation.right_zero, (*batch, k, n)),
             ):  # fmt: skip
                 if each is not None:
-                    yield _Expression(each, axes, None, None)
+                    yield Expression(each, axes, None, None)
             made = Scalar.F32 if scalar_of(operation.left).is_float else Scalar.I32
-            yield _Expression(epilogue or Made(made), (*batch, m, n), made, output.scalar)
+            yield Expression(epilogue or Made(made), (*batch, m, n), made, output.scalar)
         case Attention(batch=batch, queries=queries, keys=keys, width=width):
-            yield _Expression(operation.query, (*batch, queries, width), None, None)
-            yield _Expression(operation.key, (*batch, keys, width), None, None)
-            yield _Expression(operation.value, (*batch, keys, operation.value_width), None, None)
+            yield Expression(operation.query, (*batch, queries, width), None, None)
+            yield Expression(operation.key, (*batch, keys, width), None, None)
+            yield Expression(operation.value, (*batch, keys, operation.value_width), None, None)
             if operation.score is not None:
                 axes = (*batch, queries, keys)
-                yield _Expression(operation.score, axes, Scalar.F32, Scalar.F32)
+                yield Expression(operation.score, axes, Scalar.F32, Scalar.F32)
         case _:
             for each in elements_of(operation):
-                yield _Expression(each, None, _made_in(each), None)
+                yield Expression(each, None, _made_in(each), None)
 
 
 def _made_in(element: Element) -> Scalar | None:
@@ -155,14 +156,14 @@ def _verify_output_places(
     operation: Operation, axes: tuple[Size, ...], places: Sequence[Place]
 ) -> None:
     output = operation.output
-    at = _Expression(Number(0, output.scalar), axes, None, None)
+    at = Expression(Number(0, output.scalar), axes, None, None)
     _Verifier(operation, at).verify_places(output, places)
 
 
 class _Verifier:
     """Checks one expression; parts that stand in it several times once."""
 
-    def __init__(self, operation: Operation, expression: _Expression) -> None:
+    def __init__(self, operation: Operation, expression: Expression) -> None:
         self._operation, self._expression = operation, expression
         self._seen: dict[int, Element] = {}
 
