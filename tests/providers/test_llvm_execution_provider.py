@@ -8,6 +8,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -24,6 +25,8 @@ from ortpkg.errors import (
     OrtpkgError,
 )
 from ortpkg.machine_code.cpu_targets import host_target, targets_of
+from ortpkg.machine_code.loaded_program import LoadedProgram
+from ortpkg.machine_code.program import Program
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions, SessionOptions
 
@@ -83,16 +86,23 @@ def test_every_batch_runs_on_one_compilation(model: Path, is_checked: str) -> No
             _assert_alike(session, model, batch)
 
 
-def test_the_entry_for_bounds_checks_compiles_them(model: Path) -> None:
-    sizes = []
+def test_the_entry_for_bounds_checks_compiles_them(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Program] = []
+    load = LoadedProgram.__init__
+
+    def note(self: LoadedProgram, program: Program, *rest: Any) -> None:
+        loaded.append(program)
+        load(self, program, *rest)
+
+    monkeypatch.setattr(LoadedProgram, "__init__", note)
     for value in ("0", "1"):
-        made = model.with_name(f"checked{value}_ctx.onnx")
-        options = _options(
-            ortpkg__llvm_check=value, ep__context_enable="1", ep__context_file_path=str(made)
-        )
+        options = _options(ortpkg__llvm_check=value)
         InferenceSession(model, options, providers=["llvm", "cpu"]).close()
-        sizes.append(sum(each.stat().st_size for each in model.parent.glob(f"checked{value}*")))
-    assert sizes[1] > sizes[0], "code with checks is longer"
+    unchecked, checked = loaded
+    assert (unchecked.is_checked, checked.is_checked) == (False, True)
+    assert checked.code_nbytes > unchecked.code_nbytes
 
 
 def test_sessions_of_any_number_of_threads_give_the_same_bits(model: Path) -> None:
@@ -143,7 +153,9 @@ def test_a_context_runs_where_no_compiler_is(model: Path) -> None:
         for absent in ("llvmlite", "onnxruntime", "openvino"):
             sys.modules[absent] = None
         import numpy as np
-        from ortpkg.session.inference_session import InferenceSession
+        from ortpkg.machine_code.loaded_program import LoadedProgram
+from ortpkg.machine_code.program import Program
+from ortpkg.session.inference_session import InferenceSession
         session = InferenceSession({str(made)!r}, providers=["llvm", "cpu"])
         made = session.run(None, dict(np.load({str(model.with_suffix(".npz"))!r})))
         np.savez({str(model.with_name("made.npz"))!r}, *made)
