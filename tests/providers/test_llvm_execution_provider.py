@@ -153,9 +153,7 @@ def test_a_context_runs_where_no_compiler_is(model: Path) -> None:
         for absent in ("llvmlite", "onnxruntime", "openvino"):
             sys.modules[absent] = None
         import numpy as np
-        from ortpkg.machine_code.loaded_program import LoadedProgram
-from ortpkg.machine_code.program import Program
-from ortpkg.session.inference_session import InferenceSession
+        from ortpkg.session.inference_session import InferenceSession
         session = InferenceSession({str(made)!r}, providers=["llvm", "cpu"])
         made = session.run(None, dict(np.load({str(model.with_suffix(".npz"))!r})))
         np.savez({str(model.with_name("made.npz"))!r}, *made)
