@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.ep_context_checks import PartsFile
@@ -40,7 +40,11 @@ from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
 from ortpkg.providers.llvm_compatibility import compatibility_info, has_compiler, host_extras
+from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
+
+if TYPE_CHECKING:
+    from ortpkg.codegen.assembly.kernel_library import CompilationTarget
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +55,8 @@ _OPTIONS = frozenset({TARGET_OPTION})
 _COMPILER_VERSION = "1"
 _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
+#: How often what is left of claims is grouped again.
+_MOST_ROUNDS = 16
 
 
 class LLVMExecutionProvider(CompilingProvider):
@@ -107,20 +113,38 @@ class LLVMExecutionProvider(CompilingProvider):
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
     ) -> list[ComputeCapability | None]:
-        """Maximal sub-graphs whose sizes follow from the shapes of their inputs."""
-        from ortpkg.codegen.partition_symbols import unbound_symbols  # as above
+        """Maximal sub-graphs that can be compiled as they are, seen from inside too.
 
-        kept: list[ComputeCapability | None] = []
-        for claim in super().claim_subgraphs(viewer, supported):
-            if claim is None:
-                continue
-            assert claim.meta_def is not None
-            unbound = unbound_symbols(viewer.graph, claim.node_indices, claim.meta_def.inputs)
-            if unbound:
-                self._note(f"the size {quoted(unbound[0])} is in no input of its nodes", 1)
-            else:
-                kept.append(claim)
-        return kept
+        What cannot be is left out, and what is left is grouped again.
+        """
+        remaining = set(supported)
+        for _ in range(_MOST_ROUNDS):
+            claims = [each for each in super().claim_subgraphs(viewer, remaining) if each]
+            against: dict[int, str] = {}
+            for claim in claims:
+                against |= self._reasons_inside(viewer.graph, claim)
+            if not against:
+                return [*claims]
+            for index, reason in against.items():
+                self._note(f"{viewer.graph.node(index).op_type}: {reason}", 1)
+            remaining -= against.keys()
+        return []
+
+    def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
+        """Why nodes of a claim cannot be compiled after all, by their index in the graph."""
+        from ortpkg.codegen.assembly.program_assembly import machine_model  # as above
+        from ortpkg.codegen.claims import reasons_in_partition
+
+        assert claim.meta_def is not None
+        nodes = [graph.node(index) for index in claim.node_indices]
+        body = fused_node_of(graph, nodes, claim.meta_def, self.name).body
+        model = machine_model(self._compilation_target())
+        makers = {name: node.index for node in nodes for name in node.outputs if name}
+        found = {}
+        for index, reason in reasons_in_partition(body, model).items():
+            name = next(each for each in body.node(index).outputs if each)
+            found[makers[name]] = reason
+        return found
 
     def get_refusal(self) -> str:
         if self._partitions:
@@ -133,10 +157,9 @@ class LLVMExecutionProvider(CompilingProvider):
     # --- compiling and loading --------------------------------------------------------------------
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
-        from ortpkg.codegen.assembly.kernel_library import CompilationTarget  # as above
-        from ortpkg.codegen.compiler import compile_graph
+        from ortpkg.codegen.compiler import compile_graph  # as above
 
-        target = CompilationTarget(self._target, self._extras(), self._is_checked())
+        target = self._compilation_target()
         made = compile_graph(fused.body, target)
         constants = {name: value.data for name, value in made.constants.items()}
         parts = dump_parts(made.program, made.code, constants)
@@ -218,6 +241,11 @@ class LLVMExecutionProvider(CompilingProvider):
                 key=TARGET_OPTION,
             )
         return found
+
+    def _compilation_target(self) -> CompilationTarget:
+        from ortpkg.codegen.assembly.kernel_library import CompilationTarget  # as above
+
+        return CompilationTarget(self._target, self._extras(), self._is_checked())
 
     def _extras(self) -> tuple[str, ...]:
         """Features beyond the target's: this machine's, where it is compiled for just that."""

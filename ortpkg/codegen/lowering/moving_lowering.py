@@ -68,6 +68,9 @@ def lower_concat(scope: LoweringScope, node: Node) -> None:
     offset: Size = 0
     for name in node.inputs:
         piece = scope.tensor(name)
+        wanted = (*output.shape[:axis], piece.shape[axis], *output.shape[axis + 1 :])
+        if piece.shape != wanted:
+            raise NotLoweredError("whether its pieces fit one another is known only when it runs")
         write_piece(scope, output, piece.shape, identity_read(piece), axis, offset)
         offset = offset + piece.shape[axis]
 
