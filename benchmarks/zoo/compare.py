@@ -1,7 +1,7 @@
 """The zoo on our engine and onnxruntime side by side: outputs, time, memory.
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE python -m benchmarks.zoo.compare DIRECTORY [NAME
-    ...] [--ep llvm] [--json FILE]
+    ...] [--ep llvm] [--openvino] [--json FILE]
 
 Latency is a multiple of onnxruntime's on the same number of threads, in turns in one process.
 Start-up and peak memory are those of fresh processes, also in turns (``--start``).
@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,21 @@ def open_theirs(path: Path, threads: int) -> Any:
 
 
 OPEN = {"ortpkg": open_ours, "onnxruntime": open_theirs}
+
+
+def open_openvino(path: Path, threads: int) -> Callable[[dict[str, Any]], Any]:
+    """OpenVINO's own API, told to compute in float32 (else it takes bfloat16 where it can)."""
+    from ortpkg.providers.quiet_openvino import openvino
+
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": threads,
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = openvino.Core().compile_model(path, "CPU", settings)
+    request = compiled.create_infer_request()
+    infer: Callable[[dict[str, Any]], Any] = request.infer
+    return infer
 
 
 def feeds_of(path: Path) -> dict[str, Any]:
@@ -83,18 +98,24 @@ def relative_error(ours: Any, theirs: Any) -> float:
     return float(np.max(differences, initial=0) / largest)
 
 
-def compare(path: Path, *, threads: int, budget_s: float, ep: str = "cpu") -> dict[str, Any]:
-    """Agreement and latency of one model; ``ep``: what runs it on our side."""
+def compare(
+    path: Path, *, threads: int, budget_s: float, ep: str = "cpu", openvino: bool = False
+) -> dict[str, Any]:
+    """Agreement and latency of one model.
+
+    ``ep``: what runs it on our side; ``openvino``: time OpenVINO too, in the same rounds.
+    """
     feeds = feeds_of(path)
     ours, theirs = open_ours(path, threads, ep), open_theirs(path, threads)
     error = largest_error(ours.run(None, feeds), theirs.run(None, feeds))
-    timings = time_in_turns(
-        {"onnxruntime": lambda: theirs.run(None, feeds), "ortpkg": lambda: ours.run(None, feeds)},
-        baseline="onnxruntime",
-        budget_s=budget_s,
-        settle_s=_SETTLE_S,
-    )
+    runs = {"onnxruntime": lambda: theirs.run(None, feeds), "ortpkg": lambda: ours.run(None, feeds)}
+    if openvino:
+        infer = open_openvino(path, threads)
+        runs["openvino"] = lambda: infer(feeds)
+    timings = time_in_turns(runs, baseline="onnxruntime", budget_s=budget_s, settle_s=_SETTLE_S)
+    others = {"openvino_ratio": timings["openvino"].ratio} if openvino else {}
     return {
+        **others,
         "error": error,
         "ratio": timings["ortpkg"].ratio,
         "low": timings["ortpkg"].ratio_low,
@@ -162,6 +183,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=float, default=4.0, help="seconds of measuring per model")
     parser.add_argument("--start", action="store_true", help="session creation and peak memory too")
     parser.add_argument("--ep", default="cpu", help="what runs it on our side: cpu, llvm, openvino")
+    parser.add_argument("--openvino", action="store_true", help="time OpenVINO (float32) beside it")
     parser.add_argument("--json", type=Path, help="also write the figures there")
     arguments = parser.parse_args(words)
     paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
@@ -175,7 +197,11 @@ def main(words: Sequence[str] | None = None) -> int:
     for path in paths:
         try:
             found = compare(
-                path, threads=arguments.threads, budget_s=arguments.budget, ep=arguments.ep
+                path,
+                threads=arguments.threads,
+                budget_s=arguments.budget,
+                ep=arguments.ep,
+                openvino=arguments.openvino,
             )
         except Exception as error:  # noqa: BLE001 - the next model is of interest all the same
             print(f"{path.stem:26}{type(error).__name__}: {str(error)[:200]}", flush=True)
@@ -186,6 +212,8 @@ def main(words: Sequence[str] | None = None) -> int:
             f"{found['ratio']:7.2f}"
             f" {spread:>13}{found['error']:10.1e}"
         )
+        if arguments.openvino:
+            line += f"  openvino {found['openvino_ratio']:.2f}"
         if arguments.start:
             start = compare_start(path, threads=arguments.threads)
             found |= start
