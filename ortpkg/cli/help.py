@@ -165,7 +165,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ortpkg run digits.ortpackage",
         "ortpkg run digits.ortpackage --input image=scan.npy --output logits.npz --timeout 90s",
     ),
-    "plan": ("ortpkg plan model.onnx --nodes --memory --dim batch=1",),
+    "plan": (
+        "ortpkg plan model.onnx --nodes --memory --dim batch=1",
+        "ortpkg plan model.onnx --ep llvm --ir",
+    ),
     "bench": ("ortpkg bench digits.ortpackage --duration 2s --memory-limit 1.5GiB",),
     "report": (
         "ortpkg report digits.ortpackage --open",

@@ -25,16 +25,28 @@ from ortpkg.cli.plan_json import plan_json
 from ortpkg.cli.plan_options import (
     CostsOption,
     FixedDimensionsOption,
+    IrOption,
+    KernelOption,
     LevelOption,
+    LinesOption,
     MemoryOption,
     ModelArgument,
     NodesOption,
     PartitionOption,
     PlanBackendOption,
     SizesOption,
+    StageOption,
     SvgOption,
 )
 from ortpkg.cli.plan_pictures import print_memory_chart, print_partition_map
+from ortpkg.cli.plan_texts import (
+    DEFAULT_LINES,
+    keep_texts,
+    print_texts,
+    text_wishes,
+    texts_json,
+    texts_of,
+)
 from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
@@ -72,6 +84,10 @@ def command(
     policy: PartitionOption = "first-come",
     costs: CostsOption = None,
     svg: SvgOption = None,
+    show_ir: IrOption = False,
+    stages: StageOption = None,
+    kernel: KernelOption = None,
+    most_lines: LinesOption = DEFAULT_LINES,
     overwrite: OverwriteFileOption = False,
     timeout: LoadTimeoutOption = None,
     memory_limit: LoadMemoryLimitOption = None,
@@ -88,6 +104,11 @@ def command(
     options.memory_limit_nbytes = memory_limit
     options.timeout_s = DEFAULT_TIMEOUT_S if timeout is None else timeout
     _choose_policy(options, policy, costs)
+    wishes = text_wishes(
+        is_wished=show_ir, stages=stages or (), kernel=kernel, most_lines=most_lines
+    )
+    if wishes is not None:
+        keep_texts(options)
     if svg is not None:
         verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     model = chosen_package(model, output)
@@ -97,6 +118,7 @@ def command(
         _session(place, component, variant, ep, backend, options) as session,
     ):
         plan = session.get_plan(given)
+        texts = None if wishes is None else texts_of(session, wishes)
     _verify_dimensions("--dim", options.free_dimension_overrides, plan)
     _verify_dimensions("--size", given, plan)
     _verify_are_symbolic(given, options.free_dimension_overrides)
@@ -104,7 +126,11 @@ def command(
         _draw(plan.graph, svg, model.name, output)
     if as_json:
         graphs = plan.graph.with_subgraphs()
-        output.json("plan", {"sizes": given, **plan_json(plan, graphs)})
+        found = {} if wishes is None or texts is None else {"ir": texts_json(texts, wishes)}
+        output.json("plan", {"sizes": given, **plan_json(plan, graphs), **found})
+        return ExitCode.DONE
+    if wishes is not None and texts is not None:
+        print_texts(texts, wishes, output)
         return ExitCode.DONE
     if backend is None and ep is None:
         output.note("planned by the embedded engine; --backend auto plans what run would take")

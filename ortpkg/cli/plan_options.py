@@ -70,3 +70,26 @@ CostsOption = Annotated[
 SvgOption = Annotated[
     Path | None, typer.Option("--svg", metavar="FILE", help="Draw the memory's timeline.")
 ]
+IrOption = Annotated[
+    bool,
+    typer.Option("--ir", help="What compiled partitions became, stage by stage (--ep llvm)."),
+]
+StageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stage",
+        metavar="S",
+        help=(
+            "With --ir, of these stages: tensor, fused, blocked, kernels, llvm, assembly, steps;"
+            " default: all but llvm and assembly."
+        ),
+    ),
+]
+KernelOption = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="With --ir, this kernel; default: all."),
+]
+LinesOption = Annotated[
+    int,
+    typer.Option("--lines", metavar="N", min=1, help="With --ir, so many lines of each stage."),
+]

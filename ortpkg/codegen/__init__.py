@@ -5,5 +5,5 @@ Its stages: ``lowering`` makes tensor programs of nodes, ``schedules`` make loop
 :mod:`ortpkg.machine_code`, and needs none of this.
 
 Other folders may import: ``assembly.kernel_library``, ``assembly.program_assembly``,
-``claims``, ``compiler``.
+``claims``, ``compilation_text``, ``compiler``.
 """

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 from ortpkg.codegen.assembly.kernel_library import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble, machine_model
 from ortpkg.codegen.assembly.size_guards import size_guards
@@ -10,14 +14,44 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
+from ortpkg.machine_code.program import Guard
 from ortpkg.shapes.expressions import TooLargeError
 from ortpkg.shapes.inference import infer_sizes
 
 _IR_VERSION = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorStages:
+    """A graph as tensor programs, one for each stage before schedules.
+
+    Attributes:
+        lowered: as its nodes are lowered.
+        fused: after fusion.
+        blocked: in the layouts that are compiled.
+        guards: what the code will ask of sizes.
+    """
+
+    lowered: TensorProgram
+    fused: TensorProgram
+    blocked: TensorProgram
+    guards: tuple[Guard, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, target: CompilationTarget) -> TensorStages:
+        """The stages of a graph. NotLoweredError where a node cannot be lowered after all."""
+        known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
+        lowered = lower_graph(graph, known, graph.name)
+        guards = size_guards(lowered.operations)
+        fused = optimized(lowered)
+        lanes = machine_model(target).lanes(Scalar.F32)
+        blocked = block_channels(fused, lanes)
+        return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
 
 
 def compile_graph(graph: Graph, target: CompilationTarget) -> CompiledCode:
@@ -25,19 +59,22 @@ def compile_graph(graph: Graph, target: CompilationTarget) -> CompiledCode:
 
     Raises CompileError where a node cannot be lowered after all, or LLVM fails.
     """
-    known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
+    with told_as_compile_errors(graph.name):
+        stages = TensorStages.of(graph, target)
+        return assemble(stages.blocked, target, stages.guards)
+
+
+@contextmanager
+def told_as_compile_errors(partition: str) -> Iterator[None]:
+    """What stages inside raise of a graph that they cannot do, as CompileError."""
     try:
-        lowered = lower_graph(graph, known, graph.name)
-        guards = size_guards(lowered.operations)
-        program = optimized(lowered)
-        lanes = machine_model(target).lanes(Scalar.F32)
-        return assemble(block_channels(program, lanes), target, guards)
+        yield
     except NotLoweredError as error:
         raise CompileError(
-            f"partition {quoted(graph.name)} cannot be compiled: {error}", ep_name=LLVM_EP
+            f"partition {quoted(partition)} cannot be compiled: {error}", ep_name=LLVM_EP
         ) from error
     except TooLargeError as error:
         raise CompileError(
-            f"partition {quoted(graph.name)} cannot be compiled: a size's formula is too large",
+            f"partition {quoted(partition)} cannot be compiled: a size's formula is too large",
             ep_name=LLVM_EP,
         ) from error

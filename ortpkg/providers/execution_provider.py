@@ -19,6 +19,7 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Value
+from ortpkg.machine_code.compilation_stages import Stage, StageTexts
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
 
@@ -328,6 +329,23 @@ class ExecutionProvider:
         Empty: all of it on this provider's device.
         """
         return ()
+
+    def get_compiled_texts(
+        self,
+        fused_node: str,  # noqa: ARG002 - part of the interface
+        stages: Collection[Stage],  # noqa: ARG002
+        kernel: str | None = None,  # noqa: ARG002
+    ) -> StageTexts:
+        """What the fused node of that name became on its way to code, for people to read.
+
+        By default nothing.
+
+        Args:
+            fused_node: its name.
+            stages: those that are wanted.
+            kernel: of the stages with a text for each kernel, the one of this name alone.
+        """
+        return {}
 
     def get_refusal(self) -> str:
         """Why it took no node, for people; "" where it does not know, or took some."""

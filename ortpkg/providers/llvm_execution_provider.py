@@ -26,6 +26,7 @@ from ortpkg.graph.model import Model
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.machine_code.abi import ABI_VERSION
+from ortpkg.machine_code.compilation_stages import Stage, StageTexts
 from ortpkg.machine_code.cpu_targets import (
     TARGET_OPTION,
     CpuTarget,
@@ -40,6 +41,7 @@ from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
 from ortpkg.providers.llvm_compatibility import compatibility_info, has_compiler, host_extras
+from ortpkg.providers.llvm_texts import KEEP_TEXT_ENTRY, KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
 
@@ -65,7 +67,7 @@ class LLVMExecutionProvider(CompilingProvider):
     backend = "llvm"
     context_sources = context_sources_of(LLVM_EP)
     computes_natively = True
-    obeyed_settings = frozenset({"intra_op_num_threads", CHECK_ENTRY})
+    obeyed_settings = frozenset({"intra_op_num_threads", CHECK_ENTRY, KEEP_TEXT_ENTRY})
 
     def __init__(
         self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
@@ -83,6 +85,7 @@ class LLVMExecutionProvider(CompilingProvider):
         self._team: ThreadTeam | None = None
         self._partitions: list[LoadedProgram] = []
         self._reasons: dict[str, int] = {}
+        self._kept = KeptPartitions()
 
     # --- claims -----------------------------------------------------------------------------------
 
@@ -164,6 +167,7 @@ class LLVMExecutionProvider(CompilingProvider):
         constants = {name: value.data for name, value in made.constants.items()}
         parts = dump_parts(made.program, made.code, constants)
         reason = reason_against_this_machine(self._target, target.extras)
+        self._keep(fused, parts)
         if reason is not None:
             return _ForeignPartition(fused.node.name, parts, reason)
         return self._loaded(parts)
@@ -174,8 +178,17 @@ class LLVMExecutionProvider(CompilingProvider):
         return compiled.parts
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
-        del fused
+        self._keep(fused, entry.parts)
         return self._loaded(entry.parts, entry.file)
+
+    def get_compiled_texts(
+        self, fused_node: str, stages: Collection[Stage], kernel: str | None = None
+    ) -> StageTexts:
+        return self._kept.texts(fused_node, self._compilation_target(), stages, kernel)
+
+    def _keep(self, fused: FusedNode, parts: Mapping[str, Part]) -> None:
+        if self.session_settings.other_entries.get(KEEP_TEXT_ENTRY) == "1":
+            self._kept.keep(fused, parts)
 
     def _loaded(
         self, parts: Mapping[str, Part], file: PartsFile | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.profiler import Profiler
 from ortpkg.errors import SessionError
+from ortpkg.machine_code.compilation_stages import SHOWN_STAGES, Stage, StageTexts
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.isolated_session import IsolatedSession
 from ortpkg.session.node_args import ModelMetadata, NodeArg
@@ -76,6 +77,33 @@ class SessionAnswers(ABC):
         if isinstance(self._state, IsolatedSession):
             return self._state.get_plan(sizes)
         return describe_plan(self._state, tuple(self.get_providers()), sizes)
+
+    def get_compiled_texts(
+        self, stages: Collection[Stage] = SHOWN_STAGES, kernel: str | None = None
+    ) -> Mapping[str, StageTexts]:
+        """What each compiled partition became, stage by stage, by the name of its fused node.
+
+        The session must have been made with the config entry ``ortpkg.llvm_keep_text`` = "1";
+        providers that cannot tell tell nothing, and so do those in child processes.
+
+        Args:
+            stages: those that are wanted.
+            kernel: of the stages with a text for each kernel, the one of this name alone.
+
+        Raises SessionError where the session is closed, CompileError where LLVM fails.
+        """
+        self._check_open()
+        if isinstance(self._state, IsolatedSession):
+            return {}
+        by_name = {provider.name: provider for provider in reversed(self._providers)}
+        found = {
+            each.fused_node: by_name[each.provider].get_compiled_texts(
+                each.fused_node, stages, kernel
+            )
+            for each in self._state.partitions
+            if each.fused_node
+        }
+        return {name: texts for name, texts in found.items() if texts}
 
     def get_placement(self) -> Placement:
         """What runs where: nodes, weights and, with profiling, time per execution provider.

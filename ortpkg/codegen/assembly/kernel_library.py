@@ -87,6 +87,15 @@ class KernelLibrary:
         return {name: kernel_text(self._kernels[text], name=name)
                 for text, name in self._texts.items()}  # fmt: skip
 
+    def llvm_text(self, name: str) -> str:
+        """A kernel as LLVM gets it, by the name of its function."""
+        kernel = next(self._kernels[text] for text, named in self._texts.items() if named == name)
+        return kernel_function(kernel, name, self._target.emission_options())
+
+    def assembly_text(self, name: str) -> str:
+        """A kernel as the CPU's instructions. CompileError where LLVM fails."""
+        return self._target.compiler().assembly(self.llvm_text(name)).expandtabs(8)
+
     def link(self) -> LinkedCode:
         """All kernels, and the executor, as one code.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ortpkg.codegen.assembly.kernel_library import CompilationTarget, KernelLibrary
@@ -11,8 +11,9 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import SCALARS
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.schedule import schedule
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
-from ortpkg.codegen.tensor_ir.operations import Alias
+from ortpkg.codegen.tensor_ir.operations import Alias, Operation
 from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
 from ortpkg.graph.types import ElementType
 from ortpkg.machine_code.program import Guard, Program, Step, TensorSpec
@@ -52,6 +53,17 @@ def machine_model(target: CompilationTarget) -> MachineModel:
     )
 
 
+def scheduled_kernels(
+    tensors: TensorProgram, target: CompilationTarget
+) -> Iterator[tuple[Operation, ScheduledKernel]]:
+    """Each kernel of a program whose operations are fused, with its operation, as they run."""
+    model, constants = machine_model(target), frozenset(tensors.constants)
+    for operation in tensors.operations:
+        if not isinstance(operation, Alias):
+            for each in schedule(operation, model, constants):
+                yield operation, each
+
+
 def assemble(
     tensors: TensorProgram, target: CompilationTarget, guards: tuple[Guard, ...] = ()
 ) -> CompiledCode:
@@ -62,23 +74,19 @@ def assemble(
     Raises CompileError where LLVM fails, what a load limit raises where it is passed.
     """
     library, storage = KernelLibrary(target), Storage(tensors)
-    model, constants = machine_model(target), frozenset(tensors.constants)
     steps: list[Step] = []
     scratch_nbytes = 0
-    for operation in tensors.operations:
-        if isinstance(operation, Alias):
-            continue
-        for each in schedule(operation, model, constants):
-            scratch_nbytes = max(scratch_nbytes, each.kernel.scratch_nbytes)
-            steps.append(
-                Step(
-                    kernel=library.add(each.kernel),
-                    buffers=storage.uses(each, len(steps)),
-                    sizes=each.sizes,
-                    tile_count=each.tile_count,
-                    name=", ".join(tensors.origins.get(operation.output, ())),
-                )
+    for operation, each in scheduled_kernels(tensors, target):
+        scratch_nbytes = max(scratch_nbytes, each.kernel.scratch_nbytes)
+        steps.append(
+            Step(
+                kernel=library.add(each.kernel),
+                buffers=storage.uses(each, len(steps)),
+                sizes=each.sizes,
+                tile_count=each.tile_count,
+                name=", ".join(tensors.origins.get(operation.output, ())),
             )
+        )
     linked = library.link()
     program = Program(
         target=target.cpu.name,

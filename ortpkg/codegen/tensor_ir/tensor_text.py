@@ -25,6 +25,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Tensor,
 )
 from ortpkg.codegen.tensor_ir.operations import Operation
+from ortpkg.drawing.svg import visible
 
 #: Characters of a name, and of a formula: a model chooses the first, fusion makes the second.
 _MOST_NAME, _MOST_FORMULA = 60, 4000
@@ -45,7 +46,7 @@ _INFIX = {
 def operations_text(operations: Sequence[Operation]) -> str:
     """All operations, one after the other; a tensor has one name in all of them."""
     text = _Text()
-    return "\n".join(line for each in operations for line in text.lines(each)) + "\n"
+    return "\n".join(visible(line) for each in operations for line in text.lines(each)) + "\n"
 
 
 class _Text:

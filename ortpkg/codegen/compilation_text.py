@@ -1,0 +1,62 @@
+"""What a partition becomes on its way to machine code, as texts: tensor IR, kernels, LLVM IR.
+
+The stages are gone through anew, by the functions that compile; nothing is linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ortpkg.codegen.assembly.kernel_library import CompilationTarget, KernelLibrary
+from ortpkg.codegen.assembly.program_assembly import scheduled_kernels
+from ortpkg.codegen.compiler import TensorStages, told_as_compile_errors
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.codegen.tensor_ir.tensor_text import operations_text
+from ortpkg.graph.graph import Graph
+from ortpkg.machine_code.compilation_stages import KERNEL_STAGES, Stage, StageTexts
+
+
+def compilation_texts(
+    graph: Graph, target: CompilationTarget, stages: Collection[Stage], kernel: str | None = None
+) -> StageTexts:
+    """The texts of a graph that can be compiled, in the order of the stages.
+
+    Args:
+        graph: of a partition, as the compiler gets it.
+        target: what it is compiled for.
+        stages: which texts are wanted; that of the steps is the program's, not made here.
+        kernel: of the stages with a text for each kernel, the one of this name alone.
+
+    Raises CompileError where a node cannot be lowered after all, or LLVM fails.
+    """
+    with told_as_compile_errors(graph.name):
+        made = TensorStages.of(graph, target)
+        programs = {
+            Stage.TENSOR: made.lowered, Stage.FUSED: made.fused, Stage.BLOCKED: made.blocked
+        }  # fmt: skip
+        texts: dict[Stage, Mapping[str, str]] = {
+            stage: {graph.name: operations_text(program.operations)}
+            for stage, program in programs.items()
+            if stage in stages
+        }
+        if any(stage in stages for stage in KERNEL_STAGES):
+            library = _library(made.blocked, target)
+            names = [name for name in library.texts() if kernel in (None, name)]
+            makers = {
+                Stage.KERNELS: library.texts().__getitem__,
+                Stage.LLVM: library.llvm_text,
+                Stage.ASSEMBLY: library.assembly_text,
+            }
+            texts |= {
+                stage: {name: make(name) for name in names}
+                for stage, make in makers.items()
+                if stage in stages
+            }
+    return texts
+
+
+def _library(program: TensorProgram, target: CompilationTarget) -> KernelLibrary:
+    library = KernelLibrary(target)
+    for _, each in scheduled_kernels(program, target):
+        library.add(each.kernel)
+    return library

@@ -1,0 +1,67 @@
+"""A program as text, for people: its memory, and its steps in the order in which they run.
+
+Names and symbols of the model stand in it with what cannot be seen escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ortpkg.drawing.svg import shortened, visible
+from ortpkg.machine_code.program import BufferUse, Program, Step, TensorSpec
+from ortpkg.shapes.expressions import Size
+
+#: Characters of the names that a line shows: a fused step computes many nodes.
+_LONGEST_NAMES = 200
+
+
+def program_text(program: Program) -> str:
+    """The program, a line for each thing that it has."""
+    return "\n".join(map(visible, _lines(program))) + "\n"
+
+
+def _lines(program: Program) -> Iterator[str]:
+    extras = f" with {', '.join(program.extras)}" if program.extras else ""
+    kernels = len({step.kernel for step in program.steps})
+    checked = "; every access is checked" if program.is_checked else ""
+    yield (
+        f"program for {program.target}{extras}: {len(program.steps)} steps, {kernels} kernels,"
+        f" {program.code_nbytes} bytes of code{checked}"
+    )
+    yield from _tensors("input", program.inputs)
+    yield from _tensors("output", program.outputs)
+    for index, constant in enumerate(program.constants):
+        yield f"constant {index}: {constant.nbytes} bytes"
+    for index, buffer in enumerate(program.arena):
+        yield (
+            f"arena {index}: {buffer.nbytes} bytes, from step {buffer.first_step} to"
+            f" {buffer.last_step}"
+        )
+    if program.scratch_nbytes:
+        yield f"scratch: {program.scratch_nbytes} bytes for each thread"
+    for guard in program.guards:
+        yield f"guard: not below 0: {guard.margin}"
+    for index, step in enumerate(program.steps):
+        yield _step(index, step)
+
+
+def _tensors(kind: str, tensors: Sequence[TensorSpec]) -> Iterator[str]:
+    for index, each in enumerate(tensors):
+        scalar = each.element_type.name.lower()
+        yield f"{kind} {index}: {shortened(each.name, _LONGEST_NAMES)} {scalar}[{_all(each.shape)}]"
+
+
+def _step(index: int, step: Step) -> str:
+    buffers = ", ".join(map(_buffer, step.buffers))
+    sizes = f"; {_all(step.sizes)}" if step.sizes else ""
+    nodes = f"  # {shortened(step.name, _LONGEST_NAMES)}" if step.name else ""
+    return f"step {index}: {step.kernel}({buffers}{sizes}) for {step.tile_count} tiles{nodes}"
+
+
+def _buffer(use: BufferUse) -> str:
+    offset = f" + {use.offset}" if use.offset != 0 else ""
+    return f"{use.space.value} {use.index}{offset}"
+
+
+def _all(sizes: Sequence[Size]) -> str:
+    return ", ".join(map(str, sizes))
