@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import UsageError, quoted
-from ortpkg.machine_code.compilation_stages import KERNEL_STAGES, SHOWN_STAGES, Stage, StageTexts
+from ortpkg.machine_code.compilation_stages import (
+    KEEP_TEXT_ENTRY,
+    KERNEL_STAGES,
+    SHOWN_STAGES,
+    Stage,
+    StageTexts,
+)
 from ortpkg.names import did_you_mean
 
 if TYPE_CHECKING:
@@ -57,8 +63,6 @@ def text_wishes(
 
 def keep_texts(options: SessionOptions) -> None:
     """Has a session keep what it takes to tell what its partitions became."""
-    from ortpkg.providers.llvm_texts import KEEP_TEXT_ENTRY  # with the engine, after the arguments
-
     options.add_session_config_entry(KEEP_TEXT_ENTRY, "1")
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+#: Config entry: "1" has a session keep what it takes to tell what its partitions became.
+KEEP_TEXT_ENTRY = "ortpkg.llvm_keep_text"
+
 
 class Stage(StrEnum):
     """What a partition was, in the order in which it became it.

@@ -26,7 +26,7 @@ from ortpkg.graph.model import Model
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.machine_code.abi import ABI_VERSION
-from ortpkg.machine_code.compilation_stages import Stage, StageTexts
+from ortpkg.machine_code.compilation_stages import KEEP_TEXT_ENTRY, Stage, StageTexts
 from ortpkg.machine_code.cpu_targets import (
     TARGET_OPTION,
     CpuTarget,
@@ -41,7 +41,7 @@ from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
 from ortpkg.providers.llvm_compatibility import compatibility_info, has_compiler, host_extras
-from ortpkg.providers.llvm_texts import KEEP_TEXT_ENTRY, KeptPartitions
+from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
 

@@ -12,13 +12,9 @@ from ortpkg.machine_code.compilation_stages import Stage, StageTexts
 from ortpkg.machine_code.program_parts import read_program
 from ortpkg.machine_code.program_text import program_text
 from ortpkg.providers.execution_provider import FusedNode
-from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
 
 if TYPE_CHECKING:
     from ortpkg.codegen.assembly.kernel_library import CompilationTarget
-
-#: Config entry: "1" has a session keep what it takes to tell what its partitions became.
-KEEP_TEXT_ENTRY = f"{LLVM_ENTRY_PREFIX}keep_text"
 
 
 class _Kept(NamedTuple):
