@@ -23,6 +23,7 @@ from ortpkg.machine_code.program import ALIGNMENT, Program, Space, TensorSpec
 from ortpkg.shapes.expressions import Size, evaluate
 
 Shape = tuple[int, ...]
+Flags = npt.NDArray[np.bool_]
 #: No machine has so many bytes, or does so many tiles; sums of what is below pass no 63 bits.
 _MOST_LENGTH = 1 << 48
 
@@ -94,11 +95,12 @@ class LaunchPlanner:
             (_shape_of(spec, symbols), numpy_dtype(spec.element_type))
             for spec in self._program.outputs
         )
-        arena_nbytes = values[words.arena_indices]
+        is_there = self._steps_there(values)
+        arena_nbytes = values[words.arena_indices] * self._is_arena_used(is_there)
         slots = self._slot_lengths(shapes, outputs, arena_nbytes.tolist())
         arena = self._layouts.layout_for(arena_nbytes)
         offsets = values[uses.offset]
-        filled = self._filled(template, values, slots[uses.slot] - offsets)
+        filled = self._filled(template, values, is_there, slots[uses.slot] - offsets)
         first_arena, first_constant = words.slots_of(Space.ARENA), words.slots_of(Space.CONSTANT)
         is_arena = uses.slot >= first_arena
         is_constant = (uses.slot >= first_constant) & ~is_arena
@@ -135,14 +137,31 @@ class LaunchPlanner:
         output_nbytes = [math.prod(shape) * dtype.itemsize for shape, dtype in outputs]
         return _numbers([*inputs, *output_nbytes, *self._constant_nbytes, *arena_nbytes])
 
-    def _filled(self, template: Words, values: Words, lengths: Words) -> Words:
+    def _steps_there(self, values: Words) -> Flags:
+        """Of each step whether all of its conditions hold."""
+        conditions = self.words.conditions
+        sizes = values[conditions.size]
+        holds = (conditions.least <= sizes) & (sizes <= conditions.most)
+        is_there = np.ones(len(self._program.steps), bool)
+        is_there[conditions.step[~holds]] = False
+        return is_there
+
+    def _is_arena_used(self, is_there: Flags) -> Flags:
+        """Of each arena buffer whether a step that is there uses it; others take no memory."""
+        uses, first = self.words.uses, self.words.slots_of(Space.ARENA)
+        is_used = np.zeros(len(self._program.arena), bool)
+        is_used[uses.slot[(uses.slot >= first) & is_there[uses.step]] - first] = True
+        return is_used
+
+    def _filled(self, template: Words, values: Words, is_there: Flags, lengths: Words) -> Words:
         """The words with all sizes, tile counts, chunks and lengths of buffers."""
         words = self.words
+        lengths = np.where(is_there[words.uses.step], lengths, 0)
         self._verify_uses(lengths)
         filled = template.copy()
         filled[words.size_words] = values[words.size_indices]
         filled[words.uses.length_word] = lengths
-        tiles = values[words.tile_indices]
+        tiles = values[words.tile_indices] * is_there
         filled[words.tile_words] = tiles
         filled[words.chunk_words] = np.minimum(filled[words.chunk_words], np.maximum(tiles, 1))
         scratch_nbytes = int(values[words.scratch_index])

@@ -7,6 +7,7 @@ computed for all steps at once, by the index lists here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -20,7 +21,7 @@ from ortpkg.machine_code.executor_abi import (
     STEP_WORDS,
     LaunchWord,
 )
-from ortpkg.machine_code.program import Program, Space, Step
+from ortpkg.machine_code.program import Condition, Program, Space, Step
 from ortpkg.shapes.expressions import Size
 
 Words = npt.NDArray[np.int64]
@@ -44,6 +45,22 @@ class _Pairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The conditions of all steps.
+
+    Attributes:
+        step: whose.
+        size: index of the size that decides.
+        least, most: the range in which it must lie.
+    """
+
+    step: Words
+    size: Words
+    least: Words
+    most: Words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Uses:
     """The buffers of all steps.
 
@@ -52,12 +69,14 @@ class Uses:
         length_word: where the length in bytes stands.
         slot: of which memory it is: inputs, outputs, constants, arena buffers, in this order.
         offset: index of the size that is the offset in it.
+        step: whose.
     """
 
     word: Words
     length_word: Words
     slot: Words
     offset: Words
+    step: Words
 
 
 class LaunchWords:
@@ -69,7 +88,8 @@ class LaunchWords:
         sizes: the different sizes of the program.
         is_length: of each size, whether it counts something, so that it must not be below 0.
         size_words, size_indices: words that are one of these sizes.
-        tile_words, tile_indices: words that are tile counts, as one of these sizes.
+        tile_words, tile_indices: words that are tile counts, as one of these sizes, step by step.
+        conditions: of steps.
         chunk_words, kernel_words: words that are chunks, and addresses of kernels, step by step.
         own_words, own_offsets: words that are addresses of bytes in the words themselves.
         uses: the buffers of steps.
@@ -117,7 +137,14 @@ class LaunchWords:
         self.chunk_words = self.tile_words + (_CHUNK - _TILES)
         self.kernel_words = self.tile_words + (_KERNEL - _TILES)
         (word, slot), (length_word, offset) = addresses.arrays(), lengths.arrays()
-        self.uses = Uses(word=word, length_word=length_word, slot=slot, offset=offset)
+        self.uses = Uses(
+            word=word,
+            length_word=length_word,
+            slot=slot,
+            offset=offset,
+            step=np.repeat(np.arange(steps), [len(each.buffers) for each in program.steps]),
+        )
+        self.conditions = self._conditions_of(program.steps)
         self.arena_indices = [self.index_of(each.nbytes) for each in program.arena]
         self.scratch_index = self.index_of(program.scratch_nbytes)
         self.is_length = np.array([each in self._lengths for each in range(len(self.sizes))])
@@ -131,9 +158,22 @@ class LaunchWords:
             self._lengths.add(index)
         return index
 
+    def _conditions_of(self, steps: Sequence[Step]) -> Conditions:
+        rows = [
+            (number, self.index_of(each.size), each.least, _most_of(each))
+            for number, step in enumerate(steps)
+            for each in step.conditions
+        ]
+        step, size, least, most = np.array(rows, np.int64).reshape(-1, 4).T
+        return Conditions(step=step, size=size, least=least, most=most)
+
     def slots_of(self, space: Space) -> int:
         """Where the memories of a kind begin among the slots."""
         return self._slots[space]
+
+
+def _most_of(condition: Condition) -> int:
+    return int(np.iinfo(np.int64).max) if condition.most is None else condition.most
 
 
 def _argument_count(step: Step) -> int:

@@ -59,6 +59,21 @@ class BufferUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """For which sizes a step is there.
+
+    Attributes:
+        size: what decides.
+        least, most: the range in which it must lie, both included; most is None where there is no
+            upper limit.
+    """
+
+    size: Size
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One call of a kernel, shared by the threads of a run.
 
@@ -71,6 +86,8 @@ class Step:
             the step does nothing.
         chunk: how many tiles a thread takes at once.
         name: the nodes that it computes, for people.
+        conditions: the step does nothing where one of them does not hold. So a program has several
+            versions of an operation, of which the sizes choose one.
     """
 
     kernel: str
@@ -79,6 +96,7 @@ class Step:
     tile_count: Size = 1
     chunk: int = 1
     name: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ _MOST_STEPS = 1_000_000
 _MOST_ARENA_BUFFERS = 1_000_000
 _MOST_BUFFERS_OF_STEP = 256
 _MOST_SIZES_OF_STEP = 1024
+_MOST_CONDITIONS_OF_STEP = 16
 _MOST_EXTRAS = 64
 _LONGEST_NAME = 1024
 _LONGEST_STEP_NAME = 1 << 16
@@ -140,6 +141,12 @@ def _verify_step(program: Program, step: Step, index: int, bound: frozenset[str]
         _verify_symbols(size, bound, f"sizes of {place}")
         if isinstance(size, int) and not -MOST_NUMBER <= size <= MOST_NUMBER:
             _fail(f"{place} has the size {size}, which takes more than 64 bits")
+    _bound(len(step.conditions), _MOST_CONDITIONS_OF_STEP, f"conditions in {place}")
+    for condition in step.conditions:
+        _verify_size(condition.size, bound, f"condition of {place}")
+        _verify_number(condition.least, f"condition of {place}")
+        if condition.most is not None:
+            _verify_number(condition.most, f"condition of {place}")
     for use in step.buffers:
         _verify_use(program, use, index)
         _verify_size(use.offset, bound, f"offset of a buffer of {place}")

@@ -19,6 +19,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.machine_code.program import (
     ArenaBuffer,
     BufferUse,
+    Condition,
     ConstantSpec,
     Guard,
     Program,
@@ -35,7 +36,7 @@ ValueT = TypeVar("ValueT")
 _DOCUMENT = "program of the machine code"
 #: A real program has some hundreds of kilobytes.
 _LIMITS = DocumentLimits(nbytes=64 << 20, values=8_000_000, string_length=1 << 16)
-_FORM = 1
+_FORM = 2
 _KEYS = (
     "form",
     "target",
@@ -138,6 +139,10 @@ def _step_to_json(step: Step) -> dict[str, Any]:
         "sizes": [size_to_json(each) for each in step.sizes],
         "tile_count": size_to_json(step.tile_count),
         "chunk": step.chunk,
+        "conditions": [
+            {"size": size_to_json(each.size), "least": each.least, "most": each.most}
+            for each in step.conditions
+        ],
     }
 
 
@@ -163,6 +168,9 @@ class _Fields:
 
     def number(self, key: str) -> int:
         return _number(self._value[key], f"{self._place}/{key}")
+
+    def number_or_none(self, key: str) -> int | None:
+        return None if self._value[key] is None else self.number(key)
 
     def flag(self, key: str) -> bool:
         value = self._value[key]
@@ -249,8 +257,20 @@ def _buffer_use(value: object, place: str) -> BufferUse:
     )
 
 
+def _condition(value: object, place: str) -> Condition:
+    reader = _Fields(value, place, ("size", "least", "most"))
+    return Condition(
+        size=reader.size("size"),
+        least=reader.number("least"),
+        most=reader.number_or_none("most"),
+    )
+
+
+_STEP_KEYS = ("name", "kernel", "buffers", "sizes", "tile_count", "chunk", "conditions")
+
+
 def _step(value: object, place: str) -> Step:
-    reader = _Fields(value, place, ("name", "kernel", "buffers", "sizes", "tile_count", "chunk"))
+    reader = _Fields(value, place, _STEP_KEYS)
     return Step(
         name=reader.text("name"),
         kernel=reader.text("kernel"),
@@ -258,4 +278,5 @@ def _step(value: object, place: str) -> Step:
         sizes=reader.each("sizes", _size),
         tile_count=reader.size("tile_count"),
         chunk=reader.number("chunk"),
+        conditions=reader.each("conditions", _condition),
     )

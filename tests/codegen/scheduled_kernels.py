@@ -11,6 +11,7 @@ from ortpkg.codegen.emission.object_compiler import ObjectCompiler
 from ortpkg.codegen.loop_ir.kernel_text import kernel_text
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.machine_code.program import Condition
 from ortpkg.shapes.expressions import evaluate
 from tests.codegen.native_kernels import Array, run_kernel
 from tests.codegen.native_targets import NativeTarget
@@ -27,11 +28,14 @@ def run_scheduled(
 ) -> dict[Tensor, Array]:
     """All kernels one after the other: every tensor, those of ``arrays`` as they were given.
 
-    Tensors that are not given are made, full of 0x55. ``run``: what runs a kernel, as
+    Those whose conditions do not hold are left out. Tensors that are not given are made, full of
+    0x55. ``run``: what runs a kernel, as
     :func:`run_kernel` does.
     """
     known, made = symbols or {}, dict(arrays)
     for scheduled in kernels:
+        if not all(_holds(each, known) for each in scheduled.conditions):
+            continue
         for tensor in scheduled.buffers:
             if tensor in scheduled.packed and tensor not in made:
                 packing = scheduled.packed[tensor]
@@ -54,6 +58,11 @@ def run_scheduled(
         )
         assert failed == 0, f"access {failed} is outside in\n{kernel_text(scheduled.kernel)}"
     return made
+
+
+def _holds(condition: Condition, symbols: Mapping[str, int]) -> bool:
+    size = evaluate(condition.size, symbols)
+    return condition.least <= size and (condition.most is None or size <= condition.most)
 
 
 def compile_for_aarch64(kernels: Sequence[ScheduledKernel]) -> None:

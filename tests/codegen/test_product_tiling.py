@@ -6,7 +6,7 @@ import pytest
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.product_tiling import ProductTiling, product_tiling
+from ortpkg.codegen.schedules.product_tiling import ProductSizes, ProductTiling, product_tiling
 from ortpkg.shapes.expressions import Size, symbol
 
 _V4 = MachineModel(vector_nbytes=64, register_count=32, l2_nbytes=1 << 20)
@@ -17,7 +17,8 @@ _AARCH64 = MachineModel(vector_nbytes=16, register_count=32)
 
 def _tiling(model: MachineModel, rows: Size, columns: Size, steps: Size) -> ProductTiling:
     lanes = model.lanes(Scalar.F32)
-    return product_tiling(model, rows=rows, columns=columns, steps=steps, lanes=lanes)
+    sizes = ProductSizes(rows=rows, columns=columns, steps=steps, lanes=lanes)
+    return product_tiling(model, sizes)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,13 @@ def test_work_is_cut_into_tiles_that_threads_can_share(
     groups = -(-columns // (tiling.panel_width * tiling.panel_block))
     assert blocks * groups >= 16
     assert tiling.row_block % tiling.rows == 0
+
+
+@pytest.mark.parametrize(("rows", "made"), [(1, 1), (3, 3), (500, 8)])
+def test_panels_of_a_given_width_serve_tiles_of_fewer_rows(rows: int, made: int) -> None:
+    sizes = ProductSizes(rows=symbol("m"), columns=768, steps=768, lanes=16)
+    tiling = product_tiling(_V4, sizes.with_rows(rows, 3))
+    assert (tiling.rows, tiling.panel_width) == (made, 48)
 
 
 def test_k_is_cut_where_a_panel_does_not_stay_in_the_cache() -> None:

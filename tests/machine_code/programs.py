@@ -11,6 +11,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.machine_code.program import (
     ArenaBuffer,
     BufferUse,
+    Condition,
     ConstantSpec,
     Program,
     Space,
@@ -115,6 +116,8 @@ def programs(draw: st.DrawFn) -> Program:
         ArenaBuffer(nbytes=draw(size), first_step=first, last_step=last)
         for first, last in draw(st.lists(spans, max_size=3))
     ]
+    limits = st.integers(0, 1 << 40)
+    conditions = st.builds(Condition, size=size, least=limits, most=st.none() | limits)
     written = [BufferUse(space=Space.OUTPUT, index=index) for index in range(len(outputs))]
     steps = []
     for number in range(step_count):
@@ -132,6 +135,7 @@ def programs(draw: st.DrawFn) -> Program:
                 tile_count=draw(size),
                 chunk=draw(st.integers(1, 1 << 40)),
                 name=draw(names),
+                conditions=tuple(draw(st.lists(conditions, max_size=2))),
             )
         )
     return Program(

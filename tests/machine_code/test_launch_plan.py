@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,15 @@ from ortpkg.errors import LimitExceededError, RunError
 from ortpkg.graph.types import numpy_dtype
 from ortpkg.machine_code.executor_abi import LAUNCH_WORDS, STATUS_WORDS, STEP_WORDS, LaunchWord
 from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner, bind_symbols
-from ortpkg.machine_code.program import ALIGNMENT, Program, Space, TensorSpec
+from ortpkg.machine_code.program import (
+    ALIGNMENT,
+    ArenaBuffer,
+    BufferUse,
+    Condition,
+    Program,
+    Space,
+    TensorSpec,
+)
 from ortpkg.machine_code.program_checks import bound_symbols
 from ortpkg.shapes.expressions import evaluate, symbol
 from tests.machine_code.programs import BATCH, FLOAT, programs, small_program
@@ -21,6 +30,11 @@ Shapes = tuple[tuple[int, ...], ...]
 
 def shapes_of(program: Program, symbols: dict[str, int]) -> Shapes:
     return tuple(tuple(evaluate(size, symbols) for size in spec.shape) for spec in program.inputs)
+
+
+def holds(condition: Condition, symbols: dict[str, int]) -> bool:
+    most = math.inf if condition.most is None else condition.most
+    return condition.least <= evaluate(condition.size, symbols) <= most
 
 
 def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], words: int) -> None:
@@ -43,21 +57,23 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
     outer = {use.word: use for use in (*plan.input_uses, *plan.output_uses)}
     place = LAUNCH_WORDS + STEP_WORDS * len(program.steps)
     for number, step in enumerate(program.steps):
+        is_there = all(holds(each, symbols) for each in step.conditions)
         row = template[LAUNCH_WORDS + STEP_WORDS * number :]
-        tiles = evaluate(step.tile_count, symbols)
+        tiles = evaluate(step.tile_count, symbols) if is_there else 0
         assert row[3] == tiles
         assert row[4] == max(1, min(step.chunk, tiles))
         for word, use in enumerate(step.buffers, start=place):
             offset = evaluate(use.offset, symbols)
-            if use.space is Space.ARENA:
+            if use.space is Space.ARENA and is_there:
                 left = nbytes[use.space, use.index] - offset
                 assert 0 <= arena[word] <= arena[word] + left <= plan.scratch_offset
-            elif use.space is not Space.CONSTANT:
+            elif use.space not in {Space.ARENA, Space.CONSTANT}:
                 assert (outer[word].index, outer[word].offset) == (use.index, offset)
         place += len(step.buffers)
         numbers = [evaluate(size, symbols) for size in step.sizes]
         numbers += [
-            nbytes[use.space, use.index] - evaluate(use.offset, symbols) for use in step.buffers
+            nbytes[use.space, use.index] - evaluate(use.offset, symbols) if is_there else 0
+            for use in step.buffers
         ]
         assert template[place : place + len(numbers)].tolist() == numbers
         assert min(numbers[len(step.sizes) :], default=0) >= 0
@@ -100,6 +116,32 @@ def test_a_plan_has_what_follows_from_the_shapes() -> None:
     assert plan.is_shared
     assert not planner.plan(((1, 8),), planner.words.template).is_shared
     verify_plan(program, plan, {"batch": 3}, planner.words.count)
+
+
+def test_a_step_whose_condition_does_not_hold_is_left_out_with_its_memory() -> None:
+    program = small_program()
+    few, rest = (Condition(size=BATCH, most=4), Condition(size=BATCH, least=5))
+    add, relu = program.steps
+    program = replace(
+        program,
+        arena=(*program.arena, ArenaBuffer(nbytes=BATCH * 640, first_step=1, last_step=1)),
+        steps=(
+            add,
+            replace(
+                relu,
+                buffers=(*relu.buffers, BufferUse(space=Space.ARENA, index=1)),
+                conditions=(few,),
+            ),
+            replace(relu, conditions=(rest,)),
+        ),
+    )
+    planner = LaunchPlanner(program, thread_count=2)
+    tiles = planner.words.tile_words
+    few_rows, many_rows = (planner.plan(((n, 8),), planner.words.template) for n in (4, 5))
+    assert few_rows.template[tiles].tolist() == [4, 1, 0]
+    assert many_rows.template[tiles].tolist() == [5, 0, 1]
+    assert few_rows.scratch_offset == 4 * (32 + 640)
+    assert many_rows.scratch_offset == 192
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 
 from ortpkg.errors import EpContextError
 from ortpkg.graph.types import ElementType
-from ortpkg.machine_code.program import ArenaBuffer, BufferUse, Program, Space, TensorSpec
+from ortpkg.machine_code.program import (
+    ArenaBuffer,
+    BufferUse,
+    Condition,
+    Program,
+    Space,
+    TensorSpec,
+)
 from ortpkg.machine_code.program_checks import verify_program
 from ortpkg.shapes.expressions import symbol
 from tests.machine_code.programs import BATCH, programs, small_program
@@ -64,6 +71,9 @@ def test_what_is_right_is_let_through(program: Program) -> None:
         (with_step(sizes=(1 << 63,)), "step 0 has the size 9223372036854775808, which takes more than 64 bits"),
         (with_step(sizes=(OUTSIDE,)), "the sizes of step 0 needs the size 'other'"),
         (with_step(sizes=(0,) * 1025), "it has 1025 sizes in step 0, and may have 1024"),
+        (with_step(conditions=(Condition(size=1),) * 17), "it has 17 conditions in step 0, and may have 16"),
+        (with_step(conditions=(Condition(size=OUTSIDE),)), "the condition of step 0 needs the size 'other'"),
+        (with_step(conditions=(Condition(size=BATCH, most=-1),)), "the condition of step 0 is -1, not a size"),
         (with_step(name="n" * 70_000), "the name of step 0 has more than 65536 characters"),
         (with_use(Space.CONSTANT, 1), "step 0 uses constant 1 of 1"),
         (with_use(Space.INPUT, -1), "step 0 uses input -1 of 1"),

@@ -85,6 +85,7 @@ def assemble(
                 sizes=each.sizes,
                 tile_count=each.tile_count,
                 name=", ".join(tensors.origins.get(operation.output, ())),
+                conditions=each.conditions,
             )
         )
     linked = library.link()

@@ -15,7 +15,7 @@ from math import lcm, prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.product_tiling import product_tiling
+from ortpkg.codegen.schedules.product_tiling import ProductSizes, product_tiling
 from ortpkg.codegen.tensor_ir.operations import Attention
 
 #: So many queries of a head are computed one by one: packing keys would take longer.
@@ -74,10 +74,12 @@ def attention_tiling(attention: Attention, model: MachineModel) -> AttentionTili
         attention, model
     )  # fmt: skip
     scores = product_tiling(
-        model, rows=query_block, columns=most_keys, steps=attention.width, lanes=lanes
+        model,
+        ProductSizes(rows=query_block, columns=most_keys, steps=attention.width, lanes=lanes),
     )
     sums = product_tiling(
-        model, rows=query_block, columns=attention.value_width, steps=most_keys, lanes=lanes
+        model,
+        ProductSizes(rows=query_block, columns=attention.value_width, steps=most_keys, lanes=lanes),
     )
     panel = scores.panel_width
     key_block = -(-most_keys // panel) * panel

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.kernel_versions import Version, versions_by_size
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_bytes import (
     byte_rows,
@@ -21,7 +23,6 @@ from ortpkg.codegen.schedules.product_packing import (
     rows_in_memory,
 )
 from ortpkg.codegen.schedules.product_space import (
-    ProductSpace,
     RightPanels,
     StridedRows,
     parts_count,
@@ -29,7 +30,7 @@ from ortpkg.codegen.schedules.product_space import (
     rows_in_place,
 )
 from ortpkg.codegen.schedules.product_steps import ByteSteps, FloatSteps
-from ortpkg.codegen.schedules.product_tiling import ProductTiling, product_tiling
+from ortpkg.codegen.schedules.product_tiling import ProductSizes, ProductTiling, product_tiling
 from ortpkg.codegen.schedules.product_zeros import ZeroSums, left_has_zero
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import (
@@ -41,10 +42,14 @@ from ortpkg.codegen.tensor_ir.elements import (
     tensors_read,
 )
 from ortpkg.codegen.tensor_ir.operations import Product
+from ortpkg.shapes.expressions import Size
 
 _BYTES = frozenset({Scalar.U8, Scalar.I8})
 #: Those with one instruction for four products of bytes, in LLVM's words.
 _DOT_FEATURES = frozenset({"avx512vnni", "avxvnni", "i8mm"})
+
+#: Where only a run knows the rows, there are versions for up to so many, and one for more.
+_ONE_ROW, _FEW_ROWS = 1, 4
 
 
 def schedule_product(
@@ -70,16 +75,39 @@ def _float_product(
             return [dots]
     left, before = _left_side(product, model)
     space = product_space(product, left)
-    tiling = product_tiling(
-        model,
-        rows=space.rows,
-        columns=product.n,
-        steps=product.k,
-        lanes=model.lanes(Scalar.F32),
+
+    def kernels(tiling: ProductTiling, rows: Size) -> list[ScheduledKernel]:
+        right, packing = _right_side(product, model, constants, tiling, rows)
+        return [*packing, product_kernel(product, space, left, right, tiling, model, FloatSteps())]
+
+    sizes = ProductSizes(
+        rows=space.rows, columns=product.n, steps=product.k, lanes=model.lanes(Scalar.F32)
     )
-    right, packing = _right_side(product, model, constants, tiling, space)
-    kernel = product_kernel(product, space, left, right, tiling, model, FloatSteps())
-    return [*before, *packing, kernel]
+    return [*before, *_by_rows(sizes, model, kernels)]
+
+
+def _by_rows(
+    sizes: ProductSizes,
+    model: MachineModel,
+    kernels: Callable[[ProductTiling, Size], list[ScheduledKernel]],
+) -> list[ScheduledKernel]:
+    """Versions for one row, few rows and many, over panels of one width, which are packed once.
+
+    ``kernels`` makes them for a tiling and the most rows that it is for.
+    """
+    widest = product_tiling(model, sizes)
+    if isinstance(sizes.rows, int):
+        return kernels(widest, sizes.rows)
+
+    def of_few(most: int) -> list[ScheduledKernel]:
+        return kernels(product_tiling(model, sizes.with_rows(most, widest.vectors)), most)
+
+    few = [most for most in (_ONE_ROW, _FEW_ROWS) if most < widest.rows]
+    return versions_by_size(
+        sizes.rows,
+        *(Version(most=most, make=partial(of_few, most)) for most in few),
+        Version(make=lambda: kernels(widest, sizes.rows)),
+    )
 
 
 def _integer_product(
@@ -92,8 +120,7 @@ def _integer_product(
         before.append(kernel)
     space, steps = product_space(product, left), ByteSteps()
     has_dot = not model.features.isdisjoint(_DOT_FEATURES)
-    tiling = product_tiling(
-        model,
+    sizes = ProductSizes(
         rows=space.rows,
         columns=product.n,
         steps=parts_count(product.k, steps.group),
@@ -101,17 +128,22 @@ def _integer_product(
         spare=1 if has_dot else 3,
         loaded=1 if has_dot else 2,
     )
+    width = product_tiling(model, sizes).panel_width
     packed = None
     if not set(tensors_read(product.right)).isdisjoint(constants):
-        packed = packed_bytes(product, tiling.panel_width)
+        packed = packed_bytes(product, width)
     if packed is None:
-        right, columns, kernel = bytes_by_kernel(product, tiling.panel_width, model)
+        right, columns, kernel = bytes_by_kernel(product, width, model)
         before.append(kernel)
     else:
         right, columns = packed
     zeros = ZeroSums(columns=columns if left_has_zero(product) else None, rows=row_sums)
-    made = product_kernel(product, space, left, right, tiling, model, steps, zeros)
-    return [*before, made]
+
+    def kernels(tiling: ProductTiling, rows: Size) -> list[ScheduledKernel]:
+        del rows
+        return [product_kernel(product, space, left, right, tiling, model, steps, zeros)]
+
+    return [*before, *_by_rows(sizes, model, kernels)]
 
 
 def _left_side(product: Product, model: MachineModel) -> tuple[StridedRows, list[ScheduledKernel]]:
@@ -127,13 +159,13 @@ def _right_side(
     model: MachineModel,
     constants: Collection[Tensor],
     tiling: ProductTiling,
-    space: ProductSpace,
+    rows: Size,
 ) -> tuple[RightPanels, list[ScheduledKernel]]:
     width = tiling.panel_width
     panels = constant_panels(product, model, constants, width)
     if panels is not None:
         return panels, []
-    is_read_once = isinstance(space.rows, int) and space.rows <= tiling.rows
+    is_read_once = isinstance(rows, int) and rows <= tiling.rows
     if is_read_once and scalar_of(product.right) is Scalar.F32:
         panels = panels_in_place(product, width, model)
         if panels is not None:

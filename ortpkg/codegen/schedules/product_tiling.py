@@ -19,7 +19,7 @@ from L2 often, and small enough that threads share the work evenly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.shapes.expressions import Size
@@ -61,34 +61,36 @@ class ProductTiling:
         return self.vectors * self.lanes
 
 
-def product_tiling(
-    model: MachineModel,
-    *,
-    rows: Size,
-    columns: Size,
-    steps: Size,
-    lanes: int,
-    spare: int = 1,
-    loaded: int = 1,
-) -> ProductTiling:
-    """The cut with the lowest cost.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductSizes:
+    """What decides how a product is cut, beside the target.
 
-    Args:
-        model: the target.
+    Attributes:
         rows, columns: of the output.
         steps: along k: vectors of the right side for each column.
         lanes: of one vector of sums.
         spare: registers that one step needs besides the sums and the right side's vectors.
         loaded: registers that a vector of the right side takes.
+        vectors: of a panel, where that is settled.
     """
-    spare += not model.has_fma  # the product, before it is added
-    candidates = [
-        (tile_rows, vectors)
-        for tile_rows in range(1, _MOST_ROWS + 1)
-        for vectors in range(1, _MOST_VECTORS + 1)
-        if tile_rows * vectors + loaded * vectors + spare <= model.register_count
-    ]
-    tile_rows, vectors = _cheapest(candidates, rows, columns, lanes)
+
+    rows: Size
+    columns: Size
+    steps: Size
+    lanes: int
+    spare: int = 1
+    loaded: int = 1
+    vectors: int | None = None
+
+    def with_rows(self, rows: int, vectors: int) -> ProductSizes:
+        """The same with so many rows, over panels of so many vectors."""
+        return replace(self, rows=rows, vectors=vectors)
+
+
+def product_tiling(model: MachineModel, sizes: ProductSizes) -> ProductTiling:
+    """The cut with the lowest cost."""
+    rows, columns, steps, lanes = sizes.rows, sizes.columns, sizes.steps, sizes.lanes
+    tile_rows, vectors = _cheapest(_candidates(model, sizes), rows, columns, lanes)
     row_tiles = -(-(rows if isinstance(rows, int) else _SOME) // tile_rows)
     width = vectors * lanes
     panels = -(-(columns if isinstance(columns, int) else _SOME * lanes) // width)
@@ -106,6 +108,18 @@ def product_tiling(
         panel_block=_even_part(max(panels, 1), max(1, units // tiles_of_block)),
         k_block=_k_block(model, steps, vectors, is_reused=tiles_of_block > 1),
     )
+
+
+def _candidates(model: MachineModel, sizes: ProductSizes) -> list[tuple[int, int]]:
+    """Rows and vectors of the register tiles that the registers hold."""
+    spare = sizes.spare + (not model.has_fma)  # the product, before it is added
+    return [
+        (tile_rows, vectors)
+        for tile_rows in range(1, _MOST_ROWS + 1)
+        for vectors in range(1, _MOST_VECTORS + 1)
+        if sizes.vectors in {None, vectors}
+        and tile_rows * vectors + sizes.loaded * vectors + spare <= model.register_count
+    ]
 
 
 def _cheapest(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ortpkg.codegen.loop_ir.kernel import Kernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.machine_code.program import Condition
 from ortpkg.shapes.expressions import Size
 
 
@@ -43,6 +44,7 @@ class ScheduledKernel:
         tile_count: how many tiles there are: independent of each other, each of some 10 to 500
             microseconds, so that threads share them evenly and a run can be stopped.
         packed: those of its buffers that are constants in a layout of their own.
+        conditions: for which sizes it runs; :func:`~.kernel_versions.versions_by_size` makes them.
     """
 
     kernel: Kernel
@@ -50,3 +52,4 @@ class ScheduledKernel:
     sizes: tuple[Size, ...]
     tile_count: Size
     packed: Mapping[Tensor, Packing] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
