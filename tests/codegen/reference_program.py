@@ -160,6 +160,8 @@ class _Run:
         source = self.arrays[operation.source].astype(np.float64)
         if isinstance(operation, Convolution) and operation.source_zero is not None:
             source = source - self._value(operation.source_zero, ()).astype(np.float64)
+        if isinstance(operation, Convolution) and operation.spread is not None:
+            source = _spread(source, operation.spread)
         window, shape = operation.window, self._sizes(operation.output.shape)
         is_max = isinstance(operation, Pool) and operation.function is PoolFunction.MAX
         padding = [(0, 0), (0, 0)]
@@ -223,6 +225,15 @@ class _Run:
         weights = np.exp(wide - wide.max(axis=-1, keepdims=True))
         made = (weights / weights.sum(axis=-1, keepdims=True)) @ value
         self._write(operation.output, operation.places, made.astype(np.float32))
+
+
+def _spread(source: Array, steps: Sequence[int]) -> Array:
+    """The source with zeros between its elements."""
+    pairs = zip(source.shape[2:], steps, strict=True)
+    made = np.zeros((*source.shape[:2], *((size - 1) * step + 1 for size, step in pairs)))
+    places: tuple[Any, ...] = (..., *(slice(None, None, step) for step in steps))
+    made[places] = source
+    return made
 
 
 def _taken(padded: Array, window: Window, offsets: Sequence[int], counts: Sequence[int]) -> Array:

@@ -41,10 +41,10 @@ from tests.codegen.window_cases import (
 
 Array = npt.NDArray[Any]
 #: (channels, output channels, groups): one group, whole blocks, parts of a block, depthwise, and
-#: groups that fall on no blocks.
+#: groups that fall on no blocks, or lie across their borders on one side or both.
 _CHANNELS = [
     (3, 5, 1), (16, 16, 1), (20, 37, 1), (64, 32, 2), (24, 24, 6), (32, 32, 32), (19, 19, 19),
-    (6, 12, 3), (12, 24, 12),
+    (6, 12, 3), (12, 24, 12), (60, 240, 3), (72, 60, 3), (48, 96, 3),
 ]  # fmt: skip
 
 
@@ -114,13 +114,13 @@ def _opened(
 
 
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
-@pytest.mark.parametrize("seed", range(9))
+@pytest.mark.parametrize("seed", range(len(_CHANNELS)))
 def test_random_convolutions_are_those_of_numpy(seed: int, target: NativeTarget) -> None:
     generator = np.random.default_rng(seed)
     rank = int(generator.choice([1, 2, 2, 2, 3]))
     _check(
         random_window(generator, rank, 9 if rank < 3 else 4),
-        _CHANNELS[seed % len(_CHANNELS)],
+        _CHANNELS[seed],
         target,
         batch=int(generator.integers(1, 3)),
         is_plain=bool(generator.integers(2)),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import LOWERINGS, lower_graph
 from ortpkg.codegen.passes import optimized
+from ortpkg.codegen.tensor_ir.operations import Convolution
 from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
 from ortpkg.errors import OrtpkgError
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
+from tests.codegen.compared_with_engine import assert_as_engine
 from tests.codegen.reference_program import run_program
 from tests.conformance.cases import Case, load_cases
 from tests.conformance.comparison import difference
@@ -49,3 +53,14 @@ def test_what_is_lowered_computes_what_onnx_says() -> None:
                     wrong.append(f"{case.name} ({stage}): {problem}")
     assert not wrong, "\n".join(wrong)
     assert lowered >= _LEAST_LOWERED, f"{lowered} lowered; left: {left}"
+
+
+def test_a_transposed_convolution_spreads_its_source() -> None:
+    text = """g (float[1, 2, 3, 3] x) => (float[1, 1, 8, 7] y)
+        <float[2, 1, 2, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float[1] b = {-40}>
+        { a = ConvTranspose<strides = [3, 2]>(x, w, b) y = Relu(a) }"""
+    source = np.arange(-9, 9, dtype=np.float32).reshape(1, 2, 3, 3)
+    program = assert_as_engine(text, {"x": source})
+    (operation,) = program.operations
+    assert isinstance(operation, Convolution)
+    assert operation.spread == (3, 2)

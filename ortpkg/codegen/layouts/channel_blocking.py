@@ -135,10 +135,8 @@ class _Blocking:
         return replace(self._program, operations=operations, origins=self._origins)
 
     def _convolution(self, operation: Convolution) -> None:
-        channels, group_channels = operation.weights.shape[:2]
-        is_depthwise = group_channels == 1 and channels == operation.groups > 1
         source = self._blocked.get(operation.source)
-        if source is None and is_depthwise:
+        if source is None and operation.is_depthwise:
             source = self._in_blocks(operation.source)
         self._have_plain(operation.weights)
         epilogue = self._over_blocks(operation.epilogue, operation.output)

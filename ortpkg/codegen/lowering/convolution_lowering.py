@@ -14,25 +14,22 @@ from ortpkg.codegen.tensor_ir.operations import Convolution, Pool, PoolFunction,
 from ortpkg.graph.graph import Node
 from ortpkg.shapes.expressions import Size
 
+#: Kinds that are convolved and pooled; all are computed as float32.
+FLOATS = frozenset({Scalar.F32, Scalar.F16})
+
 
 @lowers("Conv")
 def lower_convolution(scope: LoweringScope, node: Node) -> None:
-    """A convolution, with a bias for each output channel."""
+    """A convolution, with a bias for each output channel; of float16, summed as float32."""
     source, weights = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     output = scope.tensor(node.outputs[0])
-    if {source.scalar, weights.scalar} != {Scalar.F32}:
-        raise NotLoweredError("convolutions are compiled for float32 alone")
+    if source.scalar is not weights.scalar or source.scalar not in FLOATS:
+        raise NotLoweredError("convolutions are compiled for float32 and float16 alone")
     kernel = tuple(each for each in weights.shape[2:] if isinstance(each, int))
     if len(kernel) != len(weights.shape) - 2:
         raise NotLoweredError("the size of its windows is known only when it runs")
     groups = int(attribute(node, "group", 1))
     _check_channels(source, weights, output, groups)
-    made: Element = Made(Scalar.F32)
-    if len(node.inputs) > 2 and node.inputs[2]:
-        bias = scope.tensor(node.inputs[2])
-        if bias.shape != (weights.shape[0],):
-            raise NotLoweredError("its bias has another size than its channels")
-        made = Call(Function.ADD, (made, widened(Read(bias, (along(1),)))))
     scope.emit(
         Convolution(
             output=output,
@@ -40,9 +37,20 @@ def lower_convolution(scope: LoweringScope, node: Node) -> None:
             weights=weights,
             groups=groups,
             window=window_of(node, source, output, kernel),
-            epilogue=narrowed(made, output),
+            epilogue=biased(scope, node, output),
         )
     )
+
+
+def biased(scope: LoweringScope, node: Node, output: Tensor) -> Element | None:
+    """The epilogue that adds the third input, a number for each output channel, if there is one."""
+    made: Element = Made(Scalar.F32)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = scope.tensor(node.inputs[2])
+        if bias.shape != (output.shape[1],):
+            raise NotLoweredError("its bias has another size than its channels")
+        made = Call(Function.ADD, (made, widened(Read(bias, (along(1),)))))
+    return narrowed(made, output)
 
 
 def _check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int) -> None:
@@ -95,8 +103,8 @@ def lower_pool(scope: LoweringScope, node: Node) -> None:
     if len([each for each in node.outputs if each]) > 1:
         raise NotLoweredError("the places of what it chose are asked for")
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
-    if source.scalar is not Scalar.F32:
-        raise NotLoweredError("poolings are compiled for float32 alone")
+    if source.scalar not in FLOATS:
+        raise NotLoweredError("poolings are compiled for float32 and float16 alone")
     function = PoolFunction.MAX
     if node.op_type == "AveragePool":
         counts = bool(attribute(node, "count_include_pad", 0))
@@ -104,7 +112,10 @@ def lower_pool(scope: LoweringScope, node: Node) -> None:
             raise NotLoweredError("it counts padding that its last windows may lack")
         function = PoolFunction.AVERAGE_PADDED if counts else PoolFunction.AVERAGE
     window = window_of(node, source, output, tuple(attribute(node, "kernel_shape", ())))
-    scope.emit(Pool(output=output, source=source, function=function, window=window))
+    epilogue = narrowed(Made(Scalar.F32), output)
+    scope.emit(
+        Pool(output=output, source=source, function=function, window=window, epilogue=epilogue)
+    )
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")
@@ -112,10 +123,13 @@ def lower_global_pool(scope: LoweringScope, node: Node) -> None:
     """One window for each channel."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     kernel = tuple(each for each in source.shape[2:] if isinstance(each, int))
-    if source.scalar is not Scalar.F32 or len(kernel) != len(source.shape) - 2:
-        raise NotLoweredError("it is compiled for float32 of known size")
+    if source.scalar not in FLOATS or len(kernel) != len(source.shape) - 2:
+        raise NotLoweredError("it is compiled for float32 and float16 of known size")
     ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
     is_mean = node.op_type == "GlobalAveragePool"
     window = Window(kernel=kernel, strides=ones, dilations=ones, before=zeros, after=zeros)
     function = PoolFunction.AVERAGE if is_mean else PoolFunction.MAX
-    scope.emit(Pool(output=output, source=source, function=function, window=window))
+    epilogue = narrowed(Made(Scalar.F32), output)
+    scope.emit(
+        Pool(output=output, source=source, function=function, window=window, epilogue=epilogue)
+    )

@@ -14,6 +14,7 @@ from ortpkg.codegen.lowering import (
     quantized_product_lowering,
     recurrent_lowering,
     row_lowering,
+    transposed_convolution_lowering,
 )
 from ortpkg.codegen.lowering.lowering_registry import Lower, lowerings_of
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
@@ -32,6 +33,7 @@ LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     quantized_product_lowering,
     recurrent_lowering,
     row_lowering,
+    transposed_convolution_lowering,
 )
 
 

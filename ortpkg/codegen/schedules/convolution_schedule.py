@@ -6,17 +6,32 @@ plain. Channels, groups and the window are numbers; the batch and the spatial si
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.convolution_tiling import convolution_tiling, register_group
-from ortpkg.codegen.schedules.convolution_weights import packed_weights, weight_layout
+from ortpkg.codegen.schedules.convolution_tiling import (
+    ConvolutionTiling,
+    convolution_tiling,
+    register_group,
+)
+from ortpkg.codegen.schedules.convolution_weights import (
+    WeightLayout,
+    packed_weights,
+    sum_scalar,
+    weight_layouts,
+)
 from ortpkg.codegen.schedules.depthwise_kernel import depthwise_convolution
 from ortpkg.codegen.schedules.direct_convolution import direct_convolution
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
-from ortpkg.codegen.schedules.window_axes import flat_axis, window_axes
+from ortpkg.codegen.schedules.transposed_phases import (
+    Phases,
+    phase_count,
+    phase_weights,
+    phases_of,
+)
+from ortpkg.codegen.schedules.window_axes import WindowAxis, flat_axis, window_axes
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
 from ortpkg.codegen.tensor_ir.elements import Place, Position, Read, Tensor, along, parts_of
 from ortpkg.codegen.tensor_ir.operations import Convolution
@@ -26,9 +41,9 @@ def schedule_convolution(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
     """The kernels of a convolution of floats, weights packed ahead where they are constants."""
-    spatial_rank = len(operation.window.kernel)
-    source = channel_blocks(operation.source, spatial_rank)
-    output = channel_blocks(operation.output, spatial_rank)
+    window = operation.window
+    source = channel_blocks(operation.source, len(window.kernel))
+    output = channel_blocks(operation.output, len(window.kernel))
     lanes = model.lanes(Scalar.F32)
     if output.lanes != lanes:
         raise ValueError(
@@ -36,30 +51,66 @@ def schedule_convolution(
         )
     if not isinstance(source.blocks, int):
         raise TypeError(f"{operation.source.name}: the number of channels is a formula")
-    layout = weight_layout(
-        operation, source_blocks=source.blocks, source_lanes=source.lanes, lanes=lanes
-    )
-    weights = packed_weights(operation.weights, layout, constants)
-    if layout.is_depthwise:
+    if operation.spread is not None:
+        return [
+            _phases_kernel(operation, model, constants, phases)
+            for phases in phases_of(operation, source.spatial, output.spatial)
+        ]
+    layouts = weight_layouts(operation, window.kernel, source_lanes=source.lanes, lanes=lanes)
+    if layouts[0].is_depthwise:
+        weights = packed_weights(operation.weights, layouts[0], constants)
         return [*weights.kernels, depthwise_convolution(operation, model, weights)]
-    axes = window_axes(source.spatial, output.spatial, operation.window)
+    axes = window_axes(source.spatial, output.spatial, window)
     if all(each.is_pointwise for each in axes) and _is_flat(operation):
         axes = [flat_axis(axes)]
-    nbytes = weights.tensor.scalar.nbytes
-    rows = prod((each.output for each in axes[:-1]), start=1)
-    last = axes[-1]
-    group = register_group(model, width=last.output, sharing=layout.sharing, nbytes=nbytes)
+    layout, tiling = _cut(operation, model, layouts, axes, 1)
+    weights = packed_weights(operation.weights, layout, constants)
+    return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes)]
+
+
+def _phases_kernel(
+    operation: Convolution, model: MachineModel, constants: Collection[Tensor], phases: Phases
+) -> ScheduledKernel:
+    """The kernel of phases of a transposed convolution."""
+    axes = [each.axis for each in phases]
+    layouts = weight_layouts(
+        operation,
+        [each.kernel for each in axes],
+        source_lanes=channel_blocks(operation.source, len(axes)).lanes,
+        lanes=model.lanes(Scalar.F32),
+    )
+    layout, tiling = _cut(operation, model, layouts, axes, phase_count(phases))
+    weights = phase_weights(operation, layout, phases, constants)
+    return direct_convolution(operation, model, weights, tiling, axes, phases)
+
+
+def _cut(
+    operation: Convolution,
+    model: MachineModel,
+    layouts: Sequence[WeightLayout],
+    axes: Sequence[WindowAxis],
+    phases: int,
+) -> tuple[WeightLayout, ConvolutionTiling]:
+    """The layout that costs least, and how a kernel is cut that has so many phases."""
+    last, nbytes = axes[-1], sum_scalar(operation.weights).nbytes
+    layout, group = min(
+        (
+            (each, register_group(model, width=last.output, sharing=each.sharing, nbytes=nbytes))
+            for each in layouts
+        ),
+        key=lambda pair: pair[0].mean_count * pair[1].cost,
+    )
     tiling = convolution_tiling(
         model,
         group=group,
-        output_blocks=layout.blocks,
-        rows=rows,
+        output_blocks=phases * layout.blocks,
+        rows=prod((each.output for each in axes[:-1]), start=1),
         width=last.output,
         cuts_rows=last.is_known or not last.is_padded,
-        sums=prod(layout.shape[1:-1]),
+        sums=round(layout.mean_count * prod(layout.shape[2:-1])),
         weight_nbytes=prod(layout.shape[1:]) * nbytes,
     )
-    return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes)]
+    return layout, tiling
 
 
 def _is_flat(operation: Convolution) -> bool:

@@ -42,10 +42,20 @@ class ConvolutionTiling:
     tile_columns: int | None
 
 
-def register_group(
-    model: MachineModel, *, width: Size, sharing: int, nbytes: int
-) -> tuple[int, int]:
-    """Columns and blocks that are summed in registers at once.
+@dataclass(frozen=True, slots=True, order=True)
+class RegisterGroup:
+    """Columns times blocks of output channels that are summed in registers at once.
+
+    ``cost``: of a row, for one channel of one tap and one block.
+    """
+
+    cost: float
+    columns: int
+    blocks: int
+
+
+def register_group(model: MachineModel, *, width: Size, sharing: int, nbytes: int) -> RegisterGroup:
+    """The group that costs least.
 
     Args:
         model: the CPU.
@@ -55,22 +65,21 @@ def register_group(
     """
     registers = model.register_count * 4 // nbytes - (1 if model.has_fma else 2)
     known = width if isinstance(width, int) else 1 << 20
-    candidates = [
-        (columns, blocks)
+    return min(
+        RegisterGroup(_cost_of_row(columns, blocks, width=known), columns, blocks)
         for blocks in range(1, registers)
         if sharing % blocks == 0
         for columns in range(1, _MOST_COLUMNS + 1)
         if columns * blocks + blocks <= registers and columns <= max(known, 1)
-    ]
-    return min(candidates, key=lambda each: _cost_of_row(*each, width=known))
+    )
 
 
-def _cost_of_row(columns: int, blocks: int, *, width: int) -> tuple[float, int]:
+def _cost_of_row(columns: int, blocks: int, *, width: int) -> float:
     whole, rest = divmod(width, columns)
     cost = whole * _cost_of_group(columns, blocks)
     if rest:
         cost += _cost_of_group(rest, blocks)
-    return cost / blocks, columns
+    return cost / blocks
 
 
 def _cost_of_group(columns: int, blocks: int) -> float:
@@ -81,7 +90,7 @@ def _cost_of_group(columns: int, blocks: int) -> float:
 def convolution_tiling(
     model: MachineModel,
     *,
-    group: tuple[int, int],
+    group: RegisterGroup,
     output_blocks: int,
     rows: Size,
     width: Size,
@@ -93,14 +102,14 @@ def convolution_tiling(
 
     Args:
         model: the CPU.
-        group: columns and blocks that are summed in registers at once.
+        group: what is summed in registers at once.
         output_blocks: blocks of output channels.
         rows, width: of the output.
         cuts_rows: whether a tile may be a part of a row; it is where there is but one row.
         sums: products that are summed for one element.
         weight_nbytes: of the weights of one output block.
     """
-    columns, blocks = group
+    columns, blocks = group.columns, group.blocks
     lanes = model.lanes(Scalar.F32)
     fitting = model.l2_nbytes // 2 // max(weight_nbytes * blocks, 1)
     groups = max(1, min(output_blocks // blocks, fitting))

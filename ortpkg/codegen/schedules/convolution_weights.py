@@ -6,14 +6,15 @@ Groups that do not fall on blocks stand in it with zeros between them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.codegen.loop_ir.kernel import Buffer
+from ortpkg.codegen.loop_ir.kernel import Buffer, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
 from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
@@ -25,14 +26,15 @@ from ortpkg.codegen.tensor_ir.operations import Convolution
 class WeightLayout:
     """Which source channels each block of output channels is summed over.
 
-    Block ``i`` of the output reads ``count`` blocks of the source from block
-    ``i // sharing * step`` on, so ``sharing`` neighbours read the same.
+    ``sharing`` neighbouring blocks of the output read the same blocks of the source: those of all
+    groups that have channels in them.
 
     Attributes:
         channels, group_channels: of the output, and how many channels a group has of the source.
         groups: of the convolution.
         kernel: sizes of the window.
         source_lanes, lanes: channels in a block of the source, and of the output.
+        sharing: divides the number of blocks.
         is_depthwise: each lane has the one weight of its channel for each tap; the layout has one
             source block of one lane.
     """
@@ -43,15 +45,41 @@ class WeightLayout:
     kernel: tuple[int, ...]
     source_lanes: int
     lanes: int
-    count: int
     sharing: int
-    step: int
     is_depthwise: bool = False
 
     @property
     def blocks(self) -> int:
         """Blocks of output channels."""
         return -(-self.channels // self.lanes)
+
+    @property
+    def group_outputs(self) -> int:
+        """Output channels of a group."""
+        return max(1, self.channels // self.groups)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """For each ``sharing`` output blocks the source blocks that they read: first, and count."""
+        if self.is_depthwise:
+            return [(0, 1)] * self.blocks
+        found = []
+        for channel in range(0, self.blocks * self.lanes, self.sharing * self.lanes):
+            last = min(channel + self.sharing * self.lanes, self.channels) - 1
+            first = channel // self.group_outputs * self.group_channels // self.source_lanes
+            stop = (last // self.group_outputs + 1) * self.group_channels
+            found.append((first, -(-stop // self.source_lanes) - first))
+        return found
+
+    @property
+    def count(self) -> int:
+        """The most source blocks that an output block reads."""
+        return max((count for _, count in self.spans), default=0)
+
+    @property
+    def mean_count(self) -> float:
+        """The source blocks that an output block reads, in the mean."""
+        return sum(count for _, count in self.spans) / len(self.spans)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,8 +90,8 @@ class WeightLayout:
         """Where, among the source channels of its block, those of an output channel begin."""
         if self.is_depthwise:
             return 0
-        group = channel // (self.channels // self.groups)
-        block = channel // self.lanes // self.sharing * self.step
+        group = channel // self.group_outputs
+        block, _ = self.spans[channel // self.lanes // self.sharing]
         return group * self.group_channels - block * self.source_lanes
 
     def pack(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -82,42 +110,38 @@ class WeightLayout:
         return np.ascontiguousarray(split.transpose(0, 2, *kernel_axes, 3, 1))
 
 
-def weight_layout(
-    operation: Convolution, *, source_blocks: int, source_lanes: int, lanes: int
-) -> WeightLayout:
-    """The layout that sums over as few source channels as blocks allow."""
-    channels, group_channels, *kernel = (_number(each) for each in operation.weights.shape)
-    group_outputs = channels // operation.groups
-    count, sharing, step = source_blocks, max(1, -(-channels // lanes)), 0
-    is_depthwise = is_depthwise_convolution(operation) and source_lanes == lanes
-    if is_depthwise:
-        count = source_lanes = sharing = 1
-    elif operation.groups > 1:
-        if group_outputs % lanes == 0 and group_channels % source_lanes == 0:
-            count = step = group_channels // source_lanes
-            sharing = group_outputs // lanes
-        elif (
-            group_outputs == group_channels and lanes == source_lanes and lanes % group_outputs == 0
-        ):
-            count = sharing = step = 1
-    return WeightLayout(
-        channels=channels,
-        group_channels=group_channels,
-        groups=operation.groups,
-        kernel=tuple(kernel),
-        source_lanes=source_lanes,
-        lanes=lanes,
-        count=count,
-        sharing=sharing,
-        step=step,
-        is_depthwise=is_depthwise,
-    )
+def weight_layouts(
+    operation: Convolution, kernel: Sequence[int], *, source_lanes: int, lanes: int
+) -> list[WeightLayout]:
+    """The layouts that there are: the more neighbours share their source, the more of it is read.
+
+    A depthwise convolution with blocks on both sides has one of its own. ``kernel``: the window's
+    sizes, or those of a phase.
+    """
+    channels, group_channels = (_number(each) for each in operation.weights.shape[:2])
+    is_depthwise = operation.is_depthwise and source_lanes == lanes
+    blocks = max(1, -(-channels // lanes))
+    is_whole = is_depthwise or operation.groups == 1
+    sharings = [1 if is_depthwise else blocks] if is_whole else range(1, blocks + 1)
+    return [
+        WeightLayout(
+            channels=channels,
+            group_channels=group_channels,
+            groups=operation.groups,
+            kernel=tuple(kernel),
+            source_lanes=1 if is_depthwise else source_lanes,
+            lanes=lanes,
+            sharing=sharing,
+            is_depthwise=is_depthwise,
+        )
+        for sharing in sharings
+        if blocks % sharing == 0
+    ]
 
 
-def is_depthwise_convolution(operation: Convolution) -> bool:
-    """Whether each output channel is summed over one channel of the source, that of its number."""
-    channels, group_channels = operation.weights.shape[:2]
-    return operation.groups > 1 and group_channels == 1 and channels == operation.groups
+def sum_scalar(weights: Tensor) -> Scalar:
+    """The kind of numbers that sums and packed weights are."""
+    return Scalar.F64 if weights.scalar is Scalar.F64 else Scalar.F32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,13 +164,34 @@ def packed_weights(
     weights: Tensor, layout: WeightLayout, constants: Collection[Tensor]
 ) -> PackedWeights:
     """The weights in the layout, by a kernel where they are not known when compiling."""
-    scalar = Scalar.F64 if weights.scalar is Scalar.F64 else Scalar.F32
-    tensor = Tensor(f"{weights.name} in blocks", scalar, layout.shape)
+    tensor = Tensor(f"{weights.name} in blocks", sum_scalar(weights), layout.shape)
     if weights not in constants:
         kernel = _packing_kernel(weights, tensor, layout)
         return PackedWeights(tensor=tensor, layout=layout, packing=None, kernels=(kernel,))
     packing = Packing(source=weights, layout=f"convolution {layout}", pack=layout.pack)
     return PackedWeights(tensor=tensor, layout=layout, packing=packing, kernels=())
+
+
+def first_source_block(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
+    """The first source block that an output block reads."""
+    if len(layout.spans) == 1:
+        return b.index(layout.spans[0][0])
+    channel = b.mul(b.div(block, layout.sharing), layout.sharing * layout.lanes)
+    group = b.div(channel, layout.group_outputs)
+    return b.div(b.mul(group, layout.group_channels), layout.source_lanes)
+
+
+def source_block_count(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
+    """How many source blocks an output block reads."""
+    counts = {count for _, count in layout.spans}
+    if len(counts) <= 1:
+        return b.index(layout.count)
+    chunk = b.add(b.div(block, layout.sharing), 1)
+    end = b.least(b.mul(chunk, layout.sharing * layout.lanes), layout.channels)
+    group = b.div(b.sub(end, 1), layout.group_outputs)
+    stop = b.mul(b.add(group, 1), layout.group_channels)
+    stop = b.div(b.add(stop, layout.source_lanes - 1), layout.source_lanes)
+    return b.sub(stop, first_source_block(b, layout, block))
 
 
 def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> ScheduledKernel:
@@ -161,10 +206,10 @@ def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> Sc
         b.store(made, b.add(b.mul(b.tile, block_count), entry.index), zeros)
     first_channel = b.mul(b.tile, layout.lanes)
     lanes = b.least(b.sub(layout.channels, first_channel), layout.lanes)
-    before = b.mul(b.div(b.tile, layout.sharing), layout.step * layout.source_lanes)
+    before = b.mul(first_source_block(b, layout, b.tile), layout.source_lanes)
     with b.loop(0, lanes) as lane, b.loop(0, layout.group_channels) as channel:
         output = b.add(first_channel, lane.index)
-        group = b.div(output, layout.channels // layout.groups)
+        group = b.div(output, layout.group_outputs)
         place = channel.index
         if not layout.is_depthwise:
             place = b.add(b.sub(b.mul(group, layout.group_channels), before), place)

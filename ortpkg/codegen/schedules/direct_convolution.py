@@ -17,11 +17,16 @@ from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import LoopType
 from ortpkg.codegen.schedules.block_output import BlockOutput
 from ortpkg.codegen.schedules.convolution_tiling import ConvolutionTiling
-from ortpkg.codegen.schedules.convolution_weights import PackedWeights
+from ortpkg.codegen.schedules.convolution_weights import (
+    PackedWeights,
+    first_source_block,
+    source_block_count,
+)
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.tile_space import TileSpace
+from ortpkg.codegen.schedules.transposed_phases import Phases, phase_count
 from ortpkg.codegen.schedules.window_axes import (
     ColumnRun,
     Tap,
@@ -53,9 +58,14 @@ def direct_convolution(
     weights: PackedWeights,
     tiling: ConvolutionTiling,
     axes: Sequence[WindowAxis],
+    phases: Phases = (),
 ) -> ScheduledKernel:
-    """The kernel; ``axes`` are the spatial ones, which may be flat where all are pointwise."""
-    return _DirectConvolution(operation, model, weights, tiling, axes).scheduled()
+    """The kernel; ``axes`` are the spatial ones, which may be flat where all are pointwise.
+
+    ``phases``: of a transposed convolution, those that it computes; the weights have blocks of each
+    of them, one phase after the other.
+    """
+    return _DirectConvolution(operation, model, weights, tiling, axes, phases).scheduled()
 
 
 class _DirectConvolution:
@@ -66,8 +76,10 @@ class _DirectConvolution:
         weights: PackedWeights,
         tiling: ConvolutionTiling,
         axes: Sequence[WindowAxis],
+        phases: Phases,
     ) -> None:
         self._tiling, self._layout, self._axes = tiling, weights.layout, axes
+        self._phases = phases
         self._last = axes[-1]
         self._maker = maker = KernelMaker("convolution")
         self._builder = maker.builder
@@ -96,7 +108,7 @@ class _DirectConvolution:
         space = TileSpace(
             self._maker,
             (self._view.batch, 1),
-            (self._layout.blocks, tiling.tile_blocks),
+            (phase_count(self._phases) * self._layout.blocks, tiling.tile_blocks),
             (rows, tiling.tile_rows),
             (self._last.output, tiling.tile_columns),
         )
@@ -114,29 +126,44 @@ class _DirectConvolution:
     ) -> None:
         """Columns from the last position on, for neighbouring blocks from ``block`` on."""
         b, layout, size = self._builder, self._layout, self._maker.size
-        first_block = b.mul(b.div(block, layout.sharing), layout.step)
+        weight = b.mul(block, prod(layout.shape[1:]))
+        phase = b.index(0)
+        if phase_count(self._phases) > 1:
+            phase, block = b.div(block, layout.blocks), b.rem(block, layout.blocks)
+        first_block = first_source_block(b, layout, block)
         source = b.add(b.mul(image, size(self._view.blocks)), first_block)
         source = b.mul(source, size(self._view.plane))
         for axis, stride, position in zip(self._axes, self._strides, positions, strict=True):
             start = b.sub(b.mul(position, axis.stride), size(axis.before))
             source = b.add(source, b.mul(start, stride))
-        weight = b.mul(block, prod(layout.shape[1:]))
         zero = b.constant(0.0, self._sum_type)
         sums: Sequence[Value] = [zero] * (run.columns * self._tiling.blocks)
-        levels = self._levels(run, positions)
+        levels = self._levels(run, block, positions)
         sums = self._summed(run, levels, source, weight, sums)
         padding: list[Operand] = [0] * (self._spatial_rank - len(positions))
         for number, made in enumerate(sums):
             place, column = divmod(number, run.columns)
-            where = [*padding, *positions[:-1], b.add(positions[-1], column)]
-            self._output.store(made, image, b.add(block, place), where)
+            where = self._in_output(phase, [*positions[:-1], b.add(positions[-1], column)])
+            self._output.store(made, image, b.add(block, place), [*padding, *where])
 
-    def _levels(self, run: ColumnRun, positions: Sequence[Value]) -> list[_Level]:
+    def _in_output(self, phase: Value, positions: Sequence[Value]) -> Sequence[Value]:
+        """Where windows of a phase stand in the output."""
+        if not self._phases:
+            return positions
+        b, found = self._builder, []
+        for axis, position in zip(reversed(self._phases), reversed(positions), strict=True):
+            own, phase = b.rem(phase, len(axis.taps)), b.div(phase, len(axis.taps))
+            place = b.add(b.mul(position, axis.spread), axis.first)
+            found.append(b.add(place, own))
+        return found[::-1]
+
+    def _levels(self, run: ColumnRun, block: Value, positions: Sequence[Value]) -> list[_Level]:
         """The loops around the products: blocks of the source, then taps of the outer axes."""
         b, layout = self._builder, self._layout
         tap = layout.source_lanes * layout.lanes
         plane = self._maker.size(self._view.plane)
-        levels = [_Level(0, layout.count, plane, prod(layout.kernel) * tap)]
+        count = source_block_count(b, layout, block)
+        levels = [_Level(0, count, plane, prod(layout.kernel) * tap)]
         looped = len(self._axes) if run.taps is None else len(self._axes) - 1
         for place in range(looped):
             axis = self._axes[place]

@@ -169,7 +169,8 @@ def _open_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[Colum
     first, stop, output = b.index(0), maker.value(axis.output), maker.value(axis.output)
     if axis.is_padded:
         before = maker.value(axis.before)
-        first = b.least(b.div(b.add(before, axis.stride - 1), axis.stride), output)
+        reached = b.most(b.add(before, axis.stride - 1), 0)
+        first = b.least(b.div(reached, axis.stride), output)
         reach = (axis.kernel - 1) * axis.dilation + 1
         last = b.sub(b.add(maker.value(axis.source), before), reach)
         inside = b.div(b.most(b.add(last, axis.stride), 0), axis.stride)

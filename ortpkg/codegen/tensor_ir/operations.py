@@ -149,6 +149,9 @@ class Convolution:
     Attributes:
         source: (batch, channels, spatial...), or (batch, blocks, spatial..., lanes).
         weights: (output channels, channels / groups, kernel...).
+        spread: of a transposed convolution, how far apart the elements of the source stand along
+            each spatial axis, with zeros between them, before windows go over it; None: 1. Weights
+            are constants then, and paddings numbers.
         source_zero, weights_zero: zero points of integers: one number, and one for each output
             channel or one; None for 0.
         epilogue: over the output's axes.
@@ -159,9 +162,19 @@ class Convolution:
     weights: Tensor
     groups: int
     window: Window
+    spread: tuple[int, ...] | None = None
     source_zero: Element | None = None
     weights_zero: Element | None = None
     epilogue: Element | None = None
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether each output channel is summed over one channel of the source, its own.
+
+        A transposed one counts as any other with groups.
+        """
+        is_of_one = self.weights.shape[:2] == (self.groups, 1) and self.groups > 1
+        return is_of_one and self.spread is None
 
 
 class PoolFunction(StrEnum):

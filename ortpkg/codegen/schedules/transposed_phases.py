@@ -1,0 +1,153 @@
+"""Transposed convolutions as convolutions of each phase of the output.
+
+Where the elements of the source stand ``spread`` apart, with zeros between them, windows that stand
+``spread`` apart meet elements at the same taps: they are a *phase*, and an ordinary convolution
+with those taps alone. Neighbouring phases whose windows are alike are computed by one kernel, as if
+they were more blocks of output channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+from math import gcd, prod
+from typing import Any
+
+import numpy.typing as npt
+
+from ortpkg.codegen.schedules.convolution_weights import PackedWeights, WeightLayout, sum_scalar
+from ortpkg.codegen.schedules.scheduled_kernel import Packing
+from ortpkg.codegen.schedules.tile_space import quotient_up
+from ortpkg.codegen.schedules.window_axes import WindowAxis
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.codegen.tensor_ir.operations import Convolution
+from ortpkg.shapes.expressions import Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisPhases:
+    """Neighbouring phases of one axis whose windows are alike.
+
+    Attributes:
+        axis: source, windows and how many there are, of each of them.
+        spread: how far apart the places of a phase are in the output.
+        first: the place where the first phase begins.
+        taps: for each phase, which taps of the whole window its window has.
+    """
+
+    axis: WindowAxis
+    spread: int
+    first: int
+    taps: tuple[range, ...]
+
+
+#: Phases along each spatial axis: all of the one with all of the others.
+Phases = tuple[AxisPhases, ...]
+
+
+def phase_count(phases: Phases) -> int:
+    """How many they are together."""
+    return prod(len(each.taps) for each in phases)
+
+
+def phases_of(
+    operation: Convolution, source: Sequence[Size], output: Sequence[Size]
+) -> list[Phases]:
+    """The phases of a transposed convolution, those that are alike together.
+
+    Args:
+        operation: with a spread.
+        source, output: sizes along the spatial axes.
+    """
+    by_axis = []
+    for axis, spread in enumerate(operation.spread or ()):
+        before = operation.window.before[axis]
+        if not isinstance(before, int):
+            raise TypeError(f"{operation.output.name}: its padding is a formula")
+        single = [
+            _phase(
+                place,
+                spread,
+                before,
+                sizes=(source[axis], output[axis]),
+                kernel=operation.window.kernel[axis],
+                dilation=operation.window.dilations[axis],
+            )
+            for place in range(spread)
+        ]
+        by_axis.append(
+            [_joined(list(alike)) for _, alike in groupby(single, lambda each: each.axis)]
+        )
+    return list(product(*by_axis))
+
+
+def _phase(
+    place: int,
+    spread: int,
+    before: int,
+    *,
+    sizes: tuple[Size, Size],
+    kernel: int,
+    dilation: int,
+) -> AxisPhases:
+    """The phase of windows at ``place`` and multiples of ``spread`` behind it."""
+    source, output = sizes
+    step = spread // gcd(dilation, spread)
+    meeting = [tap for tap in range(kernel) if (place + tap * dilation - before) % spread == 0]
+    taps = range(meeting[0], kernel, step) if meeting else range(0)
+    shift = (place + taps.start * dilation - before) // spread if meeting else 0
+    count = quotient_up(output - place, spread)
+    inner = dilation // gcd(dilation, spread)
+    reach = count - 1 + shift + max(len(taps) - 1, 0) * inner + 1
+    return AxisPhases(
+        axis=WindowAxis(
+            source=source,
+            output=count,
+            kernel=len(taps),
+            stride=1,
+            dilation=inner,
+            before=-shift,
+            after=reach - source,
+        ),
+        spread=spread,
+        first=place,
+        taps=(taps,),
+    )
+
+
+def _joined(alike: Sequence[AxisPhases]) -> AxisPhases:
+    first = alike[0]
+    return AxisPhases(
+        axis=first.axis,
+        spread=first.spread,
+        first=first.first,
+        taps=tuple(taps for each in alike for taps in each.taps),
+    )
+
+
+def phase_weights(
+    operation: Convolution, layout: WeightLayout, phases: Phases, constants: Collection[Tensor]
+) -> PackedWeights:
+    """The weights of phases one after the other, each with its own taps; they are constants."""
+    if operation.weights not in constants:
+        raise ValueError(f"{operation.weights.name}: weights of a transposed convolution are known")
+
+    def pack(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        # loaded where weights are packed: schedules are made without numpy
+        import numpy as np
+
+        parts = []
+        for taps in product(*(each.taps for each in phases)):
+            chosen = (slice(each.start, each.stop, each.step) for each in taps)
+            parts.append(layout.pack(weights[(slice(None), slice(None), *chosen)]))
+        return np.concatenate(parts)
+
+    shape = (phase_count(phases) * layout.blocks, *layout.shape[1:])
+    scalar = sum_scalar(operation.weights)
+    tensor = Tensor(f"phases of {operation.weights.name} in blocks", scalar, shape)
+    taps = [each.taps for each in phases]
+    packing = Packing(
+        source=operation.weights, layout=f"taps {taps} of convolution {layout}", pack=pack
+    )
+    return PackedWeights(tensor=tensor, layout=layout, packing=packing, kernels=())
