@@ -122,6 +122,41 @@ def build_gpt2(path: Path, feeds: Arrays) -> None:
     export(Hidden(transformer("GPT2", use_cache=False), list(feeds)), feeds, path)
 
 
+class CachedGPT2(nn.Module):  # type: ignore[misc]
+    """GPT-2 with its head: token ids and each layer's keys and values to logits and the longer ones."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        from transformers.cache_utils import DynamicCache
+
+        cache = DynamicCache()
+        for layer in range(len(past) // 2):
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        made = self.model(input_ids=ids, past_key_values=cache, use_cache=True)
+        kept = made.past_key_values.layers
+        return (made.logits, *(each for layer in kept for each in (layer.keys, layer.values)))
+
+
+def caches(length: int, *, layers: int = 12, heads: int = 12, width: int = 64) -> Arrays:
+    """One token, and the keys and values of those before."""
+    generator = np.random.default_rng(SEED)
+    shape = (1, heads, length, width)
+    names = [f"past_{part}_{layer}" for layer in range(layers) for part in ("key", "value")]
+    feeds: dict[str, np.ndarray[Any, Any]] = {"input_ids": generator.integers(0, 50_000, (1, 1))}
+    return feeds | {name: generator.standard_normal(shape).astype(np.float32) for name in names}
+
+
+def build_gpt2_decode(path: Path, feeds: Arrays) -> None:
+    import transformers
+
+    config = transformers.GPT2Config()
+    config._attn_implementation = "eager"
+    export(CachedGPT2(transformers.GPT2LMHeadModel(config)), feeds, path)
+
+
 def build_vit(path: Path, feeds: Arrays) -> None:
     export(Hidden(transformer("ViT"), ["pixel_values"]), feeds, path)
 
@@ -192,6 +227,7 @@ ZOO: dict[str, tuple[Callable[[], Arrays], Callable[[Path, Arrays], None]]] = {
     "bert_base_dynamic": (tokens, build_bert_dynamic),
     "distilbert": (tokens, build_distilbert),
     "gpt2": (lambda: tokens(with_mask=False), build_gpt2),
+    "gpt2_decode": (lambda: caches(128), build_gpt2_decode),
     "vit_b16": (lambda: image(1, 3, 224, 224), build_vit),
     "whisper_encoder": (lambda: image(1, 80, 3000), build_whisper),
     "resnet50_qdq": (no_arrays, quantized("resnet50", dynamic=False)),
