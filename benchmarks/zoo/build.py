@@ -123,7 +123,7 @@ def build_gpt2(path: Path, feeds: Arrays) -> None:
 
 
 class CachedGPT2(nn.Module):  # type: ignore[misc]
-    """GPT-2 with its head: token ids and each layer's keys and values to logits and the longer ones."""
+    """GPT-2 with its head: ids, and keys and values of each layer, to logits and longer caches."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -46,10 +46,13 @@ def _result_json(result: CandidateResult) -> dict[str, Any]:
         "peak_memory_nbytes": result.peak_memory_nbytes,
         "gpu_memory_nbytes": result.gpu_memory_nbytes,
         "is_accurate": None if found is None else found.is_within,
-        "max_abs_error": found.max_abs_error
-        if found is not None and math.isfinite(found.max_abs_error)
-        else None,
+        "max_abs_error": None if found is None else _finite(found.max_abs_error),
+        "max_relative_error": None if found is None else _finite(found.max_relative_error),
         "cosine": None if found is None else found.cosine,
         "compared_runs": result.compared,
         "batch_times": [{"rows": rows, "p50_s": time_s} for rows, time_s in result.batch_times],
     }
+
+
+def _finite(error: float) -> float | None:
+    return error if math.isfinite(error) else None

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 #: for all; 0: never.
 _NUMBERS = {
     "p50": 0,
-    "between": 6,
-    "p95": 7,
-    "runs/s": 2,
-    "first run": 4,
-    "load": 3,
-    "cold start": 5,
-    "memory": 8,
-    "max error": 9,
+    "between": 7,
+    "p95": 8,
+    "runs/s": 3,
+    "first run": 5,
+    "load": 4,
+    "cold start": 6,
+    "memory": 9,
+    "max error": 10,
+    "relative": 2,
     "cosine": 1,
 }
 
@@ -143,7 +144,7 @@ def _place(result: CandidateResult, *, shows_component: bool) -> tuple[str, str]
 def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
     where = _place(result, shows_component=shows_component)
     if result.times is None:
-        return (*where, *[""] * 10, result.outcome.value)
+        return (*where, *[""] * 11, result.outcome.value)
     times = result.times
     memory = result.peak_memory_nbytes
     found = result.distance
@@ -158,6 +159,7 @@ def _row(result: CandidateResult, *, shows_component: bool) -> tuple[str, ...]:
         duration_text(result.cold_start_s),
         "unknown" if memory is None else nbytes_text(memory),
         "" if found is None else f"{found.max_abs_error:.2g}",
+        "" if found is None else f"{found.max_relative_error:.2g}",
         "" if found is None or found.cosine is None else f"{found.cosine:.6f}",
         _verdict(result),
     )

@@ -81,7 +81,8 @@ def _reason_against_whole(
     try:
         lowered = lower_graph(body, known, body.name)
         size_guards(lowered.operations)
-        program = block_channels(optimized(lowered), model.lanes(Scalar.F32))
+        fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
+        program = block_channels(fused, model.lanes(Scalar.F32))
         for operation in program.operations:
             schedule(operation, model, frozenset(program.constants))
     except NotLoweredError as error:

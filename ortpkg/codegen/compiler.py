@@ -48,7 +48,7 @@ class TensorStages:
         known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
         lowered = lower_graph(graph, known, graph.name)
         guards = size_guards(lowered.operations)
-        fused = optimized(lowered)
+        fused = optimized(lowered, multiplies_bfloat=target.multiplies_bfloat)
         lanes = machine_model(target).lanes(Scalar.F32)
         blocked = block_channels(fused, lanes)
         return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ortpkg.codegen.fusion.alias_views import read_through_aliases, root_of
 from ortpkg.codegen.fusion.attention_of_products import fuse_attention
+from ortpkg.codegen.fusion.bfloat_products import round_products
 from ortpkg.codegen.fusion.epilogues import fuse_epilogues
 from ortpkg.codegen.fusion.inlining import inline_maps
 from ortpkg.codegen.fusion.integer_convolutions import expand_integer_convolutions
@@ -19,13 +20,19 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 _MOST_ROUNDS = 8
 
 
-def optimized(program: TensorProgram) -> TensorProgram:
-    """The program with everything fused that is worth it, ready to be scheduled."""
+def optimized(program: TensorProgram, *, multiplies_bfloat: bool = False) -> TensorProgram:
+    """The program with everything fused that is worth it, ready to be scheduled.
+
+    ``multiplies_bfloat``: whether products may round what they multiply to bf16.
+    """
     program = _fused(multiply_codes(read_through_aliases(remove_unused(program))))
     expanded = expand_integer_convolutions(program)
     if expanded is not program:
         program = _fused(expanded)
-    return with_own_outputs(fuse_attention(program))
+    program = fuse_attention(program)
+    if multiplies_bfloat:
+        program = _fused(round_products(program))
+    return with_own_outputs(program)
 
 
 def _fused(program: TensorProgram) -> TensorProgram:

@@ -20,6 +20,8 @@ from ortpkg.names import closest
 
 #: Provider option of LLVMExecutionProvider: name of the target to compile for.
 TARGET_OPTION = "target"
+#: Provider option of LLVMExecutionProvider: "f32", or "bf16" for products of rounded numbers.
+PRECISION_OPTION = "precision"
 _X86_64 = "x86_64"
 _AARCH64 = "aarch64"
 
@@ -63,6 +65,13 @@ class CpuTarget:
     def extras(self) -> Mapping[str, str]:
         """Features that code may use beyond the target's, where it says so → LLVM's words."""
         return _EXTRAS[self.family]
+
+    @property
+    def bfloat_extra(self) -> str | None:
+        """The extra feature that multiplies bfloat16; None where code for the target has none."""
+        if self.family == _AARCH64:
+            return "bf16"
+        return "avx512_bf16" if "avx512f" in self.features else None
 
     def llvm_features_with(self, extras: Collection[str]) -> tuple[str, ...]:
         """LLVM's features for code that uses these extras. UsageError for an unknown one."""

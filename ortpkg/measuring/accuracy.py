@@ -25,6 +25,9 @@ class Distance:
     Attributes:
         max_abs_error: the largest absolute difference of two elements; infinite where shapes
             differ, or one is NaN.
+        max_relative_error: the largest difference of an output, as a part of the largest number
+            that is expected of it; infinite as that, and where only 0 is expected and something
+            else comes.
         cosine: the least cosine of the angle between two outputs as vectors; 1 is the same
             direction. None where no output has a direction (no numbers, or all zero).
         is_within: whether every element is within its tolerance; None where no tolerance is stated.
@@ -32,6 +35,7 @@ class Distance:
     """
 
     max_abs_error: float = 0.0
+    max_relative_error: float = 0.0
     cosine: float | None = None
     is_within: bool | None = None
     what: str = ""
@@ -60,6 +64,7 @@ def farthest(distances: Iterable[Distance]) -> Distance:
     judged = [each.is_within for each in found if each.is_within is not None]
     return Distance(
         max_abs_error=max(each.max_abs_error for each in found),
+        max_relative_error=max(each.max_relative_error for each in found),
         cosine=min(cosines) if cosines else None,
         is_within=all(judged) if judged else None,
         what=worst.what,
@@ -70,18 +75,16 @@ def _one(
     name: str, actual: Any, expected: Array, tolerances: Mapping[str, Tolerance] | None
 ) -> Distance:
     if actual is None:
-        return Distance(max_abs_error=float("inf"), is_within=False, what=f"{name} is missing")
+        return _infinite(f"{name} is missing")
     array = np.asarray(actual)
     if array.shape != expected.shape:
         what = f"{name} has shape {list(array.shape)} instead of {list(expected.shape)}"
-        return Distance(max_abs_error=float("inf"), is_within=False, what=what)
+        return _infinite(what)
     pair = _numbers(array, expected)
     if pair is None:
-        is_equal = _is_same(array, expected)
-        what = "" if is_equal else f"{name} holds other texts"
-        return Distance(
-            max_abs_error=0.0 if is_equal else float("inf"), is_within=is_equal, what=what
-        )
+        if not _is_same(array, expected):
+            return _infinite(f"{name} holds other texts")
+        return Distance(is_within=True)
     left, right = pair
     difference = _largest_difference(left, right)
     is_within: bool | None = None
@@ -96,6 +99,7 @@ def _one(
         is_within = False  # no tolerance allows that
     return Distance(
         max_abs_error=difference,
+        max_relative_error=_as_part_of(right, difference),
         cosine=_cosine(left, right),
         is_within=is_within,
         what=_off_by(name, difference),
@@ -154,6 +158,20 @@ def _is_same(actual: Any, expected: Array) -> bool:
     if _is_number(array.dtype) or _is_number(expected.dtype):
         return False
     return bool(np.array_equal(array.astype(str), expected.astype(str)))
+
+
+def _infinite(what: str) -> Distance:
+    return Distance(
+        max_abs_error=float("inf"), max_relative_error=float("inf"), is_within=False, what=what
+    )
+
+
+def _as_part_of(expected: Array, difference: float) -> float:
+    """A difference as a part of the largest number that is expected."""
+    if not difference:
+        return 0.0
+    largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    return difference / largest if largest else float("inf")
 
 
 def _off_by(name: str, difference: float) -> str:

@@ -3,18 +3,22 @@
 Imports neither numpy nor onnx.
 
 ``llvm;abi=1;target=linux-x86_64_v3;extras=avx512_vnni;version=0.1.0``
+
+Code that rounds what it multiplies says so, ``precision=bf16``, and comes after code that does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import NamedTuple
 
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import UsageError
 from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.machine_code.cpu_targets import (
+    TARGETS,
     CpuTarget,
     extras_of,
     reason_against,
@@ -24,6 +28,8 @@ from ortpkg.machine_code.cpu_targets import (
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.version import __version__
 
+#: Values of the provider option "precision".
+FULL_PRECISION, BFLOAT_PRECISION = "f32", "bf16"
 _KIND = "llvm"
 _LONGEST_INFO = 1000
 
@@ -34,13 +40,18 @@ def has_compiler() -> bool:
 
 
 def compatibility_info(
-    target: CpuTarget, extras: Sequence[str] = (), *, version: str = __version__
+    target: CpuTarget,
+    extras: Sequence[str] = (),
+    *,
+    precision: str = FULL_PRECISION,
+    version: str = __version__,
 ) -> str:
     """What code for a target needs, as ``ep_compatibility_info``."""
     fields = {
         "abi": str(ABI_VERSION),
         "target": target.name,
         "extras": ",".join(extras),
+        "precision": "" if precision == FULL_PRECISION else precision,
         "version": version,
     }
     return ";".join([_KIND, *(f"{key}={value}" for key, value in fields.items() if value)])
@@ -59,7 +70,7 @@ def rate(
     read = _read(info)
     if read is None or not devices:
         return CompiledModelCompatibility.UNSUPPORTED
-    target, extras = read
+    target, extras = read.target, read.extras
     system = probe().os
     if any(reason_against(target, each, system, extras) is not None for each in devices):
         return CompiledModelCompatibility.UNSUPPORTED
@@ -72,19 +83,28 @@ def rate(
 def distance(devices: Sequence[HardwareDevice], info: str) -> int:
     """How many targets are nearer to the devices than that of a string that is OPTIMAL.
 
-    Code for a target with features beyond it is nearer than code without.
+    Code for a target with features beyond it is nearer than code without; code that rounds what it
+    multiplies comes after all other.
     """
     read = _read(info)
     if read is None:
         return 0
-    target, extras = read
     system = probe().os
-    behind = [targets_of(each, system).index(target) for each in devices]
-    return 2 * max(behind, default=0) + (not extras)
+    behind = [targets_of(each, system).index(read.target) for each in devices]
+    rounded = 2 * len(TARGETS) if read.precision != FULL_PRECISION else 0
+    return rounded + 2 * max(behind, default=0) + (not read.extras)
 
 
-def _read(info: str) -> tuple[CpuTarget, tuple[str, ...]] | None:
-    """The target and the features beyond it; None for what is no such string of this ABI."""
+class _Needs(NamedTuple):
+    """What a string says: the target, the features beyond it, and how exactly the code computes."""
+
+    target: CpuTarget
+    extras: tuple[str, ...]
+    precision: str
+
+
+def _read(info: str) -> _Needs | None:
+    """What the string says; None for what is no such string of this ABI."""
     kind, *pairs = info[:_LONGEST_INFO].split(";")
     fields = dict(pair.partition("=")[::2] for pair in pairs)
     if kind != _KIND or fields.get("abi") != str(ABI_VERSION):
@@ -93,7 +113,8 @@ def _read(info: str) -> tuple[CpuTarget, tuple[str, ...]] | None:
         target = target_named(fields.get("target", ""))
     except UsageError:
         return None
-    return target, tuple(filter(None, fields.get("extras", "").split(",")))
+    extras = tuple(filter(None, fields.get("extras", "").split(",")))
+    return _Needs(target, extras, fields.get("precision", FULL_PRECISION))
 
 
 def host_extras(target: CpuTarget) -> tuple[str, ...]:

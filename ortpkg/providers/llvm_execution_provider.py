@@ -28,6 +28,7 @@ from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.machine_code.abi import ABI_VERSION
 from ortpkg.machine_code.compilation_stages import KEEP_TEXT_ENTRY, Stage, StageTexts
 from ortpkg.machine_code.cpu_targets import (
+    PRECISION_OPTION,
     TARGET_OPTION,
     CpuTarget,
     host_target,
@@ -40,7 +41,13 @@ from ortpkg.machine_code.thread_team import ThreadTeam
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
-from ortpkg.providers.llvm_compatibility import compatibility_info, has_compiler, host_extras
+from ortpkg.providers.llvm_compatibility import (
+    BFLOAT_PRECISION,
+    FULL_PRECISION,
+    compatibility_info,
+    has_compiler,
+    host_extras,
+)
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
@@ -52,7 +59,8 @@ _log = logging.getLogger(__name__)
 
 #: Config entry: "1" has every access to memory held against its bounds.
 CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
-_OPTIONS = frozenset({TARGET_OPTION})
+_OPTIONS = frozenset({PRECISION_OPTION, TARGET_OPTION})
+_PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)
 #: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
 _COMPILER_VERSION = "1"
 _IR_VERSION = 10
@@ -72,7 +80,7 @@ class LLVMExecutionProvider(CompilingProvider):
     def __init__(
         self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
     ) -> None:
-        """Raises InvalidSessionOptionError for an option or a target that it does not know."""
+        """Raises InvalidSessionOptionError for an option, a target or a precision without code."""
         super().__init__(LLVM_EP, ep_devices=ep_devices, options=options)
         unknown = sorted(self.options.keys() - _OPTIONS)
         if unknown:
@@ -82,6 +90,8 @@ class LLVMExecutionProvider(CompilingProvider):
                 key=unknown[0],
             )
         self._target = self._wished_target()
+        self._precision = self.options.get(PRECISION_OPTION, FULL_PRECISION)
+        self._verify_precision()
         self._team: ThreadTeam | None = None
         self._partitions: list[LoadedProgram] = []
         self._reasons: dict[str, int] = {}
@@ -217,6 +227,7 @@ class LLVMExecutionProvider(CompilingProvider):
                 TARGET_OPTION: self._target.name,
                 "compiler": _COMPILER_VERSION,
                 "extras": ",".join(self._extras()),
+                PRECISION_OPTION: self._precision,
                 "check": str(int(self._is_checked())),
             },
         )
@@ -237,7 +248,7 @@ class LLVMExecutionProvider(CompilingProvider):
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
         del graph
-        return compatibility_info(self._target, self._extras())
+        return compatibility_info(self._target, self._extras(), precision=self._precision)
 
     def _wished_target(self) -> CpuTarget:
         name = self.options.get(TARGET_OPTION)
@@ -255,14 +266,50 @@ class LLVMExecutionProvider(CompilingProvider):
             )
         return found
 
+    def _verify_precision(self) -> None:
+        """Raises InvalidSessionOptionError for one that is unknown, or the target has no code for.
+
+        Nobody who asks for speed gets float32 instead in silence.
+        """
+        if self._precision not in _PRECISIONS:
+            raise InvalidSessionOptionError(
+                f"{self.name} has no precision {quoted(self._precision)}; it has"
+                f" {', '.join(_PRECISIONS)}",
+                key=PRECISION_OPTION,
+            )
+        extra = self._target.bfloat_extra
+        if self._precision == FULL_PRECISION or extra in self._extras():
+            return
+        lack = (
+            f"{self._target.name} has none"
+            if extra is None
+            else f"this machine's CPU lacks {extra}; name a target to compile for another CPU"
+        )
+        raise InvalidSessionOptionError(
+            f"precision {quoted(self._precision)} takes a CPU's instruction for products of"
+            f" bfloat16, and {lack}",
+            key=PRECISION_OPTION,
+        )
+
     def _compilation_target(self) -> CompilationTarget:
         from ortpkg.codegen.assembly.kernel_library import CompilationTarget  # as above
 
-        return CompilationTarget(self._target, self._extras(), self._is_checked())
+        return CompilationTarget(
+            self._target,
+            self._extras(),
+            is_checked=self._is_checked(),
+            multiplies_bfloat=self._precision == BFLOAT_PRECISION,
+        )
 
     def _extras(self) -> tuple[str, ...]:
-        """Features beyond the target's: this machine's, where it is compiled for just that."""
-        return () if TARGET_OPTION in self.options else host_extras(self._target)
+        """Features beyond the target's: this machine's, where it is compiled for just that.
+
+        For a target that is named they are what its precision takes.
+        """
+        if TARGET_OPTION not in self.options:
+            return host_extras(self._target)
+        extra = self._target.bfloat_extra
+        return (extra,) if extra is not None and self._precision == BFLOAT_PRECISION else ()
 
     def _is_checked(self) -> bool:
         return self.session_settings.other_entries.get(CHECK_ENTRY) == "1"

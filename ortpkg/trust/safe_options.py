@@ -123,7 +123,7 @@ SAFE_PROVIDER_OPTIONS: Mapping[str, frozenset[str]] = {
     "MIGraphXExecutionProvider": frozenset(
         {"device_id", "migraphx_fp16_enable", "migraphx_bf16_enable", "migraphx_int8_enable"}
     ),
-    "LLVMExecutionProvider": frozenset({"target"}),
+    "LLVMExecutionProvider": frozenset({"precision", "target"}),
     "XnnpackExecutionProvider": frozenset({"intra_op_num_threads"}),
     "WebGpuExecutionProvider": frozenset({"preferredLayout", "enableGraphCapture"}),
 }

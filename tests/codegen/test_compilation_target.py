@@ -45,6 +45,28 @@ def test_bytes_are_multiplied_by_the_instructions_of_the_target(
 
 
 @pytest.mark.parametrize(
+    ("name", "extra", "instruction"),
+    [
+        ("linux-x86_64_v4", "avx512_bf16", "vdpbf16ps"),
+        ("linux-aarch64", "bf16", "bfdot"),
+        ("macos-arm64", "bf16", "bfdot"),
+    ],
+)
+def test_bfloats_are_multiplied_by_the_instructions_of_the_target(
+    name: str, extra: str, instruction: str
+) -> None:
+    target = CompilationTarget(cpu=target_named(name), extras=(extra,))
+    assert target.cpu.bfloat_extra == extra
+    lanes = target.cpu.vector_nbytes // 4
+    b = KernelBuilder("dots")
+    left, right = b.input("left", Scalar.BF16), b.input("right", Scalar.BF16)
+    sums = b.output("sums", Scalar.F32)
+    pairs = [b.load(each, 0, 2 * lanes) for each in (left, right)]
+    b.store(sums, 0, b.dot(b.load(sums, 0, lanes), *pairs))
+    assert f"\t{instruction}" in _assembly(b.kernel(), target)
+
+
+@pytest.mark.parametrize(
     ("name", "instruction"),
     [
         ("linux-x86_64_v2", "pmovzxwd"),  # by its bits

@@ -9,8 +9,10 @@ import pytest
 
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import UsageError
 from ortpkg.machine_code.cpu_targets import host_target
+from ortpkg.providers.llvm_compatibility import distance
 from tests.ep_context.compiling import compiled
 from tests.ep_context.conftest import EXPECTED, X
 
@@ -43,6 +45,23 @@ def test_each_target_becomes_a_variant_and_the_nearest_is_chosen(
     assert nearest is not None
     assert best.name == f"plain-{nearest.short_name}"
     np.testing.assert_allclose(best.create_session().run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
+
+
+def test_code_that_rounds_what_it_multiplies_comes_after_all_other(
+    package: Path, machine: Path
+) -> None:
+    del machine
+    options = {"precision": "bf16"}
+    compiled(package, ep="llvm", targets=("linux-x86_64_v4",), provider_options=options,
+             name="rounded")  # fmt: skip
+    compiled(package, ep="llvm", targets=("linux-x86_64_v2",), variants=("plain",))
+    infos = {
+        each.name: each.constraints.ep_compatibility_info or ""
+        for each in ortpkg.ModelPackage(package).component().variants
+    }
+    assert "extras=avx512_bf16;precision=bf16;" in infos["rounded"]
+    devices = [probe().hardware[0]]
+    assert distance(devices, infos["rounded"]) > distance(devices, infos["plain-x86_64_v2"])
 
 
 def test_equal_weights_of_targets_lie_once(package: Path, machine: Path) -> None:

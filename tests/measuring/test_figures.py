@@ -31,6 +31,7 @@ def _distance(actual: Any, expected: Any, tolerances: Any = _TIGHT) -> Any:
 def test_tells_the_largest_difference_and_the_angle() -> None:
     found = _distance([3.0, 4.0], [3.0, 4.05])
     assert found.max_abs_error == pytest.approx(0.05)
+    assert found.max_relative_error == pytest.approx(0.05 / 4.05)
     assert found.cosine == pytest.approx(1.0, abs=1e-4)
     assert found.is_within is True
     assert _distance([0.0, 1.0], [1.0, 0.0]).cosine == 0.0
@@ -52,11 +53,17 @@ def test_what_no_tolerance_allows_is_wrong_even_without_one(
 @pytest.mark.parametrize("same", [[np.nan, np.inf, -1.0], [], [True, False], ["a", "b"]])
 def test_the_same_is_at_no_distance(same: list[Any]) -> None:
     found = _distance(same, same)
-    assert (found.max_abs_error, found.is_within, found.what) == (0.0, True, "")
+    assert (found.max_abs_error, found.max_relative_error) == (0.0, 0.0)
+    assert (found.is_within, found.what) == (True, "")
 
 
 def test_without_tolerance_a_distance_is_not_judged() -> None:
     assert _distance([1.0], [2.0], None).is_within is None
+
+
+def test_a_difference_from_nothing_but_zeros_is_infinitely_large_in_relation() -> None:
+    found = _distance([0.0, 0.01], [0.0, 0.0])
+    assert (found.max_abs_error, found.max_relative_error) == (0.01, float("inf"))
 
 
 def test_an_output_that_is_missing_is_wrong() -> None:

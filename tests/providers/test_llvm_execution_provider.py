@@ -27,8 +27,16 @@ from ortpkg.errors import (
 from ortpkg.machine_code.cpu_targets import host_target, targets_of
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program import Program
+from ortpkg.providers.llvm_compatibility import host_extras
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import RunOptions, SessionOptions
+
+
+def _multiplies_bfloat() -> bool:
+    """Whether this machine's CPU has an instruction for it."""
+    target = host_target()
+    return target is not None and target.bfloat_extra in host_extras(target)
+
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
 
@@ -233,3 +241,49 @@ def test_shapes_that_do_not_fit_are_told(model: Path) -> None:
         pytest.raises(OrtpkgError, match="x"),
     ):
         session.run(None, {"x": np.zeros((3, 25), np.float32)})
+
+
+def _session_of_precision(model: Path, precision: str, **options: str) -> InferenceSession:
+    own = {"precision": precision, **options}
+    return InferenceSession(model, providers=["llvm", "cpu"], provider_options=[own, {}])
+
+
+@pytest.mark.skipif(not _multiplies_bfloat(), reason="this CPU has no products of bfloat16")
+def test_a_precision_of_bf16_rounds_what_products_multiply(model: Path) -> None:
+    feed = _input(64)
+    with _session_of_precision(model, "f32") as session:
+        exact = session.run(None, feed)[0]
+    with _session_of_precision(model, "bf16") as session:
+        rounded = session.run(None, feed)[0]
+    error = np.abs(exact - rounded).max() / np.abs(exact).max()
+    assert 1e-5 < error < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"precision": "int4"}, "has no precision 'int4'; it has f32, bf16"),
+        (
+            {"precision": "bf16", "target": "linux-x86_64_v3"},
+            "products of bfloat16, and linux-x86_64_v3 has none",
+        ),
+    ],
+)
+def test_a_precision_without_code_is_refused(
+    model: Path, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidSessionOptionError, match=said) as raised:
+        _session_of_precision(model, **options)
+    assert raised.value.key == "precision"
+
+
+def test_a_cpu_without_products_of_bfloat16_is_refused_their_precision(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ortpkg.providers.llvm_execution_provider.host_extras", lambda target: ("avx512_vnni",)
+    )
+    with pytest.raises(
+        InvalidSessionOptionError, match=r"bfloat16, and (this machine's CPU lacks|linux-)"
+    ):
+        _session_of_precision(model, "bf16")

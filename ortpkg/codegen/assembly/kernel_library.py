@@ -31,11 +31,14 @@ class CompilationTarget:
         cpu: the family of CPUs.
         extras: features beyond it that code may use (:attr:`CpuTarget.extras`).
         is_checked: whether each access is held against its buffer's bounds.
+        multiplies_bfloat: whether products of floats round what they multiply to bf16; the extras
+            have the CPU's instruction for that.
     """
 
     cpu: CpuTarget
     extras: tuple[str, ...] = ()
     is_checked: bool = False
+    multiplies_bfloat: bool = False
 
     @property
     def features(self) -> frozenset[str]:

@@ -50,6 +50,7 @@ def machine_model(target: CompilationTarget) -> MachineModel:
         l2_nbytes=cpu.l2_nbytes,
         has_fma=cpu.family == "aarch64" or "fma" in cpu.features,
         features=target.features,
+        multiplies_bfloat=target.multiplies_bfloat,
     )
 
 

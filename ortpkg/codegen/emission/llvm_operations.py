@@ -55,6 +55,15 @@ _FLOAT_PREDICATES = {Op.EQ: "oeq", Op.NE: "une", Op.LT: "olt", Op.LE: "ole", Op.
                      Op.GE: "oge"}  # fmt: skip
 _REDUCED_BY = {Op.SUM: Op.ADD, Op.LARGEST: Op.MAX, Op.SMALLEST: Op.MIN}
 _DOT_GROUP = 4
+#: Lanes of f32 → what the CPU must have to add products of pairs of bf16, and the intrinsics.
+_BFLOAT_DOTS = {
+    4: {
+        "avx512bf16": "llvm.x86.avx512bf16.dpbf16ps.128",
+        "bf16": "llvm.aarch64.neon.bfdot.v4f32.v8bf16",
+    },
+    8: {"avx512bf16": "llvm.x86.avx512bf16.dpbf16ps.256"},
+    16: {"avx512bf16": "llvm.x86.avx512bf16.dpbf16ps.512"},
+}
 #: Lanes of i32 → what the CPU must have to multiply words and sum pairs, and the intrinsic.
 _PAIRS = {
     4: ("ssse3", "llvm.x86.sse2.pmadd.wd"),
@@ -233,8 +242,10 @@ def _extract(statement: Compute, operands: Sequence[str], emitter: Emitter) -> s
 
 
 def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
-    """Four products for each lane, by the best instructions that the CPU has for this size."""
+    """Products for each lane, by the best instructions that the CPU has for this size."""
     lanes = statement.result.type.lanes
+    if statement.result.type.scalar is Scalar.F32:
+        return _bfloat_dot(lanes, operands, emitter)
     sums, unsigned, signed = operands
     kind, bytes_kind = f"<{lanes} x i32>", f"<{_DOT_GROUP * lanes} x i8>"
     arguments = [(kind, sums), (bytes_kind, unsigned), (bytes_kind, signed)]
@@ -259,6 +270,15 @@ def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
         product = emitter.do(f"mul {kind} {wide_left}, {wide_right}")
         sums = emitter.do(f"add {kind} {sums}, {product}")
     return sums
+
+
+def _bfloat_dot(lanes: int, operands: Sequence[str], emitter: Emitter) -> str:
+    """The CPU's instruction for pairs of bf16; without one nobody asks for their products."""
+    kind, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>"
+    found = _BFLOAT_DOTS[lanes].items()
+    intrinsic = next(name for feature, name in found if emitter.has(feature))
+    sides = [emitter.do(f"bitcast <{2 * lanes} x i16> {each} to {pairs}") for each in operands[1:]]
+    return emitter.call(intrinsic, kind, [(kind, operands[0]), *((pairs, each) for each in sides)])
 
 
 def _signed_dot(sums: str, unsigned: str, signed: str, emitter: Emitter) -> str:

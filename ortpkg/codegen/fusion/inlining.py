@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from ortpkg.codegen.fusion.substitution import moved, replace_reads
+from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
@@ -110,7 +111,10 @@ def _inlined(
 
 def _may_inline(found: Map, operation: Operation, reader_count: int) -> bool:
     if is_move(found.value):
-        return not _is_gather(found.value) or isinstance(operation, Map)
+        # a product's rows lie in memory as it reads them, rounded once
+        is_rounding = isinstance(found.value, Convert) and found.output.scalar is Scalar.BF16
+        stays = is_rounding and isinstance(operation, Product)
+        return not stays and (not _is_gather(found.value) or isinstance(operation, Map))
     if isinstance(operation, Product | Attention):
         return False
     if not isinstance(operation, Map | Reduce | RowNormalize):

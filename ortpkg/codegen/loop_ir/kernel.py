@@ -23,9 +23,11 @@ class Op(StrEnum):
     its second operand where the first is true. CAST of a float to an integer rounds to zero and
     saturates, NaN becomes 0. F16 and BF16 are stored, moved, chosen, and cast from and to F32:
     nothing else takes them. BITCAST keeps the bits. SPLAT fills a vector with one number. SUM,
-    LARGEST and SMALLEST make one number of a vector, halving it in a fixed order. DOT takes an i32
-    vector, and 4 u8 and 4 i8 for each lane, and adds the products to the lane. SHUFFLE takes lanes
-    of two vectors one after the other by the positions in ``lanes``; EXTRACT takes ``lanes[0]``.
+    LARGEST and SMALLEST make one number of a vector, halving it in a fixed order. DOT adds products
+    to each lane of a vector: of an i32 vector, 4 products of u8 and i8; of an f32 vector, 2 of bf16
+    and bf16, rounded as the CPU's instruction does, which takes denormals for 0. SHUFFLE takes
+    lanes of two vectors one after the other by the positions in ``lanes``; EXTRACT takes
+    ``lanes[0]``.
     """
 
     ADD = "add"

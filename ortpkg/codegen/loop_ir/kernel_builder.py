@@ -199,9 +199,9 @@ class KernelBuilder:
         self._add(Compute(result, Op.EXTRACT, (value,), (lane,)))
         return result
 
-    def dot(self, sums: Value, unsigned: Value, signed: Value) -> Value:
-        """``sums`` with the products of 4 bytes each added."""
-        return self._computed(Op.DOT, (sums, unsigned, signed), sums.type)
+    def dot(self, sums: Value, left: Value, right: Value) -> Value:
+        """``sums`` with products added: 4 of u8 and i8 to each i32, 2 of bf16 to each f32."""
+        return self._computed(Op.DOT, (sums, left, right), sums.type)
 
     # --- memory -----------------------------------------------------------------------------------
 

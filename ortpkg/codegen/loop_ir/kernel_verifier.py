@@ -154,15 +154,7 @@ class _Verifier:
             fits = kinds[0].with_lanes(1) == result and kinds[0].scalar not in _STORED_ONLY
             fits &= kinds[0].lanes & (kinds[0].lanes - 1) == 0
         elif op is Op.DOT:
-            fits = (
-                kinds
-                == [
-                    LoopType(Scalar.I32, result.lanes),
-                    LoopType(Scalar.U8, 4 * result.lanes),
-                    LoopType(Scalar.I8, 4 * result.lanes),
-                ]
-                and result.scalar is Scalar.I32
-            )
+            fits = kinds == _dot_operands(result)
         elif op in {Op.SHUFFLE, Op.EXTRACT}:
             fits = self._verify_lanes(statement, kinds)
         else:
@@ -189,6 +181,15 @@ class _Verifier:
     def _check(self, is_right: bool, statement: Statement, fault: str) -> None:
         if not is_right:
             raise KernelFaultError(f"kernel {self._name}, {type(statement).__name__}: {fault}")
+
+
+def _dot_operands(sums: LoopType) -> list[LoopType]:
+    """What DOT takes for sums of a type; nothing for those that it does not make."""
+    if sums.scalar is Scalar.F32:
+        return [sums, *[LoopType(Scalar.BF16, 2 * sums.lanes)] * 2]
+    if sums.scalar is Scalar.I32:
+        return [sums, *(LoopType(each, 4 * sums.lanes) for each in (Scalar.U8, Scalar.I8))]
+    return []
 
 
 def _arity(op: Op) -> int:

@@ -18,6 +18,8 @@ class MachineModel:
             the target stands for.
         has_fma: whether a product and a sum are one instruction.
         features: what the CPU has beyond that, in LLVM's words.
+        multiplies_bfloat: whether products of floats may be computed of numbers rounded to bf16,
+            by an instruction that the CPU has.
     """
 
     vector_nbytes: int
@@ -26,6 +28,7 @@ class MachineModel:
     l2_nbytes: int = 512 << 10
     has_fma: bool = True
     features: frozenset[str] = frozenset()
+    multiplies_bfloat: bool = False
 
     def lanes(self, scalar: Scalar) -> int:
         """How many numbers of a kind one vector has."""

@@ -8,6 +8,11 @@ from functools import partial
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.kernel_versions import Version, versions_by_size
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_bfloats import (
+    bfloats_in_place,
+    constant_bfloats,
+    packed_bfloats,
+)
 from ortpkg.codegen.schedules.product_bytes import (
     byte_rows,
     bytes_by_kernel,
@@ -29,7 +34,7 @@ from ortpkg.codegen.schedules.product_space import (
     product_space,
     rows_in_place,
 )
-from ortpkg.codegen.schedules.product_steps import ByteSteps, FloatSteps
+from ortpkg.codegen.schedules.product_steps import BfloatSteps, ByteSteps, FloatSteps
 from ortpkg.codegen.schedules.product_tiling import ProductSizes, ProductTiling, product_tiling
 from ortpkg.codegen.schedules.product_zeros import ZeroSums, left_has_zero
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -62,7 +67,31 @@ def schedule_product(
     """
     if scalar_of(operation.right) in _BYTES:
         return _integer_product(operation, model, constants)
-    return _float_product(operation, model, constants)
+    of_bfloats = _bfloat_product(operation, model, constants)
+    return of_bfloats or _float_product(operation, model, constants)
+
+
+def _bfloat_product(
+    product: Product, model: MachineModel, constants: Collection[Tensor]
+) -> list[ScheduledKernel]:
+    """The kernels of a product of two sides of bf16; none where it is another, or may not be."""
+    left, read = bfloats_in_place(product), constant_bfloats(product, constants)
+    if not model.multiplies_bfloat or left is None or read is None:
+        return []
+    space, steps = product_space(product, left), BfloatSteps()
+
+    def kernels(tiling: ProductTiling, rows: Size) -> list[ScheduledKernel]:
+        del rows
+        right = packed_bfloats(product, read, tiling.panel_width)
+        return [product_kernel(product, space, left, right, tiling, model, steps)]
+
+    sizes = ProductSizes(
+        rows=space.rows,
+        columns=product.n,
+        steps=parts_count(product.k, steps.group),
+        lanes=model.lanes(steps.sums),
+    )
+    return _by_rows(sizes, model, kernels)
 
 
 def _float_product(

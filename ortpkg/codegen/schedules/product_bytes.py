@@ -26,7 +26,7 @@ from ortpkg.codegen.schedules.product_packing import (
     by_vectors,
     constant_sizes,
     constant_view,
-    in_panels,
+    in_grouped_panels,
     matrix_sizes,
     rows_at_once,
     words_of,
@@ -163,10 +163,7 @@ def packed_bytes(product: Product, width: int) -> tuple[RightPanels, PackedTenso
         return view if view.dtype == np.int8 else (view ^ np.uint8(BYTE_SHIFT)).view(np.int8)
 
     def pack(source: Array) -> Array:
-        made = np.zeros((*batch, panels, steps * _GROUP, width), np.int8)
-        made[..., :k, :] = in_panels(signed(source), width)
-        groups = made.reshape(*batch, panels, steps, _GROUP, width)
-        return np.ascontiguousarray(np.swapaxes(groups, -1, -2))
+        return in_grouped_panels(signed(source), width, _GROUP)
 
     def sums(source: Array) -> Array:
         made = np.zeros((*batch, panels * width), np.int32)

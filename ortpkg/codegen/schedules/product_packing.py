@@ -80,6 +80,19 @@ def in_panels(matrices: Array, width: int) -> Array:
     return made
 
 
+def in_grouped_panels(matrices: Array, width: int, group: int) -> Array:
+    """(..., k, n) as (..., panel, step, column, place in the step), ``group`` places in a step.
+
+    What is beyond the last place along k and the last column is 0.
+    """
+    *batch, depth, columns = matrices.shape
+    steps, panels = -(-depth // group), -(-columns // width)
+    made = np.zeros((*batch, panels, steps * group, width), matrices.dtype)
+    made[..., :depth, :] = in_panels(matrices, width)
+    groups = made.reshape(*batch, panels, steps, group, width)
+    return np.ascontiguousarray(np.swapaxes(groups, -1, -2))
+
+
 def packed_constant(product: Product, read: Read, width: int, scalar: Scalar) -> RightPanels | None:
     """A constant right side in panels, or None where it is no read that can be packed ahead."""
     sizes = constant_sizes(product, read)

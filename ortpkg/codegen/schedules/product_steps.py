@@ -71,6 +71,33 @@ class FloatSteps:
 
 
 @dataclass(frozen=True, slots=True)
+class BfloatSteps:
+    """Two products of bf16 a step, summed in f32."""
+
+    sums: Scalar = Scalar.F32
+    group: int = 2
+
+    def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
+        """The row's pair in every lane."""
+        return _group_in_every_lane(builder, buffer, index, self.group, lanes)
+
+    def right(
+        self,
+        builder: KernelBuilder,
+        buffer: Buffer,
+        index: Operand,
+        lanes: int,
+        count: Operand | None,
+    ) -> Value:
+        """A pair of each column."""
+        return _groups_of_columns(builder, buffer, index, self.group, lanes, count)
+
+    def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
+        """The sums with the two products of each lane added."""
+        return builder.dot(sums, left, right)
+
+
+@dataclass(frozen=True, slots=True)
 class ByteSteps:
     """Four products of bytes a step, u8 of the left side with i8 of the right side."""
 
@@ -79,9 +106,7 @@ class ByteSteps:
 
     def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
         """The row's four bytes in every lane."""
-        word = builder.bitcast(builder.load(buffer, index, self.group), I32)
-        wide = LoopType(Scalar.U8, self.group * lanes)
-        return builder.bitcast(builder.splat(word, lanes), wide)
+        return _group_in_every_lane(builder, buffer, index, self.group, lanes)
 
     def right(
         self,
@@ -92,10 +117,29 @@ class ByteSteps:
         count: Operand | None,
     ) -> Value:
         """Four bytes of each column."""
-        group = self.group
-        number = None if count is None else builder.mul(builder.index(count), group)
-        return builder.load(buffer, index, group * lanes, number)
+        return _groups_of_columns(builder, buffer, index, self.group, lanes, count)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
         """The sums with the four products of each lane added."""
         return builder.dot(sums, left, right)
+
+
+def _group_in_every_lane(
+    builder: KernelBuilder, buffer: Buffer, index: Operand, group: int, lanes: int
+) -> Value:
+    """Neighbours that fill 32 bits, in every lane of as many."""
+    word = builder.bitcast(builder.load(buffer, index, group), I32)
+    return builder.bitcast(builder.splat(word, lanes), LoopType(buffer.scalar, group * lanes))
+
+
+def _groups_of_columns(
+    builder: KernelBuilder,
+    buffer: Buffer,
+    index: Operand,
+    group: int,
+    lanes: int,
+    count: Operand | None,
+) -> Value:
+    """The neighbours of each of ``lanes`` columns, of which ``count`` are there."""
+    number = None if count is None else builder.mul(builder.index(count), group)
+    return builder.load(buffer, index, group * lanes, number)

@@ -1,0 +1,71 @@
+"""Brings the sides of a product of bf16 into the layout of its kernel: pairs along k.
+
+Only what takes no work in a run is multiplied so: a left side that lies in memory row by row, and a
+constant right side, which is rounded and packed ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import ml_dtypes
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.linear_reads import linear_place
+from ortpkg.codegen.schedules.product_packing import (
+    Array,
+    batch_strides,
+    constant_sizes,
+    constant_view,
+    in_grouped_panels,
+    words_of,
+)
+from ortpkg.codegen.schedules.product_space import (
+    PackedTensor,
+    RightPanels,
+    StridedRows,
+    rows_in_place,
+)
+from ortpkg.codegen.schedules.scheduled_kernel import Packing
+from ortpkg.codegen.tensor_ir.elements import Convert, Read, Tensor, scalar_of
+from ortpkg.codegen.tensor_ir.operations import Product
+
+_GROUP = 2
+
+
+def bfloats_in_place(product: Product) -> StridedRows | None:
+    """The left side where pairs of bf16 can be read where they lie, else None."""
+    is_even = isinstance(product.k, int) and product.k % _GROUP == 0
+    if scalar_of(product.left) is not Scalar.BF16 or not is_even:
+        return None
+    rows = rows_in_place(product.left, len(product.batch))
+    return rows if rows is not None and rows.step == 1 else None
+
+
+def constant_bfloats(product: Product, constants: Collection[Tensor]) -> Read | None:
+    """A right side of bf16 that is a constant, or one of f32 that is rounded; else None."""
+    right = product.right
+    if scalar_of(right) is not Scalar.BF16:
+        return None
+    read = right.operand if isinstance(right, Convert) else right
+    if not isinstance(read, Read) or read.tensor not in constants:
+        return None
+    return read if constant_sizes(product, read) is not None else None
+
+
+def packed_bfloats(product: Product, read: Read, width: int) -> RightPanels:
+    """A constant right side in panels of ``width`` columns, rounded to bf16."""
+    sizes = constant_sizes(product, read)
+    assert sizes is not None
+    *batch, k, n = sizes
+    shape = (*batch, -(-n // width), -(-k // _GROUP), width, _GROUP)
+
+    def pack(source: Array) -> Array:
+        rounded = constant_view(read, sizes, source).astype(ml_dtypes.bfloat16)
+        return in_grouped_panels(rounded, width, _GROUP)
+
+    layout = f"bf16 panels of {width} columns of {sizes} at {words_of(linear_place(read))}"
+    tensor = Tensor(f"{read.tensor.name} in panels", Scalar.BF16, shape)
+    packing = Packing(source=read.tensor, layout=layout, pack=pack)
+    stored = PackedTensor(tensor=tensor, packing=packing, batch=batch_strides(product, read, shape))
+    return RightPanels(stored=stored, panel=shape[-3] * width * _GROUP, step=width * _GROUP)
