@@ -24,6 +24,7 @@ SOFTWARE: tuple[str, ...] = (
     "openvino",
     "onnx",
     "numpy",
+    "llvmlite",
 )
 THIS_MACHINE = "this-machine"
 

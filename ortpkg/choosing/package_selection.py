@@ -165,6 +165,8 @@ def offer_for(
 
     Raises ProfileError for what is no profile.
     """
+    stated = (group.constraints.ep for group in alike(component.variants))
+    named = {*wished_eps(wishes.ep), *(ep for ep in stated if ep)}
     profile = wishes.profile
     if profile is not None and profile != THIS_MACHINE:
         from ortpkg.devices.profiles import MachineProfile, read_profile  # only for another machine
@@ -175,9 +177,7 @@ def offer_for(
                 file=str(profile),
             )
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
-        return offer_of_profile(found), found.name
-    stated = (group.constraints.ep for group in alike(component.variants))
-    named = {*wished_eps(wishes.ep), *(ep for ep in stated if ep)}
+        return offer_of_profile(found, named=named), found.name
     offer = this_machine(named=named)
     silent = _devices_to_ask(component, offer.hardware, wishes)
     if not silent:

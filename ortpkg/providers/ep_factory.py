@@ -71,6 +71,19 @@ class EpFactory(ABC):
         is then skipped. An empty list says that it cannot run here.
         """
 
+    def for_machine(
+        self,
+        os: str,  # noqa: ARG002 - part of the interface
+        software: Mapping[str, str] | None,  # noqa: ARG002
+    ) -> EpFactory:
+        """The factory as it answers for a machine that may be another one; by default itself.
+
+        Args:
+            os: "linux", "macos" or "windows".
+            software: library → version there; None: what is installed here.
+        """
+        return self
+
     def validate_compiled_model_compatibility_info(
         self,
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface

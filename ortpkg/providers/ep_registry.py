@@ -26,7 +26,7 @@ from ortpkg.ep_names import (
 )
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_factory import CpuDevicesEpFactory, EpFactory
 from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of, installed_ep_libraries
 from ortpkg.providers.onnxruntime_factory import (
     OnnxRuntimeEpFactory,
@@ -108,7 +108,7 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
 
     None where there is none.
 
-    An embedded provider is this ortpkg's wherever a profile leaves its version open. Plug-ins are
+    A provider of ours is this ortpkg's wherever a profile leaves its version open. Plug-ins are
     not imported. What an onnxruntime of that version has is asked in a child process; a failure is
     a None.
     """
@@ -125,7 +125,7 @@ def installed_factory(ep_name: str, *, backend: str, version: str) -> EpFactory 
         factory = OnnxRuntimeEpFactory(ep_name) if backend == "onnxruntime" else None
     if factory is None or not factory.is_available():
         return None
-    if backend == "embedded" and not version:
+    if isinstance(factory, CpuDevicesEpFactory) and not version:
         return factory
     if not version or not is_same_version(factory.version, version):
         return None

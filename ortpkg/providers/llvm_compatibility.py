@@ -28,6 +28,8 @@ from ortpkg.machine_code.cpu_targets import (
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.version import __version__
 
+#: The distribution that compiles.
+COMPILER = "llvmlite"
 #: Values of the provider option "precision".
 FULL_PRECISION, BFLOAT_PRECISION = "f32", "bf16"
 _KIND = "llvm"
@@ -36,7 +38,7 @@ _LONGEST_INFO = 1000
 
 def has_compiler() -> bool:
     """Whether llvmlite is installed; it is not imported."""
-    return find_spec("llvmlite") is not None
+    return find_spec(COMPILER) is not None
 
 
 def compatibility_info(
@@ -58,9 +60,9 @@ def compatibility_info(
 
 
 def rate(
-    devices: Sequence[HardwareDevice], info: str, *, can_compile: bool
+    devices: Sequence[HardwareDevice], info: str, *, os: str, can_compile: bool
 ) -> CompiledModelCompatibility:
-    """Rates a compatibility string.
+    """Rates a compatibility string on devices of a machine under an operating system.
 
     OPTIMAL for the nearest target that the devices run, and for every older one where nothing here
     could compile for a newer one; PREFER_RECOMPILATION for an older target where that could be
@@ -71,16 +73,15 @@ def rate(
     if read is None or not devices:
         return CompiledModelCompatibility.UNSUPPORTED
     target, extras = read.target, read.extras
-    system = probe().os
-    if any(reason_against(target, each, system, extras) is not None for each in devices):
+    if any(reason_against(target, each, os, extras) is not None for each in devices):
         return CompiledModelCompatibility.UNSUPPORTED
-    is_nearest = all(targets_of(each, system)[0] is target for each in devices)
+    is_nearest = all(targets_of(each, os)[0] is target for each in devices)
     if is_nearest or not can_compile:
         return CompiledModelCompatibility.OPTIMAL
     return CompiledModelCompatibility.PREFER_RECOMPILATION
 
 
-def distance(devices: Sequence[HardwareDevice], info: str) -> int:
+def distance(devices: Sequence[HardwareDevice], info: str, *, os: str) -> int:
     """How many targets are nearer to the devices than that of a string that is OPTIMAL.
 
     Code for a target with features beyond it is nearer than code without; code that rounds what it
@@ -89,8 +90,7 @@ def distance(devices: Sequence[HardwareDevice], info: str) -> int:
     read = _read(info)
     if read is None:
         return 0
-    system = probe().os
-    behind = [targets_of(each, system).index(read.target) for each in devices]
+    behind = [targets_of(each, os).index(read.target) for each in devices]
     rounded = 2 * len(TARGETS) if read.precision != FULL_PRECISION else 0
     return rounded + 2 * max(behind, default=0) + (not read.extras)
 

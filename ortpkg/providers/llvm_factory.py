@@ -24,18 +24,35 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     ep_name = LLVM_EP
     backend = "llvm"
 
+    def __init__(self, os: str | None = None, software: Mapping[str, str] | None = None) -> None:
+        """The factory for this machine, or for one under ``os`` with that software."""
+        self._os = os
+        self._software = software
+
+    def for_machine(self, os: str, software: Mapping[str, str] | None) -> LlvmEpFactory:
+        return LlvmEpFactory(os, software)
+
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
         from ortpkg.providers import llvm_compatibility  # only where there is such a string
 
-        can_compile = llvm_compatibility.has_compiler()
-        return llvm_compatibility.rate(devices, info, can_compile=can_compile)
+        can_compile = (
+            llvm_compatibility.has_compiler()
+            if self._software is None
+            else llvm_compatibility.COMPILER in self._software
+        )
+        return llvm_compatibility.rate(devices, info, os=self._system(), can_compile=can_compile)
 
     def compiled_model_distance(self, devices: Sequence[HardwareDevice], info: str) -> int:
         from ortpkg.providers import llvm_compatibility  # as above
 
-        return llvm_compatibility.distance(devices, info)
+        return llvm_compatibility.distance(devices, info, os=self._system())
+
+    def _system(self) -> str:
+        from ortpkg.devices.machine_probe import probe  # as above
+
+        return probe().os if self._os is None else self._os
 
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         return embedded_support(needed, context_ep=self.ep_name)

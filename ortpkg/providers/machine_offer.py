@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -15,7 +16,12 @@ from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
 from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_names
-from ortpkg.providers.ep_registry import available_factories, ep_known_here, installed_factory
+from ortpkg.providers.ep_registry import (
+    NAMED_FACTORIES,
+    available_factories,
+    ep_known_here,
+    installed_factory,
+)
 from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.providers.operator_support import OperatorSupport, support_of_absent
 from ortpkg.variables import unusable_folder
@@ -194,7 +200,7 @@ def discover_ep_devices(
     return MachineOffer(
         machine=machine,
         ep_devices=tuple(ep_devices),
-        factories=found.factories,
+        factories=tuple(factory.for_machine(machine.os, None) for factory in found.factories),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -235,16 +241,35 @@ def _rates_known_devices(factory: EpFactory, profile: MachineProfile) -> bool:
     )
 
 
-def offer_of_profile(profile: MachineProfile) -> MachineOffer:
+def _own_unasked(profile: MachineProfile, named: Collection[str]) -> list[EpDevice]:
+    """The EP devices of our own EPs that are there because somebody names them."""
+    engines = [
+        each
+        for each in profile.ep_devices
+        if each.ep_name == CPU_EP and each.backend == "embedded" and each.device is not None
+    ]
+    there = {each.ep_name for each in profile.ep_devices}
+    wanted = sorted({*map(resolve_ep_name, named)} & NAMED_FACTORIES.keys() - there)
+    return [
+        replace(engine, ep_name=name, backend=NAMED_FACTORIES[name]().backend)
+        for name in wanted
+        for engine in engines
+    ]
+
+
+def offer_of_profile(profile: MachineProfile, *, named: Collection[str] = ()) -> MachineOffer:
     """What the machine of a profile offers: its EP devices, exactly as the profile has them.
+
+    Where ortpkg's embedded engine is among them, so are those of our own EPs that are ``named`` and
+    that no machine offers unasked: they are wherever ortpkg is.
 
     A compatibility string is rated by a factory that is installed here only where that is the same
     EP, on the same backend in the same version; otherwise its rating is COMPATIBILITY_UNKNOWN. No
     plug-in is imported.
     """
-    wanted = dict.fromkeys(
-        (each.ep_name, each.backend, each.ep_version) for each in profile.ep_devices
-    )
+    unasked = _own_unasked(profile, named)
+    ep_devices = (*profile.ep_devices, *unasked) if unasked else profile.ep_devices
+    wanted = dict.fromkeys((each.ep_name, each.backend, each.ep_version) for each in ep_devices)
     found = [
         installed_factory(ep_name, backend=backend, version=version)
         for ep_name, backend, version in wanted
@@ -257,8 +282,12 @@ def offer_of_profile(profile: MachineProfile) -> MachineOffer:
                 factory.get_supported_devices(profile.machine.hardware)
     return MachineOffer(
         machine=profile.machine,
-        ep_devices=profile.ep_devices,
-        factories=tuple(factory for factory in found if factory is not None),
+        ep_devices=ep_devices,
+        factories=tuple(
+            factory.for_machine(profile.machine.os, profile.software)
+            for factory in found
+            if factory is not None
+        ),
         notes=(
             (
                 (

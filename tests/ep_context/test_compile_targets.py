@@ -9,9 +9,13 @@ import pytest
 
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
+from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
+from ortpkg.devices.profiles import make_profile
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import UsageError
-from ortpkg.machine_code.cpu_targets import host_target
+from ortpkg.machine_code.cpu_targets import host_target, target_named
 from ortpkg.providers.llvm_compatibility import distance
 from tests.ep_context.compiling import compiled
 from tests.ep_context.conftest import EXPECTED, X
@@ -61,7 +65,27 @@ def test_code_that_rounds_what_it_multiplies_comes_after_all_other(
     }
     assert "extras=avx512_bf16;precision=bf16;" in infos["rounded"]
     devices = [probe().hardware[0]]
-    assert distance(devices, infos["rounded"]) > distance(devices, infos["plain-x86_64_v2"])
+    behind = {name: distance(devices, info, os=probe().os) for name, info in infos.items()}
+    assert behind["rounded"] > behind["plain-x86_64_v2"]
+
+
+@pytest.mark.parametrize(
+    ("target", "best"),
+    [("windows-x86_64_v3", "plain-windows-x86_64_v3"), ("linux-aarch64", "plain-aarch64")],
+)
+def test_another_machine_s_profile_chooses_what_that_machine_runs(
+    package: Path, machine: Path, target: str, best: str
+) -> None:
+    del machine
+    known = target_named(target)
+    features = {"instruction_sets": " ".join(known.features)}
+    cpu = HardwareDevice(type=DeviceType.CPU, architecture=known.family, metadata=features)
+    engine = EpDevice(ep_name=CPU_EP, device=cpu, ep_vendor="ortpkg")
+    profile = make_profile("board", Machine(os=known.os, hardware=(cpu,)), [engine], software={})
+    compiled(package, ep="llvm", targets=("linux-aarch64", "windows-x86_64_v3"))
+    selection = ortpkg.ModelPackage(package).select(profile=profile)
+    assert selection.best is not None
+    assert selection.best.variant.name == best
 
 
 def test_equal_weights_of_targets_lie_once(package: Path, machine: Path) -> None:

@@ -11,14 +11,17 @@ import pytest
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
-from ortpkg.devices.profiles import read_profile
+from ortpkg.devices.profiles import make_profile, read_profile
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation.backend_probe import ProbeAnswer
+from ortpkg.machine_code.cpu_targets import target_named
 from ortpkg.providers import ep_registry, onnxruntime_factory
 from ortpkg.providers import machine_offer as machine
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_registry import AvailableFactories
 from ortpkg.providers.installed_distribution import InstalledDistribution
+from ortpkg.providers.llvm_compatibility import compatibility_info
 from ortpkg.providers.machine_offer import (
     MachineOffer,
     asked_once,
@@ -280,3 +283,61 @@ def test_a_folder_of_the_environment_that_cannot_be_made_is_told_once(
     assert (
         told == f"{variable} is '{file}/folder', and '{file}' is no folder: nothing is kept there"
     )
+
+
+_ARM_BOARD = HardwareDevice(
+    type=DeviceType.CPU, name="Cortex-A76", architecture="cortex_a76",
+    metadata={"instruction_sets": "fp asimd evtstrm aes crc32 atomics fphp asimdhp asimddp"},
+)  # fmt: skip
+_APPLE = HardwareDevice(type=DeviceType.CPU, name="Apple M2", architecture="m2")
+_X86 = HardwareDevice(type=DeviceType.CPU, name="Xeon", architecture="icelake")
+_TARGETS = (
+    "linux-x86_64_v4",
+    "linux-x86_64_v3",
+    "windows-x86_64_v3",
+    "linux-aarch64_dotprod",
+    "linux-aarch64",
+    "macos-arm64",
+)
+
+
+@pytest.mark.parametrize(
+    ("os", "cpu", "nearest", "others"),
+    [
+        ("windows", _X86, "windows-x86_64_v3", set()),
+        ("linux", _X86, "linux-x86_64_v4", {"linux-x86_64_v3"}),
+        ("linux", _ARM_BOARD, "linux-aarch64_dotprod", {"linux-aarch64"}),
+        ("macos", _APPLE, "macos-arm64", set()),
+    ],
+)
+def test_machine_code_is_rated_for_the_system_of_the_profile(
+    os: str, cpu: HardwareDevice, nearest: str, others: set[str]
+) -> None:
+    engine = EpDevice(ep_name=CPU_EP, device=cpu, ep_vendor="ortpkg")
+    profile = make_profile("board", Machine(os=os, hardware=(cpu,)), [engine], software={})
+    infos = {name: compatibility_info(target_named(name)) for name in _TARGETS}
+
+    for software, rated_older in (
+        ({}, CompiledModelCompatibility.OPTIMAL),
+        ({"llvmlite": "0.50.0"}, CompiledModelCompatibility.PREFER_RECOMPILATION),
+    ):
+        offer = offer_of_profile(replace(profile, software=software), named=["llvm"])
+        (machine_code,) = (each for each in offer.ep_devices if each.backend == "llvm")
+        rated = {name: offer.compatibility(machine_code, info) for name, info in infos.items()}
+        assert rated.pop(nearest) is CompiledModelCompatibility.OPTIMAL
+        assert {name: rated.pop(name) for name in others} == dict.fromkeys(others, rated_older)
+        assert set(rated.values()) == {CompiledModelCompatibility.UNSUPPORTED}
+        assert offer.compiled_distance(machine_code, infos[nearest]) < min(
+            (offer.compiled_distance(machine_code, infos[name]) for name in others), default=99
+        )
+
+
+def test_a_profile_without_our_engine_has_no_machine_code_either() -> None:
+    laptop = read_profile("plain-server")
+    foreign = replace(
+        laptop, ep_devices=tuple(each for each in laptop.ep_devices if each.backend != "embedded")
+    )
+
+    assert offer_of_profile(foreign, named=["llvm"]).ep_devices == foreign.ep_devices
+    backends = [each.backend for each in offer_of_profile(laptop, named=["llvm"]).ep_devices]
+    assert backends == [*(each.backend for each in laptop.ep_devices), "llvm"]
