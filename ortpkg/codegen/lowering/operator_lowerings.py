@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ortpkg.codegen.lowering import (
     convolution_lowering,
     elementwise_lowering,
+    extremum_lowering,
     moving_lowering,
     product_lowering,
     quantized_convolution_lowering,
@@ -26,6 +27,7 @@ from ortpkg.shapes.knowledge import Knowledge
 LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     convolution_lowering,
     elementwise_lowering,
+    extremum_lowering,
     moving_lowering,
     product_lowering,
     quantized_convolution_lowering,

@@ -1,0 +1,77 @@
+"""ArgMax and ArgMin: where along an axis the greatest or least element stands.
+
+They are two reductions: the extremum of each row, and the first (or last) position of an element
+that is that. Of a row with NaN it is the position of a NaN, as numpy has it.
+"""
+
+from __future__ import annotations
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import widened
+from ortpkg.codegen.lowering.lowering_registry import lowers
+from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
+from ortpkg.codegen.lowering.moving_lowering import axis_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Element,
+    Function,
+    Number,
+    Position,
+    Read,
+    along,
+    scalar_of,
+)
+from ortpkg.codegen.tensor_ir.operations import Combiner, Reduce
+from ortpkg.graph.graph import Node
+
+_COMPARED = frozenset({Scalar.F32, Scalar.I32, Scalar.I64})
+
+
+@lowers("ArgMax", "ArgMin")
+def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
+    """The position of the first extremum along the axis, or of the last."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    rank = len(source.shape)
+    axis = axis_of(node, rank, default=0)
+    size = source.shape[axis]
+    if not isinstance(size, int) or size == 0:
+        raise NotLoweredError("the size of its axis is known only when it runs, or 0")
+    kept = [each for each in range(rank) if each != axis]
+    shape = tuple(source.shape[each] for each in kept)
+    order = [*kept, axis]
+    value = widened(Read(source, tuple(along(order.index(each)) for each in range(rank))))
+    if scalar_of(value) not in _COMPARED:
+        raise NotLoweredError(f"extrema of {source.scalar.value} are not compiled")
+    is_greatest = node.op_type == "ArgMax"
+    extremum = scope.temporary(scalar_of(value), shape, "extremum")
+    scope.emit(
+        Reduce(
+            output=extremum,
+            axes=shape,
+            reduced=(size,),
+            combiner=Combiner.MAX if is_greatest else Combiner.MIN,
+            value=value,
+        )
+    )
+    is_last = bool(attribute(node, "select_last_index", 0))
+    best = _is_extremum(value, Read(extremum, tuple(along(each) for each in range(len(kept)))))
+    nowhere = Number(-1 if is_last else size, Scalar.I64)
+    made = scope.temporary(output.scalar, shape, "position")
+    scope.emit(
+        Reduce(
+            output=made,
+            axes=shape,
+            reduced=(size,),
+            combiner=Combiner.MAX if is_last else Combiner.MIN,
+            value=Call(Function.SELECT, (best, Position(len(kept)), nowhere)),
+        )
+    )
+    scope.alias(output, made)
+
+
+def _is_extremum(value: Element, extremum: Element) -> Element:
+    """Whether an element is the extremum, or NaN, which makes the extremum NaN."""
+    is_equal = Call(Function.EQ, (value, extremum))
+    if not scalar_of(value).is_float:
+        return is_equal
+    return Call(Function.OR, (is_equal, Call(Function.NE, (value, value))))
