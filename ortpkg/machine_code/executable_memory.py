@@ -65,6 +65,23 @@ def map_code(
     return ExecutableCode(_MAPPED.take(data, file, source), data.nbytes)
 
 
+def reason_against_code() -> str | None:
+    """Why the system lets this process run no code of ours; None where it does.
+
+    Hardened systems refuse it to all processes, or to some.
+    """
+    try:
+        page_source().verify()
+    except (OSError, ValueError) as error:
+        return _refused(error)
+    return None
+
+
+def _refused(error: OSError | ValueError) -> str:
+    reason = getattr(error, "strerror", None) or str(error)
+    return f"the system allows no executable memory here: {quoted(reason)}"
+
+
 @dataclass(slots=True, eq=False)
 class _Shared:
     digest: bytes
@@ -121,10 +138,9 @@ def _mapped(data: memoryview, file: CodeFile | None, source: PageSource) -> Code
     try:
         return source.map_bytes(data)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
         raise ExecutionProviderError(
-            f"the system allows no executable memory here: {quoted(reason)}; the code cannot be"
-            " run, the model on another execution provider can",
+            f"{_refused(error)}; the code cannot be run, the model on another execution provider"
+            " can",
             ep_name=LLVM_EP,
         ) from error
 

@@ -25,6 +25,8 @@ _MEM_RELEASE = 0x8000
 _PAGE_READWRITE = 0x04
 _PAGE_EXECUTE_READ = 0x20
 _SEAL = "ortpkg machine code"
+#: Bytes that are mapped to see whether the system allows it; nobody calls them.
+_NO_CODE = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,10 @@ class CodePages:
 class PageSource(Protocol):
     """An operating system, as a source of pages with code."""
 
+    def verify(self) -> None:
+        """OSError where the system gives this process no pages for code."""
+        ...
+
     def map_bytes(self, code: memoryview) -> CodePages:
         """Pages that hold this code. OSError where the system refuses."""
         ...
@@ -74,8 +80,16 @@ def page_source() -> PageSource:
 class LinuxPages:
     """Mappings of files."""
 
+    def verify(self) -> None:
+        """See :class:`PageSource`."""
+        self._map(memoryview(_NO_CODE)).close()
+
     def map_bytes(self, code: memoryview) -> CodePages:
         """See :class:`PageSource`."""
+        return _pages_of(self._map(code))
+
+    @staticmethod
+    def _map(code: memoryview) -> mmap.mmap:
         descriptor = os.memfd_create(_SEAL, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             _write_all(descriptor, code)
@@ -96,7 +110,7 @@ class LinuxPages:
             found = os.fstat(descriptor)
             if FileStamp.of(found) != file.stamp or found.st_size < file.offset + nbytes:
                 return None
-            return _mapped(descriptor, nbytes, file.offset)
+            return _pages_of(_mapped(descriptor, nbytes, file.offset))
         except OSError:  # of a file system that is mounted without leave to run programs
             return None
         finally:
@@ -120,6 +134,10 @@ class MacosPages:
         )
         library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
         library.sys_icache_invalidate.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+    def verify(self) -> None:
+        """See :class:`PageSource`."""
+        self.map_bytes(memoryview(_NO_CODE)).release()
 
     def map_bytes(self, code: memoryview) -> CodePages:
         """See :class:`PageSource`."""
@@ -170,6 +188,10 @@ class WindowsPages:
             ctypes.c_size_t,
         )
 
+    def verify(self) -> None:
+        """See :class:`PageSource`."""
+        self.map_bytes(memoryview(_NO_CODE)).release()
+
     def map_bytes(self, code: memoryview) -> CodePages:
         """See :class:`PageSource`."""
         kernel32, nbytes = self._kernel32, code.nbytes
@@ -192,16 +214,19 @@ class WindowsPages:
         return None
 
 
-def _mapped(descriptor: int, nbytes: int, offset: int) -> CodePages:
-    import numpy as np  # where code is run it is loaded; the probe of pages does without
-
-    pages = mmap.mmap(
+def _mapped(descriptor: int, nbytes: int, offset: int) -> mmap.mmap:
+    return mmap.mmap(
         descriptor,
         nbytes,
         flags=mmap.MAP_PRIVATE,
         prot=mmap.PROT_READ | mmap.PROT_EXEC,
         offset=offset,
     )
+
+
+def _pages_of(pages: mmap.mmap) -> CodePages:
+    import numpy as np  # where code is run it is loaded; who only verifies does without
+
     address = int(np.frombuffer(pages, np.uint8).ctypes.data)
     return CodePages(address=address, release=pages.close)
 

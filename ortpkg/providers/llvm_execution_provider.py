@@ -35,6 +35,7 @@ from ortpkg.machine_code.cpu_targets import (
     reason_against_this_machine,
     target_named,
 )
+from ortpkg.machine_code.executable_memory import reason_against_code
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program_parts import dump_parts, load_parts
 from ortpkg.machine_code.thread_team import ThreadTeam
@@ -107,10 +108,10 @@ class LLVMExecutionProvider(CompilingProvider):
         """Nodes that the compiler lowers: their sizes are known, or formulas of symbols."""
         if viewer.graph.parent is not None:
             return ()
-        if not has_compiler():
-            self._note(
-                "llvmlite is not installed; install ortpkg[llvm] to compile", len(viewer.order)
-            )
+        reason = self._reason_against_compiling()
+        if reason is not None:
+            self._note(reason, len(viewer.order))
+            _log.warning("%s compiles nothing: %s", self.name, reason)
             return ()
         # the compiler, and what it takes, is loaded where something is to be compiled
         from ortpkg.codegen.claims import reasons_against
@@ -158,6 +159,14 @@ class LLVMExecutionProvider(CompilingProvider):
             name = next(each for each in body.node(index).outputs if each)
             found[makers[name]] = reason
         return found
+
+    def _reason_against_compiling(self) -> str | None:
+        """Why nothing is compiled here at all; None where it is."""
+        if not has_compiler():
+            return "llvmlite is not installed; pip install ortpkg[llvm] brings it"
+        if reason_against_this_machine(self._target, self._compilation_target().extras) is None:
+            return reason_against_code()
+        return None  # it is kept for another machine
 
     def get_refusal(self) -> str:
         if self._partitions:

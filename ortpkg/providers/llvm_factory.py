@@ -35,13 +35,16 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        from ortpkg.providers import llvm_compatibility  # only where there is such a string
+        # only where there is such a string
+        from ortpkg.machine_code.executable_memory import reason_against_code
+        from ortpkg.providers import llvm_compatibility
 
-        can_compile = (
-            llvm_compatibility.has_compiler()
-            if self._software is None
-            else llvm_compatibility.COMPILER in self._software
-        )
+        if self._software is not None:
+            can_compile = llvm_compatibility.COMPILER in self._software
+        elif reason_against_code() is not None:
+            return CompiledModelCompatibility.UNSUPPORTED
+        else:
+            can_compile = llvm_compatibility.has_compiler()
         return llvm_compatibility.rate(devices, info, os=self._system(), can_compile=can_compile)
 
     def compiled_model_distance(self, devices: Sequence[HardwareDevice], info: str) -> int:

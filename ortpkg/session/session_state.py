@@ -219,7 +219,7 @@ def _create(
     costs = partition_costs(options.config_entries)
     policy = None if costs is None else CostPolicy(model.graph, providers, costs)
     result = partition_graph(model.graph, providers, policy=policy)
-    _check_cpu_fallback(result, options)
+    _check_cpu_fallback(result, options, providers)
     if on_partitioned is not None:
         on_partitioned(model, result, symbolic_dimensions)
     if ep_context.enable:
@@ -243,7 +243,9 @@ def _create(
     )
 
 
-def _check_cpu_fallback(result: PartitionResult, options: SessionOptions) -> None:
+def _check_cpu_fallback(
+    result: PartitionResult, options: SessionOptions, providers: Sequence[ExecutionProvider]
+) -> None:
     """Raises where the CPU provider runs nodes although an option forbids it, as onnxruntime."""
     if options.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) != "1":
         return
@@ -253,9 +255,14 @@ def _check_cpu_fallback(result: PartitionResult, options: SessionOptions) -> Non
     if left:
         names = ", ".join(quoted(name) for name in left[0].node_names[:5])
         count = sum(len(partition.node_names) for partition in left)
+        refusals = "".join(
+            f"; {provider.name}: {refusal}"
+            for provider in providers
+            if (refusal := provider.get_refusal())
+        )
         raise InvalidSessionOptionError(
             f"{DISABLE_CPU_FALLBACK_ENTRY} is set, but {count} nodes would run on the CPU provider:"
-            f" {names}, ...",
+            f" {names}, ...{refusals}",
             key=DISABLE_CPU_FALLBACK_ENTRY,
         )
 

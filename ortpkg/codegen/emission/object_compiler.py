@@ -9,27 +9,38 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from packaging.version import Version
+
 from ortpkg.codegen.emission.elf_object import LinkedCode, link_object
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, quoted
 
 _SPEED_LEVEL = 2
+#: As the extra ``llvm`` has it.
+_LEAST_VERSION = Version("0.50")
 
 
 @cache
 def _llvm() -> Any:
     """llvmlite's binding, all targets made ready.
 
-    Raises CompileError where llvmlite is not installed, or cannot be loaded.
+    Raises CompileError where llvmlite is not installed, cannot be loaded, or is too old.
     """
     try:
         # 45 ms, and of use only where something is compiled
+        import llvmlite
         import llvmlite.binding as llvm
     except Exception as error:  # a damaged installation raises more than ImportError
         raise CompileError(
-            f"llvmlite cannot be loaded: {quoted(error)}; install ortpkg[llvm] to compile",
+            f"llvmlite cannot be loaded: {quoted(error)}; pip install ortpkg[llvm] brings it",
             ep_name=LLVM_EP,
         ) from error
+    if Version(llvmlite.__version__) < _LEAST_VERSION:
+        raise CompileError(
+            f"llvmlite {quoted(llvmlite.__version__)} is too old to compile, {_LEAST_VERSION} is"
+            " not; pip install ortpkg[llvm] brings it",
+            ep_name=LLVM_EP,
+        )
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     # Loop strength reduction takes most of the time for loops that carry many sums, and makes
