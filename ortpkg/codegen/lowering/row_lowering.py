@@ -130,7 +130,7 @@ def _layer_norm(
     output = scope.tensor(node.outputs[0])
     if any(node.outputs[1:3]):
         raise NotLoweredError("its mean and variance are asked for")
-    if prod(output.shape[axis + 1 :], start=1) != 1:
+    if axis != len(output.shape) - 1:
         raise NotLoweredError("it normalizes over several axes")
     if scalar_of(value) is not Scalar.F32:
         raise NotLoweredError("it is compiled for float32 and narrower floats alone")
