@@ -54,6 +54,11 @@ def prepare(kind: str) -> None:
 def attack(seed: int, op_type: str = "", kind: str = "models") -> str | None:
     """What is wrong with how the case of that seed ends; None where nothing is."""
     try:
+        if kind == "machine_code":
+            # the compiler, and what it takes, is loaded where it is attacked
+            from tests.fuzz.machine_code.compiled_graphs import attack_machine_code
+
+            return attack_machine_code(seed)
         if kind == "memory":
             started = _Clock()
             return attack_memory(seed) or started.if_late("a kernel")

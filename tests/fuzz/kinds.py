@@ -17,6 +17,7 @@ BATCHES = {
     "operators": 4000,  # the onnx package's node cases, with changes
     "shapes": 4000,  # operators with hostile sizes
     "microsoft": 4000,  # those of com.microsoft
+    "machine_code": 60,  # random graphs, compiled with bounds checks, held against numpy kernels
     "memory": 500,  # kernels on large inputs: what they take and do not ask for
     "documents": 1000,  # of packages, with changes
     "faults": 500,  # packages on a system that fails

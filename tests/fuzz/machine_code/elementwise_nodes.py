@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def partner(graph: GraphMaker, value: Value) -> Value:
 def unary(graph: GraphMaker) -> None:
     """A function of floats."""
     operator = graph.choose.choice(_UNARY)
-    attributes: dict[str, object] = {}
+    attributes: dict[str, Any] = {}
     if operator == "Gelu":
         attributes["approximate"] = graph.choose.choice(("none", "tanh"))
     elif operator in {"LeakyRelu", "Elu"}:
@@ -123,7 +124,9 @@ def clip(graph: GraphMaker) -> None:
     """Between two bounds, either of which may be left out."""
     value = graph.chosen("float", "narrow", "integer")
     bounds = [
-        graph.constant(np.asarray(each).astype(value.dtype)) if graph.choose.random() < 0.7 else None
+        graph.constant(np.asarray(each).astype(value.dtype))
+        if graph.choose.random() < 0.7
+        else None
         for each in (-1, 1)
     ]
     graph.add("Clip", [value, *bounds], is_exact=True)

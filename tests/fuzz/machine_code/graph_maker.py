@@ -263,7 +263,8 @@ class GraphMaker:
                 if np.abs(wide[np.isfinite(wide)]).max(initial=0) > _MOST_NARROW:
                     raise UnfitError("close to what the kind cannot hold")
         if not self.has_specials and any(
-            _kind(array.dtype) in {"float", "narrow"} and not np.isfinite(array.astype(np.float64)).all()
+            _kind(array.dtype) in {"float", "narrow"}
+            and not np.isfinite(array.astype(np.float64)).all()
             for array in arrays
         ):
             raise UnfitError("not finite")

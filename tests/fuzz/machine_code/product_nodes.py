@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.machine_code.graph_maker import F16, F32, GraphMaker, UnfitError, Value
+from tests.fuzz.machine_code.graph_maker import F16, F32, GraphMaker, Size, UnfitError, Value
 
 _FLOATS = ("float", "float", "float", "narrow")
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -43,7 +43,7 @@ def transposed_product(graph: GraphMaker) -> None:
     if left.rank < 2:
         raise UnfitError
     right = graph.fresh(left.dtype, [*left.shape[:-2], graph.size(), left.shape[-1]])
-    flags = {"transB": 1, "alpha": graph.choose.choice((1.0, 0.5))}
+    flags: dict[str, Any] = {"transB": 1, "alpha": graph.choose.choice((1.0, 0.5))}
     graph.add("FusedMatMul", [left, right], domain="com.microsoft", **flags)
 
 
@@ -56,9 +56,18 @@ def gemm(graph: GraphMaker) -> None:
     right = graph.fresh(left.dtype, [columns, inner] if second else [inner, columns])
     given = [left, right]
     if graph.choose.random() < 0.7:
-        shapes = ([columns], [graph.same(1), columns], [rows, graph.same(1)], [rows, columns], [])
+        shapes: tuple[list[Size], ...] = (
+            [columns],
+            [graph.same(1), columns],
+            [rows, graph.same(1)],
+            [rows, columns],
+            [],
+        )
         given.append(graph.fresh(left.dtype, graph.choose.choice(shapes)))
-    factors = {"alpha": graph.choose.choice((1.0, 0.5)), "beta": graph.choose.choice((1.0, 2.0))}
+    factors: dict[str, Any] = {
+        "alpha": graph.choose.choice((1.0, 0.5)),
+        "beta": graph.choose.choice((1.0, 2.0)),
+    }
     graph.add("Gemm", given, transA=first, transB=second, **factors)
 
 
@@ -196,7 +205,7 @@ def recurrence(graph: GraphMaker) -> None:
         graph.fresh(dtype, [directions, width, features]),
         graph.fresh(dtype, [directions, width, hidden]),
     ]
-    optional = [
+    optional: list[Callable[[], Value]] = [
         lambda: graph.fresh(dtype, [directions, graph.same(2 * width[0])]),
         lambda: graph.fresh(np.int32, [batch], least=0, most=min(steps)),
         lambda: graph.fresh(dtype, state),
