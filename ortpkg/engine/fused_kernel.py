@@ -77,14 +77,16 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
     ]
     foreign = ForeignResults(kernel.provider, body.outputs) if kernel.is_foreign else None
 
+    called = kernel.compute_info.compute
+
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
             _check_inputs(body, inputs)
-        handed = getattr(context, "handed", ())
-        call = partial(kernel.compute_info.compute, state, inputs, context)
         if foreign is None:
-            returned = begun(call())
+            returned = begun(called(state, inputs, context))
             return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
+        handed = getattr(context, "handed", ())
+        call = partial(called, state, inputs, context)
 
         def taken(results: Sequence[Any]) -> Value:
             return foreign.taken(checked(results), inputs, handed)

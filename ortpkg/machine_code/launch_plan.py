@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,11 @@ Flags = npt.NDArray[np.bool_]
 _MOST_LENGTH = 1 << 48
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OuterUse:
-    """A word that is the address of an input or output, and where in that it points."""
+class OuterUse(NamedTuple):
+    """A word that is the address of an input or output: of which, and where in that it points."""
 
     word: int
-    index: int
+    which: int
     offset: int
 
 
@@ -211,7 +210,7 @@ class LaunchPlanner:
         uses = self.words.uses
         chosen = np.flatnonzero((uses.slot >= first) & (uses.slot < first + count))
         return tuple(
-            OuterUse(word=word, index=slot - first, offset=offset)
+            OuterUse(word=word, which=slot - first, offset=offset)
             for word, slot, offset in zip(
                 uses.word[chosen].tolist(),
                 uses.slot[chosen].tolist(),

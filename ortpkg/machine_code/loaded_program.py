@@ -14,6 +14,7 @@ from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import EpContextError, LimitExceededError, RunError, UsageError, quoted
 from ortpkg.graph.types import numpy_dtype
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
+from ortpkg.machine_code.array_addresses import address_of
 from ortpkg.machine_code.cpu_targets import reason_against_this_machine, target_named
 from ortpkg.machine_code.executable_memory import ExecutableCode
 from ortpkg.machine_code.executor_abi import (
@@ -25,7 +26,7 @@ from ortpkg.machine_code.executor_abi import (
     Outcome,
 )
 from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner, aligned_block
-from ortpkg.machine_code.launch_words import Words
+from ortpkg.machine_code.launch_words import LaunchWords, Words
 from ortpkg.machine_code.program import ALIGNMENT, Program, Space
 from ortpkg.machine_code.system_waiting import wait_functions
 from ortpkg.machine_code.thread_team import ThreadTeam
@@ -63,15 +64,16 @@ class _Block:
 class _Launch:
     """Words of one run at a time, for one plan."""
 
-    __slots__ = ("_block_address", "_memory", "address", "view", "words")
+    __slots__ = ("_block_address", "_memory", "address", "counters", "view", "words")
 
-    def __init__(self, plan: LaunchPlan, own_words: Words, own_offsets: Words) -> None:
+    def __init__(self, plan: LaunchPlan, layout: LaunchWords) -> None:
         count = plan.template.size
         self._memory, self.address = aligned_block(count * 8)
         start = self.address - int(self._memory.ctypes.data)
         self.words: Words = self._memory[start : start + count * 8].view(np.int64)
         self.words[:] = plan.template
-        self.words[own_words] = self.address + own_offsets
+        self.words[layout.own_words] = self.address + layout.own_offsets
+        self.counters = self.words[layout.status :]
         self.view = self.words.data
         self._block_address = 0
 
@@ -144,13 +146,13 @@ class LoadedProgram:
         try:
             launch.use(block, plan)
             view = launch.view
-            addresses = [each.__array_interface__["data"][0] for each in arrays]
-            for use in plan.input_uses:
-                view[use.word] = addresses[use.index] + use.offset
-            addresses = [each.__array_interface__["data"][0] for each in outputs]
-            for use in plan.output_uses:
-                view[use.word] = addresses[use.index] + use.offset
-            launch.words[self._status :] = 0
+            addresses = [*map(address_of, arrays)]
+            for word, which, offset in plan.input_uses:
+                view[word] = addresses[which] + offset
+            addresses = [*map(address_of, outputs)]
+            for word, which, offset in plan.output_uses:
+                view[word] = addresses[which] + offset
+            launch.counters.fill(0)
             outcome = self._run(entry, plan, launch, context)
             if outcome != Outcome.DONE:
                 raise _failure(outcome, view[self._status + FAILED_ACCESS])
@@ -224,8 +226,7 @@ class LoadedProgram:
         try:
             launch: _Launch = plan.idle.pop()
         except IndexError:
-            words = self._planner.words
-            launch = _Launch(plan, words.own_words, words.own_offsets)
+            launch = _Launch(plan, self._planner.words)
         return launch
 
     def _memory_for(self, plan: LaunchPlan) -> tuple[list[Array], _Block]:

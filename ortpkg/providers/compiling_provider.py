@@ -124,9 +124,14 @@ class CompilingProvider(CompilingInterface):
 
         A provider that only knows by trying may claim less.
         """
+        return self._claims_of(viewer, supported_subgraphs(viewer, supported))
+
+    def _claims_of(
+        self, viewer: GraphViewer, groups: Sequence[tuple[int, ...]]
+    ) -> list[ComputeCapability | None]:
         return [
             subgraph_claim(viewer.graph, group, self._partition_name(viewer.graph))
-            for group in supported_subgraphs(viewer, supported)
+            for group in groups
         ]
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:

@@ -52,6 +52,7 @@ from ortpkg.providers.llvm_compatibility import (
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
+from ortpkg.providers.supported_subgraphs import supported_subgraphs
 
 if TYPE_CHECKING:
     from ortpkg.codegen.assembly.kernel_library import CompilationTarget
@@ -129,7 +130,8 @@ class LLVMExecutionProvider(CompilingProvider):
     ) -> list[ComputeCapability | None]:
         """Maximal sub-graphs that can be compiled as they are, seen from inside too.
 
-        What cannot be is left out, and what is left is grouped again.
+        What cannot be is left out, and what is left is grouped again. In the end nodes that no path
+        connects join one partition: a run then is one call.
         """
         remaining = set(supported)
         for _ in range(_MOST_ROUNDS):
@@ -138,7 +140,8 @@ class LLVMExecutionProvider(CompilingProvider):
             for claim in claims:
                 against |= self._reasons_inside(viewer.graph, claim)
             if not against:
-                return [*claims]
+                groups = supported_subgraphs(viewer, remaining, joins_apart=True)
+                return self._claims_of(viewer, groups)
             for index, reason in against.items():
                 self._note(f"{viewer.graph.node(index).op_type}: {reason}", 1)
             remaining -= against.keys()

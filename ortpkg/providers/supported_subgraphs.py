@@ -16,14 +16,17 @@ from ortpkg.graph.load_control import poll_load
 from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer, MetaDef
 
 
-def supported_subgraphs(viewer: GraphViewer, supported: Collection[int]) -> list[tuple[int, ...]]:
+def supported_subgraphs(
+    viewer: GraphViewer, supported: Collection[int], *, joins_apart: bool = False
+) -> list[tuple[int, ...]]:
     """Node indices of each partition, every one convex, in the order of their first nodes.
 
     Args:
         viewer: the graph, its nodes in topological order.
         supported: indices of the nodes that the provider would take.
+        joins_apart: whether nodes that no path connects may be one partition too.
     """
-    return _Grouping(viewer, frozenset(supported)).groups()
+    return _Grouping(viewer, frozenset(supported)).groups(joins_apart=joins_apart)
 
 
 def subgraph_signature(
@@ -70,6 +73,8 @@ def _in_order(values: Sequence[str], place_of: Callable[[str], int | None]) -> t
     return (*(value for _, value in sorted(placed)), *others)
 
 
+#: With how many others a group that stands apart is tried to be joined.
+_MOST_TRIED = 8
 #: What the bits of ``_Grouping._needs`` may take.
 _MOST_NEEDS_NBYTES = 32 << 20
 
@@ -96,13 +101,15 @@ class _Grouping:
         self._first = 0
         self._needs_nbytes = 0
 
-    def groups(self) -> list[tuple[int, ...]]:
+    def groups(self, *, joins_apart: bool = False) -> list[tuple[int, ...]]:
         """The partitions, each in topological order, by their first nodes."""
         for index in self._order:
             poll_load()
             if self._needs_nbytes > _MOST_NEEDS_NBYTES:
                 self._begin_anew()
             self._place(index)
+        if joins_apart:
+            self._join_apart()
         position = {index: number for number, index in enumerate(self._order)}
         found = [
             sorted(members, key=position.__getitem__)
@@ -112,6 +119,19 @@ class _Grouping:
         return [
             tuple(members) for members in sorted(found, key=lambda members: position[members[0]])
         ]
+
+    def _join_apart(self) -> None:
+        """Makes one of groups between which nothing lies, each with the first that it can join."""
+        joined: list[int] = []
+        for group in range(self._first, len(self._members)):
+            if self._alias[group] != group or not self._is_open[group]:
+                continue
+            for place, other in enumerate(joined[:_MOST_TRIED]):
+                if not self._is_separated(group, other):
+                    joined[place] = self._merge(group, other)
+                    break
+            else:
+                joined.append(group)
 
     def _begin_anew(self) -> None:
         """Forgets the paths through all groups so far, which nobody joins any more."""

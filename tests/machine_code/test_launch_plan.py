@@ -68,7 +68,7 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
                 left = nbytes[use.space, use.index] - offset
                 assert 0 <= arena[word] <= arena[word] + left <= plan.scratch_offset
             elif use.space not in {Space.ARENA, Space.CONSTANT}:
-                assert (outer[word].index, outer[word].offset) == (use.index, offset)
+                assert (outer[word].which, outer[word].offset) == (use.index, offset)
         place += len(step.buffers)
         numbers = [evaluate(size, symbols) for size in step.sizes]
         numbers += [

@@ -32,9 +32,12 @@ def graph_of(edges: list[list[int]]) -> Graph:
     return graph
 
 
-def groups_of(edges: list[list[int]], supported: set[int]) -> list[tuple[int, ...]]:
+def groups_of(
+    edges: list[list[int]], supported: set[int], *, joins_apart: bool = False
+) -> list[tuple[int, ...]]:
     graph = graph_of(edges)
-    return supported_subgraphs(GraphViewer(graph, topological_order(graph)), supported)
+    viewer = GraphViewer(graph, topological_order(graph))
+    return supported_subgraphs(viewer, supported, joins_apart=joins_apart)
 
 
 @pytest.mark.requirement("D06")
@@ -93,12 +96,27 @@ def is_acyclic(edges: list[list[int]], groups: list[tuple[int, ...]]) -> bool:
     return True
 
 
-@given(graphs())
+@pytest.mark.parametrize(
+    ("edges", "supported", "expected"),
+    [
+        pytest.param([[], [], []], {0, 2}, [(0, 2)], id="nothing lies between them"),
+        pytest.param([[], [0], [1]], {0, 2}, [(0,), (2,)], id="one needs the other"),
+        pytest.param([[], [0], [], [2], [1]], {0, 2, 4}, [(0, 2), (4,)], id="one of three needs"),
+    ],
+)
+def test_groups_that_no_path_connects_are_one_where_that_is_asked(
+    edges: list[list[int]], supported: set[int], expected: list[tuple[int, ...]]
+) -> None:
+    assert groups_of(edges, supported, joins_apart=True) == expected
+
+
+@given(graphs(), st.booleans())
 def test_fused_groups_leave_the_graph_without_a_cycle(
     case: tuple[list[list[int]], set[int]],
+    joins_apart: bool,
 ) -> None:
     edges, supported = case
-    groups = groups_of(edges, supported)
+    groups = groups_of(edges, supported, joins_apart=joins_apart)
     assert sorted(member for members in groups for member in members) == sorted(supported)
     assert is_acyclic(edges, groups)
 
