@@ -41,6 +41,9 @@ def reasons_against(
         except NotLoweredError as error:
             found[node.index] = str(error)
             continue
+        except TooLargeError:
+            found[node.index] = "the formula of a size is too large"
+            continue
         for operation in scope.operations[count:]:
             reason = reason_against(operation)
             if reason is not None:
@@ -80,7 +83,7 @@ def _reason_against_whole(
     """Why a partition of nodes that can be lowered cannot be scheduled; None where it can."""
     try:
         lowered = lower_graph(body, known, body.name)
-        size_guards(lowered.operations)
+        size_guards(lowered)
         fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
         program = block_channels(fused, model.lanes(Scalar.F32))
         for operation in program.operations:

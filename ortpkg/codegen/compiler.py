@@ -47,7 +47,7 @@ class TensorStages:
         """The stages of a graph. NotLoweredError where a node cannot be lowered after all."""
         known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
         lowered = lower_graph(graph, known, graph.name)
-        guards = size_guards(lowered.operations)
+        guards = size_guards(lowered)
         fused = optimized(lowered, multiplies_bfloat=target.multiplies_bfloat)
         lanes = machine_model(target).lanes(Scalar.F32)
         blocked = block_channels(fused, lanes)

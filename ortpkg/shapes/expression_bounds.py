@@ -107,6 +107,28 @@ def is_zero_with(size: Size, other: Size) -> bool:
     )
 
 
+def is_one_with(size: Size, other: Size) -> bool:
+    """Whether ``size`` is 1 wherever ``other`` is."""
+    return _ones(size) <= _ones(other)
+
+
+def _ones(size: Size) -> frozenset[Size]:
+    """Sizes that are all 1 just where ``size`` is; a size that is never 1 stands for itself."""
+    if isinstance(size, int):
+        return frozenset() if size == 1 else frozenset({size})
+    (monomial, count), *rest = size.terms
+    if rest or count != 1 or len(monomial) != 1 or isinstance(monomial[0], Symbol):
+        return frozenset({size})
+    atom = monomial[0]
+    if atom.kind == "broadcast":
+        return _ones(atom.left) | _ones(atom.right)
+    if atom.kind == "min":
+        for bound, least_of in ((atom.left, atom.right), (atom.right, atom.left)):
+            if isinstance(bound, int) and bound > 1:
+                return _ones(least_of)
+    return frozenset({size})
+
+
 def _is_zero_product(monomial: Monomial, factor: Atom) -> bool:
     return any(_is_zero_atom(atom, factor) for atom in monomial)
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from functools import reduce
 
 from ortpkg.graph.load_control import polled_parts
-from ortpkg.shapes.expression_bounds import is_at_least, is_positive
+from ortpkg.shapes.expression_bounds import is_at_least, is_one_with, is_positive
 from ortpkg.shapes.expressions import (
     Expression,
     Operation,
     Size,
+    atom_count_of,
     bounded,
     broadcast_numbers,
     operation,
@@ -126,6 +127,12 @@ def broadcast(left: Size, right: Size) -> Size:
         return left if isinstance(left, int) else right  # the other is it, or 1
     if _is_either(right, left) or _is_either(left, right):
         return left if _is_either(right, left) else right
+    first, second = sorted((left, right), key=lambda size: (atom_count_of(size), str(size)))
+    # a size that is 1 only where the other is is what both are wherever they broadcast
+    if is_one_with(second, first):
+        return first
+    if is_one_with(first, second):
+        return second
     first, second = sorted((left, right), key=str)
     return operation("broadcast", first, second)
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ortpkg.shapes import expression_bounds
-from ortpkg.shapes.expression_bounds import fits, is_at_least, is_zero_with
+from ortpkg.shapes.expression_bounds import fits, is_at_least, is_one_with, is_zero_with
 from ortpkg.shapes.expressions import Atom, Size, evaluate, symbol, symbols_of
 from ortpkg.shapes.size_operations import (
     broadcast,
@@ -128,3 +128,35 @@ def test_operations_in_operations_are_asked_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(expression_bounds, "_least_atom", counting)
     assert is_at_least(size, 0)
     assert len(asked) <= 3 * 12
+
+
+@given(sizes(), sizes(), st.lists(st.integers(0, 3), min_size=3, max_size=3))
+@settings(max_examples=200)
+def test_a_size_that_is_one_with_another_is_one_wherever_that_is(
+    size: Size, other: Size, numbers: list[int]
+) -> None:
+    names = sorted({each.name for each in symbols_of(size) | symbols_of(other)})
+    values = dict(zip(names, [*numbers, *numbers, *numbers], strict=False))
+    try:
+        one, two = evaluate(size, values), evaluate(other, values)
+    except (ArithmeticError, ValueError, KeyError):
+        return
+    if is_one_with(size, other) and two == 1:
+        assert one == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "made"),
+    [
+        (N, smaller(512, N), N),
+        (smaller(512, N), N, N),
+        (smaller(512, N), smaller(7, N), "min(512, N)"),
+        (broadcast(N, M), N, "broadcast(M, N)"),
+        (N, M, "broadcast(M, N)"),
+        (smaller(1, N), N, "broadcast(N, min(1, N))"),
+    ],
+)
+def test_sizes_that_are_one_together_are_alike_where_they_broadcast(
+    left: Size, right: Size, made: Size | str
+) -> None:
+    assert str(broadcast(left, right)) == str(made)

@@ -13,6 +13,7 @@ from math import prod
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.tensor_ir.elements import Place, Read, Tensor, parts_of
 from ortpkg.codegen.tensor_ir.operations import Alias, Attention, Map, Operation
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.codegen.tensor_ir.tensor_verifier import (
     OperationFaultError,
     expressions_of,
@@ -24,17 +25,20 @@ from ortpkg.shapes.expressions import Size
 Axes = tuple[Size, ...]
 
 
-def size_guards(operations: Sequence[Operation]) -> tuple[Guard, ...]:
-    """The guards of operations, each once.
+def size_guards(program: TensorProgram) -> tuple[Guard, ...]:
+    """The guards of a program, each once.
 
     Raises NotLoweredError where an operation leaves a tensor for every size.
     """
     try:
-        verify_operations(operations)
+        verify_operations(program.operations)
     except OperationFaultError as error:
         raise NotLoweredError(str(error)) from error
     found: dict[tuple[Axes, Size], Guard] = {}
-    for operation in operations:
+    for left, right in program.equal_sizes:
+        for margin in (left - right, right - left):
+            found[(), margin] = Guard(axes=(), margin=margin)
+    for operation in program.operations:
         for axes, margin in _margins(operation):
             if isinstance(margin, int):
                 if margin < 0 and all(isinstance(each, int) and each > 0 for each in axes):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
+    Convert,
     Element,
     Number,
     Place,
@@ -24,6 +25,7 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.errors import quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.shapes.expression_bounds import is_one_with
 from ortpkg.shapes.expression_text import size_of_text
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Knowledge, KnownTensor
@@ -68,6 +70,7 @@ class LoweringScope:
         self._tensors: dict[str, Tensor] = {}
         self._constants: dict[Tensor, Array] = {}
         self._origins: dict[Tensor, tuple[str, ...]] = {}
+        self._equal_sizes: dict[tuple[Size, Size], None] = {}
         self._node_name = ""
 
     # --- what is known ----------------------------------------------------------------------------
@@ -89,15 +92,26 @@ class LoweringScope:
             return known.elements.sizes
         return None
 
+    def sizes(self, name: str, what: str) -> tuple[Size, ...]:
+        """The elements of a small tensor that must be known, perhaps as formulas.
+
+        NotLoweredError where they are not; ``what`` says what they are.
+        """
+        found = self.elements(name)
+        if found is None:
+            raise NotLoweredError(f"its {what} are known only when it runs")
+        return found
+
     def numbers(self, name: str, what: str) -> tuple[int, ...]:
         """The elements of a small tensor that must be known numbers.
 
         NotLoweredError where they are not; ``what`` says what they are.
         """
-        found = self.elements(name)
-        if found is None or not all(isinstance(each, int) for each in found):
-            raise NotLoweredError(f"its {what} are known only when it runs")
-        return tuple(each for each in found if isinstance(each, int))
+        found = self.sizes(name, what)
+        numbers = tuple(each for each in found if isinstance(each, int))
+        if len(numbers) != len(found):
+            raise NotLoweredError(f"its {what} depend on sizes that are known only when it runs")
+        return numbers
 
     def shape(self, name: str) -> tuple[Size, ...]:
         """The sizes of a value. NotLoweredError where they are not known."""
@@ -166,12 +180,57 @@ class LoweringScope:
     def broadcast(self, name: str, shape: Sequence[Size]) -> Element:
         """The element of a value that broadcasting to ``shape`` takes.
 
-        Of a constant with one element, that number. NotLoweredError as :func:`broadcast_read`.
+        Of a constant with one element, that number, and of a known size, its formula.
+        NotLoweredError as :meth:`broadcast_tensor`.
         """
         constant = self.constant(name)
         if constant is not None and constant.size == 1:
             return number(constant.reshape(-1)[0].item(), self.scalar(name))
-        return broadcast_read(self.tensor(name), shape)
+        elements = self.elements(name)
+        if elements is not None and len(elements) == 1:
+            return size_element(elements[0], self.scalar(name))
+        return self.broadcast_tensor(self.tensor(name), shape)
+
+    def broadcast_tensor(self, tensor: Tensor, shape: Sequence[Size]) -> Read:
+        """The element of a tensor that broadcasting to ``shape`` takes: sizes of 1 stand still.
+
+        NotLoweredError where a size may be 1 or that of the shape, and nobody knows before it runs.
+        Source: ONNX, "Multidirectional Broadcasting".
+        """
+        first = len(shape) - len(tensor.shape)
+        if first < 0:
+            raise NotLoweredError("an input has more dimensions than its output")
+        return Read(
+            tensor,
+            tuple(
+                Place() if self.stands_still(size, shape[first + dimension])
+                else along(first + dimension)
+                for dimension, size in enumerate(tensor.shape)
+            ),
+        )  # fmt: skip
+
+    def stands_still(self, size: Size, wide: Size) -> bool:
+        """Whether a dimension of that size is repeated along one of the size ``wide``.
+
+        NotLoweredError where that is known only when it runs.
+        """
+        if size == 1:
+            return True
+        if not is_one_with(wide, size):
+            raise NotLoweredError("whether its inputs broadcast is known only when it runs")
+        self.require_equal(size, wide)
+        return False
+
+    def require_equal(self, left: Size, right: Size) -> None:
+        """Notes that a run is right only where two sizes are the same number.
+
+        NotLoweredError where they never are.
+        """
+        if left == right:
+            return
+        if isinstance(left - right, int):
+            raise NotLoweredError(f"sizes {left} and {right} do not fit one another")
+        self._equal_sizes[left, right] = None
 
     # --- operations -------------------------------------------------------------------------------
 
@@ -190,13 +249,19 @@ class LoweringScope:
         """Makes ``output`` the elements of ``source`` under its own shape."""
         self.emit(Alias(output=output, source=source))
 
-    def lower(self, node: Node, lower: Callable[[LoweringScope, Node], None]) -> None:
-        """Lowers one node. NotLoweredError where that cannot be, and nothing is added."""
+    def lower(self, node: Node, lower: Callable[[LoweringScope, Node], None] | None) -> None:
+        """Lowers one node, by a function where its elements are no known sizes.
+
+        NotLoweredError where that cannot be, and no operation is added.
+        """
         self._node_name = node.name
         count = len(self.operations)
         try:
-            if not self._lower_known(node):
-                lower(self, node)
+            if self._lower_known(node):
+                return
+            if lower is None:
+                raise NotLoweredError("its operator is not compiled")
+            lower(self, node)
         except NotLoweredError:
             del self.operations[count:]
             raise
@@ -209,6 +274,8 @@ class LoweringScope:
         found = self.elements(name)
         if found is None or len(found) > _MOST_WRITTEN_ELEMENTS:
             return False
+        for each in filter(None, node.inputs):  # they are inputs of the partition all the same
+            self.scalar(each), self.shape(each)
         output = self.tensor(name)
         shape = tuple(each for each in output.shape if isinstance(each, int))
         if len(shape) != len(output.shape) or prod(shape) != len(found):
@@ -219,9 +286,7 @@ class LoweringScope:
             return True
         flat = self.temporary(output.scalar, (len(found),), "elements")
         for index, size in enumerate(found):
-            element: Element = SizeValue(size)
-            if output.scalar is not Scalar.I64:
-                return False
+            element = size_element(size, output.scalar)
             self.emit(Map(output=flat, axes=(), value=element, places=(Place(offset=index),)))
         self.alias(output, flat)
         return True
@@ -245,6 +310,7 @@ class LoweringScope:
             constants=self._constants,
             operations=tuple(self.operations),
             origins=self._origins,
+            equal_sizes=tuple(self._equal_sizes),
         )
 
 
@@ -253,32 +319,19 @@ def identity_read(tensor: Tensor) -> Read:
     return Read(tensor, tuple(along(axis) for axis in range(len(tensor.shape))))
 
 
-def broadcast_read(tensor: Tensor, shape: Sequence[Size]) -> Read:
-    """The element that broadcasting to ``shape`` takes: sizes of 1 stand still.
-
-    NotLoweredError where a size is neither 1 nor that of the shape: it may be either when it runs.
-    Source: ONNX, "Multidirectional Broadcasting".
-    """
-    first = len(shape) - len(tensor.shape)
-    if first < 0 or any(
-        size not in (1, wide) for size, wide in zip(tensor.shape, shape[first:], strict=True)
-    ):
-        raise NotLoweredError("whether its inputs broadcast is known only when it runs")
-    return Read(
-        tensor,
-        tuple(
-            Place() if size == 1 else along(first + dimension)
-            for dimension, size in enumerate(tensor.shape)
-        ),
-    )
-
-
 def attribute(node: Node, name: str, default: Any) -> Any:
     """An attribute's value, or the default; texts as such."""
     found = node.attributes.get(name)
     if found is None:
         return default
     return found.value.decode() if isinstance(found.value, bytes) else found.value
+
+
+def size_element(size: Size, scalar: Scalar) -> Element:
+    """A size, or what is computed of sizes, as an element of a kind of integer."""
+    if isinstance(size, int):
+        return number(size, scalar)
+    return SizeValue(size) if scalar is Scalar.I64 else Convert(SizeValue(size), scalar)
 
 
 def number(value: float, scalar: Scalar) -> Number:

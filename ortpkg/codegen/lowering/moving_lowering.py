@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import as_kind, widened
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
@@ -16,19 +16,20 @@ from ortpkg.codegen.lowering.lowering_scope import (
 )
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
-    Convert,
     Element,
     Function,
     Place,
     Position,
     Read,
-    SizeValue,
     Tensor,
     along,
+    scalar_of,
 )
 from ortpkg.codegen.tensor_ir.operations import Map
 from ortpkg.graph.graph import Node
+from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.size_operations import larger, smaller
 
 
 def axis_of(node: Node, rank: int, *, default: int = 0) -> int:
@@ -68,9 +69,9 @@ def lower_concat(scope: LoweringScope, node: Node) -> None:
     offset: Size = 0
     for name in node.inputs:
         piece = scope.tensor(name)
-        wanted = (*output.shape[:axis], piece.shape[axis], *output.shape[axis + 1 :])
-        if piece.shape != wanted:
-            raise NotLoweredError("whether its pieces fit one another is known only when it runs")
+        for dimension, (size, wanted) in enumerate(zip(piece.shape, output.shape, strict=True)):
+            if dimension != axis:
+                scope.require_equal(size, wanted)
         write_piece(scope, output, piece.shape, identity_read(piece), axis, offset)
         offset = offset + piece.shape[axis]
 
@@ -131,10 +132,7 @@ def _slice_parameters(
         axes: Sequence[int] = tuple(attribute(node, "axes", range(len(starts))))
         steps: Sequence[int] = (1,) * len(starts)
     else:
-        found = scope.elements(node.inputs[1])
-        if found is None:
-            raise NotLoweredError("its starts are known only when it runs")
-        starts = found
+        starts = scope.sizes(node.inputs[1], "starts")
         given = [*node.inputs, "", ""]
         axes = scope.numbers(given[3], "axes") if given[3] else range(len(starts))
         steps = scope.numbers(given[4], "steps") if given[4] else (1,) * len(starts)
@@ -146,39 +144,13 @@ def _first_taken(start: Size, size: Size, step: int) -> Size:
     if isinstance(start, int) and isinstance(size, int):
         counted = start + size if start < 0 else start
         return min(max(counted, 0), size if step > 0 else size - 1)
-    if start == 0 and step > 0:
-        return 0
+    if step > 0 and is_at_least(start, 0):
+        return smaller(start, size)
+    if step > 0 and is_at_least(0, start):
+        return larger(0, size + start)
     if start == -1 and step < 0:
         return size - 1
     raise NotLoweredError("its first element depends on sizes that are known only when it runs")
-
-
-@lowers("Gather")
-def lower_gather(scope: LoweringScope, node: Node) -> None:
-    """Slices by index; negative ones count from the end.
-
-    An index beyond the axis takes the nearest one, where the numpy kernel raises an error.
-    """
-    source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
-    output = scope.tensor(node.outputs[0])
-    axis, count = axis_of(node, len(source.shape)), len(indices.shape)
-    places = [along(dimension) for dimension in range(axis)]
-    places.append(gathered_place(indices, range(axis, axis + count), source.shape[axis]))
-    behind = range(axis + 1, len(source.shape))
-    places += [along(dimension + count - 1) for dimension in behind]
-    scope.map(output, Read(source, tuple(places)))
-
-
-def gathered_place(indices: Tensor, axes: Sequence[int], size: Size) -> Place:
-    """The place that an index names on an axis of so many elements."""
-    read = Read(indices, tuple(along(axis) for axis in axes))
-    index: Element = read if indices.scalar is Scalar.I64 else Convert(read, Scalar.I64)
-    zero, end = number(0, Scalar.I64), SizeValue(size)
-    is_negative = Call(Function.LT, (index, zero))
-    counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, end)), index))
-    last = Call(Function.SUB, (end, number(1, Scalar.I64)))
-    within = Call(Function.MAX, (Call(Function.MIN, (counted, last)), zero))
-    return Place(value=within)
 
 
 @lowers("Pad")
@@ -244,13 +216,23 @@ def lower_trilu(scope: LoweringScope, node: Node) -> None:
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     given = [*node.inputs, ""]
-    (diagonal,) = scope.numbers(given[1], "diagonal") if given[1] else (0,)
+    diagonal = scope.broadcast(given[1], ()) if given[1] else number(0, Scalar.I64)
     row, column = Position(rank - 2), Position(rank - 1)
-    edge = Call(Function.ADD, (row, number(diagonal, Scalar.I64)))
+    edge = Call(Function.ADD, (row, diagonal))
     is_upper = bool(attribute(node, "upper", 1))
     kept = Call(Function.GE if is_upper else Function.LE, (column, edge))
     chosen = Call(Function.SELECT, (kept, identity_read(source), number(0, source.scalar)))
     scope.map(output, chosen)
+
+
+@lowers("Range")
+def lower_range(scope: LoweringScope, node: Node) -> None:
+    """Numbers from a start on in equal steps."""
+    output = scope.tensor(node.outputs[0])
+    start, step = (widened(scope.broadcast(node.inputs[slot], ())) for slot in (0, 2))
+    count = as_kind(Position(0), scalar_of(step))
+    value = Call(Function.ADD, (start, Call(Function.MUL, (count, step))))
+    scope.map(output, as_kind(value, output.scalar))
 
 
 @lowers("ConstantOfShape")
@@ -266,9 +248,7 @@ def lower_constant_of_shape(scope: LoweringScope, node: Node) -> None:
 def lower_tile(scope: LoweringScope, node: Node) -> None:
     """The tensor again and again, where sizes and repeats are known."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
-    repeats = scope.numbers(node.inputs[1], "repeats")
-    if prod(repeats, start=1) == 0:
-        raise NotLoweredError("it makes nothing")
+    repeats = scope.sizes(node.inputs[1], "repeats")
     # as (repeat, size) pairs: a broadcast, then an alias
     paired = [each for pair in zip(repeats, source.shape, strict=True) for each in pair]
     spread = scope.temporary(source.scalar, paired, "repeats")

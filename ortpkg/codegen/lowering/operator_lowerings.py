@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from ortpkg.codegen.lowering import (
     convolution_lowering,
+    cumulative_lowering,
     elementwise_lowering,
     extremum_lowering,
+    gathering_lowering,
     moving_lowering,
     product_lowering,
     quantized_convolution_lowering,
@@ -18,7 +20,7 @@ from ortpkg.codegen.lowering import (
     transposed_convolution_lowering,
 )
 from ortpkg.codegen.lowering.lowering_registry import Lower, lowerings_of
-from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
+from ortpkg.codegen.lowering.lowering_scope import LoweringScope
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.topology import topological_order
@@ -26,8 +28,10 @@ from ortpkg.shapes.knowledge import Knowledge
 
 LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     convolution_lowering,
+    cumulative_lowering,
     elementwise_lowering,
     extremum_lowering,
+    gathering_lowering,
     moving_lowering,
     product_lowering,
     quantized_convolution_lowering,
@@ -57,7 +61,4 @@ def lower_graph(graph: Graph, known: Mapping[str, Knowledge], name: str) -> Tens
 
 def lower_node(scope: LoweringScope, node: Node) -> None:
     """Adds a node's operations. NotLoweredError says why that cannot be."""
-    lower = LOWERINGS.get((node.domain, node.op_type))
-    if lower is None:
-        raise NotLoweredError("its operator is not compiled")
-    scope.lower(node, lower)
+    scope.lower(node, LOWERINGS.get((node.domain, node.op_type)))

@@ -98,11 +98,12 @@ def make_product(
     sums = _sums_of(left, right, zeros)
     output = scope.tensor(node.outputs[0])
     left_shape, right_shape = matrix_shapes(left, right)
-    m, n, k = matrix_sizes(left, right, is_transposed)
+    m, n, k, other_k = matrix_sizes(left, right, is_transposed)
+    scope.require_equal(k, other_k)
     batch = batch_of(output, left, right)
     for shape in (left_shape[:-2], right_shape[:-2]):
-        if any(size not in (1, wide) for size, wide in zip(shape[::-1], batch[::-1], strict=False)):
-            raise NotLoweredError("whether its batches broadcast is known only when it runs")
+        for size, wide in zip(shape[::-1], batch[::-1], strict=False):
+            scope.stands_still(size, wide)
     made = output
     if len(batch) + 2 != len(output.shape):
         made = scope.temporary(output.scalar, (*batch, m, n), "product")
@@ -148,14 +149,12 @@ def matrix_shapes(left: Tensor, right: Tensor) -> tuple[tuple[Size, ...], tuple[
 
 def matrix_sizes(
     left: Tensor, right: Tensor, is_transposed: tuple[bool, bool]
-) -> tuple[Size, Size, Size]:
-    """The numbers of rows and columns of a product, and of the products that are summed."""
+) -> tuple[Size, Size, Size, Size]:
+    """The numbers of rows and columns of a product; columns of the left side, rows of the right."""
     left_shape, right_shape = matrix_shapes(left, right)
     m, k = _matrix(left_shape, is_transposed[0])
     other_k, n = _matrix(right_shape, is_transposed[1])
-    if other_k != k:
-        raise NotLoweredError("whether its matrices fit one another is known only when it runs")
-    return m, n, k
+    return m, n, k, other_k
 
 
 def _matrix(shape: Sequence[Size], is_transposed: bool) -> tuple[Size, Size]:

@@ -42,7 +42,7 @@ class _Axes:
 
 def _axes_of(left: Tensor, right: Tensor, *, transposed: tuple[bool, bool] = (False, False)
              ) -> _Axes:  # fmt: skip
-    m, n, _ = matrix_sizes(left, right, transposed)
+    m, n, *_ = matrix_sizes(left, right, transposed)
     rank = max(len(left.shape), len(right.shape), 2)
     return _Axes(rows={rank - 2: m}, columns={rank - 1: n})
 

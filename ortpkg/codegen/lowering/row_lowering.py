@@ -12,7 +12,6 @@ from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
     NotLoweredError,
     attribute,
-    broadcast_read,
     identity_read,
     number,
 )
@@ -248,7 +247,7 @@ def lower_batch_normalization(scope: LoweringScope, node: Node) -> None:
     factor = scale / (variance + float(attribute(node, "epsilon", 1e-5))) ** 0.5
     shape = (-1, *[1] * (len(source.shape) - 2))
     parts = [
-        broadcast_read(
+        scope.broadcast_tensor(
             scope.constant_tensor(f"{node.name}.{what}", value.astype("float32").reshape(shape)),
             source.shape,
         )

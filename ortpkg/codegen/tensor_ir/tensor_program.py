@@ -21,6 +21,7 @@ from ortpkg.codegen.tensor_ir.operations import (
     Reduce,
     RowNormalize,
 )
+from ortpkg.shapes.expressions import Size
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +36,7 @@ class TensorProgram:
         constants: what is known, and its value, C-contiguous.
         operations: each after those whose outputs it reads.
         origins: an operation's output → the nodes that it computes, for people.
+        equal_sizes: pairs of sizes that must be the same number for the program to be right.
     """
 
     name: str
@@ -43,6 +45,7 @@ class TensorProgram:
     constants: Mapping[Tensor, Array]
     operations: tuple[Operation, ...]
     origins: Mapping[Tensor, tuple[str, ...]] = field(default_factory=dict)
+    equal_sizes: tuple[tuple[Size, Size], ...] = ()
 
 
 def elements_of(operation: Operation) -> Iterator[Element]:

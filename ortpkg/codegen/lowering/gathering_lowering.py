@@ -1,0 +1,100 @@
+"""Operators that take elements by indices that are computed."""
+
+from __future__ import annotations
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import as_kind
+from ortpkg.codegen.lowering.lowering_registry import lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    identity_read,
+    number,
+)
+from ortpkg.codegen.lowering.moving_lowering import axis_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Element,
+    Function,
+    Place,
+    Position,
+    Read,
+    SizeValue,
+    along,
+)
+from ortpkg.graph.graph import Node
+from ortpkg.shapes.expressions import Size
+
+
+@lowers("Gather")
+def lower_gather(scope: LoweringScope, node: Node) -> None:
+    """Slices by index; negative ones count from the end.
+
+    An index beyond the axis takes the nearest one, where the numpy kernel raises an error.
+    """
+    source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    output = scope.tensor(node.outputs[0])
+    axis, count = axis_of(node, len(source.shape)), len(indices.shape)
+    index = Read(indices, tuple(along(axis + each) for each in range(count)))
+    places = [along(dimension) for dimension in range(axis)]
+    places.append(gathered_place(index, source.shape[axis]))
+    behind = range(axis + 1, len(source.shape))
+    places += [along(dimension + count - 1) for dimension in behind]
+    scope.map(output, Read(source, tuple(places)))
+
+
+@lowers("GatherElements")
+def lower_gather_elements(scope: LoweringScope, node: Node) -> None:
+    """Elements at their own places, but along one axis, where an index says."""
+    source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    axis = axis_of(node, len(source.shape))
+    places = [along(dimension) for dimension in range(len(source.shape))]
+    places[axis] = gathered_place(identity_read(indices), source.shape[axis])
+    scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(places)))
+
+
+@lowers("GatherND")
+def lower_gather_nd(scope: LoweringScope, node: Node) -> None:
+    """Slices by rows of indices, one for each of the first axes behind the batch."""
+    source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
+    batch, depth = int(attribute(node, "batch_dims", 0)), indices.shape[-1]
+    if not isinstance(depth, int):
+        raise NotLoweredError("how many axes it takes by index is known only when it runs")
+    for left, right in zip(source.shape[:batch], indices.shape[:batch], strict=True):
+        scope.require_equal(left, right)
+    rows = [along(dimension) for dimension in range(len(indices.shape) - 1)]
+    places = [along(dimension) for dimension in range(batch)]
+    for column in range(depth):
+        index = Read(indices, (*rows, Place(offset=column)))
+        places.append(gathered_place(index, source.shape[batch + column]))
+    behind = range(batch + depth, len(source.shape))
+    places += [along(dimension - batch - depth + len(rows)) for dimension in behind]
+    scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(places)))
+
+
+@lowers("OneHot")
+def lower_one_hot(scope: LoweringScope, node: Node) -> None:
+    """One of two values by whether an index is the place along a new axis."""
+    indices, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    axis = axis_of(node, len(output.shape), default=-1)
+    places = [along(each) for each in range(len(output.shape)) if each != axis]
+    index = as_kind(Read(indices, tuple(places)), Scalar.I64)
+    depth = SizeValue(output.shape[axis])
+    is_negative = Call(Function.LT, (index, number(0, Scalar.I64)))
+    counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, depth)), index))
+    values = scope.tensor(node.inputs[2])
+    off, on = (Read(values, (Place(offset=each),)) for each in (0, 1))
+    is_chosen = Call(Function.EQ, (counted, Position(axis)))
+    scope.map(output, Call(Function.SELECT, (is_chosen, on, off)))
+
+
+def gathered_place(index: Element, size: Size) -> Place:
+    """The place that an index names on an axis of so many elements."""
+    index = as_kind(index, Scalar.I64)
+    zero, end = number(0, Scalar.I64), SizeValue(size)
+    is_negative = Call(Function.LT, (index, zero))
+    counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, end)), index))
+    last = Call(Function.SUB, (end, number(1, Scalar.I64)))
+    within = Call(Function.MAX, (Call(Function.MIN, (counted, last)), zero))
+    return Place(value=within)
