@@ -10,11 +10,13 @@ from ortpkg.codegen.assembly.kernel_library import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble, machine_model
 from ortpkg.codegen.assembly.size_guards import size_guards
 from ortpkg.codegen.layouts.channel_blocking import block_channels
+from ortpkg.codegen.loop_ir.kernel_verifier import KernelFaultError
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError, verify_operations
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Graph
@@ -44,13 +46,19 @@ class TensorStages:
 
     @classmethod
     def of(cls, graph: Graph, target: CompilationTarget) -> TensorStages:
-        """The stages of a graph. NotLoweredError where a node cannot be lowered after all."""
+        """The stages of a graph, each verified.
+
+        Raises NotLoweredError where a node cannot be lowered after all, OperationFaultError where
+        a stage made what is wrong.
+        """
         known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
         lowered = lower_graph(graph, known, graph.name)
         guards = size_guards(lowered)
         fused = optimized(lowered, multiplies_bfloat=target.multiplies_bfloat)
         lanes = machine_model(target).lanes(Scalar.F32)
         blocked = block_channels(fused, lanes)
+        for stage in (fused, blocked):
+            verify_operations(stage.operations)
         return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
 
 
@@ -72,6 +80,12 @@ def told_as_compile_errors(partition: str) -> Iterator[None]:
     except NotLoweredError as error:
         raise CompileError(
             f"partition {quoted(partition)} cannot be compiled: {error}", ep_name=LLVM_EP
+        ) from error
+    except (OperationFaultError, KernelFaultError) as error:
+        raise CompileError(
+            f"partition {quoted(partition)} cannot be compiled, for a fault of the compiler:"
+            f" {error}",
+            ep_name=LLVM_EP,
         ) from error
     except TooLargeError as error:
         raise CompileError(

@@ -29,6 +29,29 @@ def _ones(**shapes: tuple[int, ...]) -> Mapping[str, np.ndarray]:
     return {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
 
 
+_LAYER = "float[3, b, 4] x, float[1, 32, 4] w, float[1, 32, 8] r"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "body", "shape"),
+    [
+        ("int32[l] n", 'y = LSTM<hidden_size=8>(x, w, r, "", n)', (2,)),
+        ("float[1, p] q", 'y = LSTM<hidden_size=8>(x, w, r, "", "", "", "", q)', (1, 3)),
+    ],
+)
+def test_lengths_and_peepholes_that_do_not_fit_a_layer_are_told(
+    tmp_path: Path, inputs: str, body: str, shape: tuple[int, ...]
+) -> None:
+    signature = f"({_LAYER}, {inputs}) => (float[s, d, b, h] y)"
+    feeds = dict(_ones(x=(3, 5, 4), w=(1, 32, 4), r=(1, 32, 8)))
+    name = inputs.split()[-1]
+    feeds[name] = np.ones(shape, np.int32 if name == "n" else np.float32)
+    with _session(tmp_path, signature, body) as session:
+        assert session.get_placement().entries[0].ep_name == LLVM_EP
+        with pytest.raises(OrtpkgError, match="the shapes of the inputs do not fit one another"):
+            session.run(None, feeds)
+
+
 @pytest.mark.parametrize(
     ("signature", "body", "shapes"),
     [

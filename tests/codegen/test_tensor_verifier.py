@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
@@ -19,11 +22,17 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import (
     Alias,
+    Cell,
     Combiner,
+    Convolution,
     Map,
     Operation,
     Product,
+    Recurrence,
     Reduce,
+    RowFunction,
+    RowNormalize,
+    Window,
 )
 from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError, verify_operations
 from ortpkg.shapes.expressions import symbol
@@ -96,6 +105,95 @@ def test_wrong_expressions_are_refused(value: Element, fault: str) -> None:
 def test_operations_that_do_not_fit_are_refused(operations: list[Operation], fault: str) -> None:
     with pytest.raises(OperationFaultError, match=fault):
         verify_operations(operations)
+
+
+def _recurrence(**changed: Any) -> Recurrence:
+    """An RNN of two directions, 5 steps, 3 sequences and 8 units."""
+    weights = Tensor("r", Scalar.F32, (2, 8, 8))
+    lengths = Tensor("lengths", Scalar.I32, (3,))
+    right = Recurrence(
+        output=Tensor("y", Scalar.F32, (5, 2, 3, 8)),
+        last=Tensor("last", Scalar.F32, (2, 3, 8)),
+        last_cell=None,
+        cell=Cell.RNN,
+        backward=(False, True),
+        steps=5,
+        batch=3,
+        hidden=8,
+        inputs=Tensor("gates", Scalar.F32, (2, 15, 8)),
+        recurrence=Read(weights, (along(0), Place(((1, 8), (3, 1))), along(2))),
+        late_bias=None,
+        initial=Read(Tensor("first", Scalar.F32, (2, 3, 8)), tuple(map(along, range(3)))),
+        initial_cell=None,
+        peepholes=(),
+        lengths=Read(lengths, (along(0),)),
+        activations=(Call(Function.TANH, (Made(Scalar.F32),)),),
+    )
+    verify_operations([right])
+    return replace(right, **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"steps": 6}, r"y has not the shape \(6, 2, 3, 8\)"),
+        ({"last": _Y}, r"y has not the shape \(2, 3, 8\)"),
+        ({"inputs": _X}, r"x has not the shape \(2, 15, 8\)"),
+        ({"cell": Cell.LSTM}, r"gates has not the shape \(2, 15, 32\)"),
+        ({"recurrence": Read(_X, (along(2), along(1)))}, r"places \(0, 7\) in dimension 0 of x"),
+        ({"initial": Read(_X, (along(2), along(1)))}, r"places \(0, 7\) in dimension 0 of x"),
+        ({"lengths": Read(Tensor("n", Scalar.I32, (2,)), (along(0),))}, r"places \(0, 2\) in"),
+        ({"peepholes": (Read(_X, (along(1), along(0))),)}, r"places \(0, 7\) in dimension 0 of x"),
+        ({"activations": (Call(Function.TANH, (_READ,)),)}, "it has no axis 0 of 0"),
+    ],
+)
+def test_recurrences_that_do_not_fit_are_refused(changed: dict[str, Any], fault: str) -> None:
+    with pytest.raises(OperationFaultError, match=f"Recurrence that makes y: .*{fault}"):
+        verify_operations([_recurrence(**changed)])
+
+
+def _convolution(**changed: Any) -> Convolution:
+    """3 x 3 windows over 6 channels in 2 groups, for 4 channels."""
+    right = Convolution(
+        output=Tensor("y", Scalar.F32, (1, 4, 7, 7)),
+        source=Tensor("s", Scalar.F32, (1, 6, 9, 9)),
+        weights=Tensor("w", Scalar.F32, (4, 3, 3, 3)),
+        groups=2,
+        window=Window(kernel=(3, 3), strides=(1, 1), dilations=(1, 1), before=(0, 0), after=(0, 0)),
+        epilogue=Call(
+            Function.ADD, (Made(Scalar.F32), Read(Tensor("b", Scalar.F32, (4,)), (along(1),)))
+        ),
+    )
+    verify_operations([right])
+    return replace(right, **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"groups": 1}, "its weights are for other channels than s has"),
+        ({"weights": Tensor("w", Scalar.F32, (8, 3, 3, 3))}, "its weights are for other channels"),
+        ({"weights": Tensor("w", Scalar.F32, (4, 3, 3, 1))}, "its weights have the shape"),
+        ({"source": Tensor("s", Scalar.F32, (2, 6, 9, 9))}, "s has another batch"),
+        ({"source": Tensor("s", Scalar.F32, (1, 6))}, "its windows have 2 spatial axes"),
+        ({"epilogue": Read(Tensor("b", Scalar.F32, (3,)), (along(1),))}, r"places \(0, 3\) in"),
+        ({"source_zero": Read(_X, (along(0), along(1)))}, "it has no axis 0 of 0"),
+        ({"weights_zero": Read(Tensor("z", Scalar.U8, (3,)), (along(1),))}, r"places \(0, 3\) in"),
+    ],
+)
+def test_convolutions_that_do_not_fit_are_refused(changed: dict[str, Any], fault: str) -> None:
+    with pytest.raises(OperationFaultError, match=f"Convolution that makes y: .*{fault}"):
+        verify_operations([_convolution(**changed)])
+
+
+def test_statistics_of_other_rows_are_refused() -> None:
+    mean = Tensor("mean", Scalar.F32, (8,))
+    wrong = RowNormalize(
+        output=_Y, function=RowFunction.STANDARDIZE, axes=(4, 8), value=_READ,
+        statistics=(mean, None),
+    )  # fmt: skip
+    with pytest.raises(OperationFaultError, match="mean has not one element for each row"):
+        verify_operations([wrong])
 
 
 def test_places_of_unknown_size_are_taken() -> None:

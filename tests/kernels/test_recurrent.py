@@ -150,6 +150,20 @@ def test_lstm_with_peepholes_and_clip(coupled: int) -> None:
     check_against_onnxruntime("LSTM", inputs, input_forget=coupled, clip=0.4)
 
 
+@pytest.mark.parametrize("coupled", [0, 1])
+def test_an_lstm_of_one_unit_with_peepholes_computes_each_sequence_by_itself(coupled: int) -> None:
+    inputs = [normal(STEPS, BATCH, INPUT), normal(1, 4, INPUT), normal(1, 4, 1)]
+    peepholes = normal(1, 3)
+
+    def run(x: Tensor) -> Tensor:
+        given = (x, *inputs[1:], *(None,) * 4, peepholes)
+        made = run_op("LSTM", *given, outputs=3, hidden_size=1, input_forget=coupled)
+        return np.asarray(made[0])
+
+    alone = [run(inputs[0][:, [sequence]]) for sequence in range(BATCH)]
+    np.testing.assert_allclose(run(inputs[0]), np.concatenate(alone, axis=2), rtol=1e-6)
+
+
 @pytest.mark.parametrize("reset_after", [0, 1])
 def test_gru_resets_before_or_after_the_product(reset_after: int) -> None:
     check_against_onnxruntime("GRU", inputs_of("GRU", 1), linear_before_reset=reset_after)

@@ -12,13 +12,10 @@ from math import prod
 
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.tensor_ir.elements import Place, Read, Tensor, parts_of
+from ortpkg.codegen.tensor_ir.operation_expressions import expressions_of
 from ortpkg.codegen.tensor_ir.operations import Alias, Attention, Map, Operation
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
-from ortpkg.codegen.tensor_ir.tensor_verifier import (
-    OperationFaultError,
-    expressions_of,
-    verify_operations,
-)
+from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError, verify_operations
 from ortpkg.machine_code.program import Guard
 from ortpkg.shapes.expressions import Size
 

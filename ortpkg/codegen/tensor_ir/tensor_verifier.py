@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from math import prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
@@ -21,16 +20,20 @@ from ortpkg.codegen.tensor_ir.elements import (
     Tensor,
     scalar_of,
 )
+from ortpkg.codegen.tensor_ir.operation_expressions import Expression, expressions_of
 from ortpkg.codegen.tensor_ir.operations import (
     Alias,
     Attention,
+    Convolution,
     Map,
     Operation,
+    Pool,
     Product,
+    Recurrence,
     Reduce,
     RowNormalize,
 )
-from ortpkg.codegen.tensor_ir.tensor_program import elements_of, reads_of, writes_of
+from ortpkg.codegen.tensor_ir.tensor_program import reads_of, writes_of
 from ortpkg.shapes.expressions import Size
 
 _UNARY = frozenset({
@@ -66,67 +69,10 @@ def verify_operations(operations: Sequence[Operation]) -> None:
         made -= written
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """An element with what it may refer to; ``axes`` None: they are not known."""
-
-    element: Element
-    axes: tuple[Size, ...] | None
-    made: Scalar | None
-    wanted: Scalar | None
-
-
 def _check(is_right: bool, operation: Operation, fault: str) -> None:
     if not is_right:
         kind = type(operation).__name__
         raise OperationFaultError(f"{kind} that makes {operation.output.name}: {fault}")
-
-
-def expressions_of(operation: Operation) -> Iterator[Expression]:
-    """Every expression of an operation, with its axes."""
-    output = operation.output
-    match operation:
-        case Map(axes=axes, value=value):
-            yield Expression(value, axes, None, output.scalar)
-        case Reduce(axes=axes, reduced=reduced, value=value, epilogue=epilogue):
-            yield Expression(value, (*axes, *reduced), None, None)
-            made = scalar_of(value)
-            yield Expression(epilogue or Made(made), axes, made, output.scalar)
-        case RowNormalize(axes=axes, value=value, epilogue=epilogue):
-            yield Expression(value, axes, None, Scalar.F32)
-            yield Expression(epilogue or Made(Scalar.F32), axes, Scalar.F32, output.scalar)
-        case Product(batch=batch, m=m, n=n, k=k, epilogue=epilogue):
-            for each, axes in (
-                (operation.left, (*batch, m, k)), (operation.right, (*batch, k, n)),
-                (operation.left_zero, (*batch, m, k)), (operation.right_zero, (*batch, k, n)),
-            ):  # fmt: skip
-                if each is not None:
-                    yield Expression(each, axes, None, None)
-            made = Scalar.F32 if scalar_of(operation.left).is_float else Scalar.I32
-            yield Expression(epilogue or Made(made), (*batch, m, n), made, output.scalar)
-        case Attention(batch=batch, queries=queries, keys=keys, width=width):
-            yield Expression(operation.query, (*batch, queries, width), None, None)
-            yield Expression(operation.key, (*batch, keys, width), None, None)
-            yield Expression(operation.value, (*batch, keys, operation.value_width), None, None)
-            if operation.score is not None:
-                axes = (*batch, queries, keys)
-                yield Expression(operation.score, axes, Scalar.F32, Scalar.F32)
-        case _:
-            for each in elements_of(operation):
-                yield Expression(each, None, _made_in(each), None)
-
-
-def _made_in(element: Element) -> Scalar | None:
-    """The kind of what an expression takes as made."""
-    match element:
-        case Made(scalar):
-            return scalar
-        case Call(_, operands):
-            return next((made for each in operands if (made := _made_in(each))), None)
-        case Convert(operand, _):
-            return _made_in(operand)
-        case _:
-            return None
 
 
 def _verify_shapes(operation: Operation) -> None:
@@ -137,6 +83,9 @@ def _verify_shapes(operation: Operation) -> None:
         case Reduce(axes=axes) | RowNormalize(axes=axes):
             fits = output.shape == axes
             _check(fits, operation, f"its output has the shape {output.shape}, its axes are {axes}")
+            for made in writes_of(operation)[1:]:
+                fits = prod(made.shape, start=1) == prod(axes[:-1], start=1)
+                _check(fits, operation, f"{made.name} has not one element for each row")
         case Product(batch=batch, m=m, n=n):
             fits = output.shape == (*batch, m, n)
             _check(fits, operation, f"its output has the shape {output.shape}, not batch, m, n")
@@ -148,8 +97,39 @@ def _verify_shapes(operation: Operation) -> None:
             is_known = all(isinstance(each, int) for each in sizes)
             fits = source.scalar is output.scalar and (not is_known or sizes[0] == sizes[1])
             _check(fits, operation, f"{source.name} is of another kind or number of elements")
-        case _:
-            pass
+        case Convolution() | Pool():
+            _verify_window_shapes(operation)
+        case Recurrence():
+            _verify_recurrence_shapes(operation)
+
+
+def _verify_window_shapes(operation: Convolution | Pool) -> None:
+    rank, output, source = len(operation.window.kernel), operation.output, operation.source
+    ranks = {len(output.shape), len(source.shape)}
+    _check(ranks <= {rank + 2, rank + 3}, operation, f"its windows have {rank} spatial axes")
+    fits = output.shape[0] == source.shape[0]
+    _check(fits, operation, f"{source.name} has another batch")
+    if isinstance(operation, Convolution):
+        weights = operation.weights.shape
+        fits = weights[2:] == operation.window.kernel and len(weights) == rank + 2
+        _check(fits, operation, f"its weights have the shape {weights}")
+        if len(output.shape) == rank + 2:
+            _check(output.shape[1] == weights[0], operation, "its weights are for other channels")
+        if len(source.shape) == rank + 2:
+            fits = source.shape[1] == weights[1] * operation.groups
+            _check(fits, operation, f"its weights are for other channels than {source.name} has")
+
+
+def _verify_recurrence_shapes(operation: Recurrence) -> None:
+    directions, batch, hidden = len(operation.backward), operation.batch, operation.hidden
+    states = (directions, batch, hidden)
+    rows = (directions, operation.steps * batch, operation.cell.gate_count * hidden)
+    for tensor, shape in (
+        (operation.output, (operation.steps, *states)), (operation.last, states),
+        (operation.last_cell, states), (operation.inputs, rows),
+    ):  # fmt: skip
+        fits = tensor is None or tensor.shape == shape
+        _check(fits, operation, f"{tensor and tensor.name} has not the shape {shape}")
 
 
 def _verify_output_places(
