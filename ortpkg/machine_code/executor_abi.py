@@ -6,15 +6,18 @@ Every code has, beside its kernels, four functions::
     i64  run(ptr launch, i64 thread)      a thread's part of one run: 0 done, 1 stopped, 2 an access
                                           was out of bounds
     i64  lead(ptr team, ptr launch)       a run with a team: calls its workers, runs as thread 0,
-                                          returns when no worker uses the launch any more
+                                          returns when no worker computes any more; as long as
+                                          HELPERS is not 0 some read the launch, and nothing else
     void work(ptr team, i64 thread)       a worker's whole life, 1 <= thread; ends after ``dismiss``
     void dismiss(ptr team)                ends the workers of a team
 
 ``launch`` and ``team`` are arrays of 64-bit words, of which this module has the indices. A step is
-eight words: kernel, buffers, sizes (addresses), tile count, chunk, and three that are 0. The
+eight words: kernel, buffers, sizes (addresses), tile count, chunk, how many steps from this one on
+form a group that one thread does alone (0: threads share the step's tiles), and two that are 0. The
 counters of a step are 64 bytes, all 0 before a run: next tile, tiles done (64 bits each), and how
-many threads sleep (32 bits). ``status`` is eight words: the first asks everybody to stop where it
-is not 0, the second is 1 + the ordinal of an access that failed.
+many threads sleep (32 bits); a group counts as one tile of its first step. ``status`` is eight
+words: the first asks everybody to stop where it is not 0, the second is 1 + the ordinal of an
+access that failed.
 """
 
 from __future__ import annotations
@@ -46,6 +49,10 @@ class LaunchWord(IntEnum):
     WAIT = 6
     WAKE = 7
     SPINS = 8
+    #: Not 0: workers that sleep are woken for the run.
+    WAKES = 9
+    #: Workers inside of the run.
+    HELPERS = 10
 
 
 class TeamWord(IntEnum):

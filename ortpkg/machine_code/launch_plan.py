@@ -20,6 +20,12 @@ from ortpkg.machine_code.arena_layout import ArenaLayouts
 from ortpkg.machine_code.executor_abi import LaunchWord
 from ortpkg.machine_code.launch_words import LaunchWords, Words
 from ortpkg.machine_code.program import ALIGNMENT, Program, Space, TensorSpec
+from ortpkg.machine_code.step_sharing import (
+    LEAST_HELPED_PS,
+    LEAST_WOKEN_PS,
+    MOST_COST_PS,
+    share_steps,
+)
 from ortpkg.shapes.expressions import Size, evaluate
 
 Shape = tuple[int, ...]
@@ -48,7 +54,7 @@ class LaunchPlan:
         arena_words, arena_offsets: words that are addresses in the block, and where they point.
         scratch_offset: where the threads' scratch memory begins in the block.
         block_nbytes: of arena and scratch memory.
-        is_shared: whether there is anything that several threads could do at once.
+        is_shared: whether there is enough that several threads can do at once.
         idle: words of this plan that are not in use.
     """
 
@@ -104,6 +110,7 @@ class LaunchPlanner:
         is_arena = uses.slot >= first_arena
         is_constant = (uses.slot >= first_constant) & ~is_arena
         filled[uses.word[is_constant]] += offsets[is_constant]
+        shared_ps = self._share(filled, values[words.tile_indices] * is_there, symbols)
         stride = int(filled[LaunchWord.SCRATCH_STRIDE])
         block_nbytes = arena.nbytes + stride * self._thread_count
         output_nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in outputs)
@@ -118,8 +125,24 @@ class LaunchPlanner:
             arena_offsets=arena.offsets[uses.slot[is_arena] - first_arena] + offsets[is_arena],
             scratch_offset=arena.nbytes,
             block_nbytes=block_nbytes,
-            is_shared=bool((filled[words.tile_words] > filled[words.chunk_words]).any()),
+            is_shared=shared_ps >= LEAST_HELPED_PS,
         )
+
+    def _share(self, filled: Words, tiles: Words, symbols: Mapping[str, int]) -> int:
+        """Fills in what the tiles and costs of steps decide; how long the shared ones take."""
+        words = self.words
+        costs = np.array([_cost(each, symbols) for each in words.costs], np.int64)
+        sharing = share_steps(
+            tiles,
+            costs[words.cost_indices],
+            least_chunks=filled[words.chunk_words],
+            thread_count=self._thread_count,
+        )
+        filled[words.tile_words] = tiles
+        filled[words.chunk_words] = sharing.chunks
+        filled[words.group_words] = sharing.groups
+        filled[LaunchWord.WAKES] = sharing.shared_ps >= LEAST_WOKEN_PS
+        return sharing.shared_ps
 
     def _slot_lengths(
         self,
@@ -153,16 +176,13 @@ class LaunchPlanner:
         return is_used
 
     def _filled(self, template: Words, values: Words, is_there: Flags, lengths: Words) -> Words:
-        """The words with all sizes, tile counts, chunks and lengths of buffers."""
+        """The words with all sizes and lengths of buffers."""
         words = self.words
         lengths = np.where(is_there[words.uses.step], lengths, 0)
         self._verify_uses(lengths)
         filled = template.copy()
         filled[words.size_words] = values[words.size_indices]
         filled[words.uses.length_word] = lengths
-        tiles = values[words.tile_indices] * is_there
-        filled[words.tile_words] = tiles
-        filled[words.chunk_words] = np.minimum(filled[words.chunk_words], np.maximum(tiles, 1))
         scratch_nbytes = int(values[words.scratch_index])
         filled[LaunchWord.SCRATCH_STRIDE] = -(-scratch_nbytes // ALIGNMENT) * ALIGNMENT
         return filled
@@ -250,6 +270,13 @@ def _evaluated(size: Size, symbols: Mapping[str, int]) -> int:
             f"the size {quoted(size)} of the compiled program has no value for"
             f" {_shown_symbols(symbols)}: {quoted(error)}"
         ) from error
+
+
+def _cost(size: Size, symbols: Mapping[str, int]) -> int:
+    try:
+        return max(0, min(evaluate(size, symbols), MOST_COST_PS))
+    except (ArithmeticError, ValueError):
+        return MOST_COST_PS
 
 
 def _shape_of(spec: TensorSpec, symbols: Mapping[str, int]) -> Shape:

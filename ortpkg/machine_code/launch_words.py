@@ -25,7 +25,7 @@ from ortpkg.machine_code.program import Condition, Program, Space, Step
 from ortpkg.shapes.expressions import Size
 
 Words = npt.NDArray[np.int64]
-_KERNEL, _BUFFERS, _SIZES, _TILES, _CHUNK = range(5)
+_KERNEL, _BUFFERS, _SIZES, _TILES, _CHUNK, _GROUP = range(6)
 _CACHE_LINE_WORDS = 8
 
 
@@ -89,8 +89,10 @@ class LaunchWords:
         is_length: of each size, whether it counts something, so that it must not be below 0.
         size_words, size_indices: words that are one of these sizes.
         tile_words, tile_indices: words that are tile counts, as one of these sizes, step by step.
+        costs, cost_indices: the different costs of steps, and which each step has.
         conditions: of steps.
-        chunk_words, kernel_words: words that are chunks, and addresses of kernels, step by step.
+        chunk_words, group_words, kernel_words: words that are chunks, lengths of groups, and
+            addresses of kernels, step by step.
         own_words, own_offsets: words that are addresses of bytes in the words themselves.
         uses: the buffers of steps.
         arena_indices, scratch_index: which sizes are the lengths of arena buffers, and of scratch.
@@ -135,6 +137,11 @@ class LaunchWords:
         self.size_words, self.size_indices = sizes.arrays()
         self.tile_words, self.tile_indices = tiles.arrays()
         self.chunk_words = self.tile_words + (_CHUNK - _TILES)
+        self.group_words = self.tile_words + (_GROUP - _TILES)
+        costs = {step.cost_ps: None for step in program.steps}
+        self.costs = tuple(costs)
+        places = {cost: place for place, cost in enumerate(costs)}
+        self.cost_indices = np.array([places[each.cost_ps] for each in program.steps], np.int64)
         self.kernel_words = self.tile_words + (_KERNEL - _TILES)
         (word, slot), (length_word, offset) = addresses.arrays(), lengths.arrays()
         self.uses = Uses(

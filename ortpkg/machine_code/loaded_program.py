@@ -77,6 +77,11 @@ class _Launch:
         self.view = self.words.data
         self._block_address = 0
 
+    @property
+    def helpers(self) -> int:
+        """How many workers are inside of the run."""
+        return int(self.view[LaunchWord.HELPERS])
+
     def use(self, block: _Block, plan: LaunchPlan) -> None:
         """Has arena and scratch memory in this block."""
         if self._block_address != block.address:
@@ -158,7 +163,8 @@ class LoadedProgram:
                 raise _failure(outcome, view[self._status + FAILED_ACCESS])
         finally:
             _keep(self._blocks, block)
-            _keep(plan.idle, launch)
+            if not launch.helpers:
+                _keep(plan.idle, launch)
         return outputs
 
     def close(self) -> None:
@@ -183,7 +189,7 @@ class LoadedProgram:
         try:
             return entry.lead(team, launch.address)
         finally:
-            self._team.give_back()
+            self._team.give_back(launch if launch.helpers else None)
 
     def _new_plan(self, inputs: Sequence[Any]) -> LaunchPlan:
         if len(inputs) != len(self._dtypes):

@@ -17,6 +17,8 @@ from ortpkg.shapes.expressions import Size
 #: Alignment of the arena, of what lies in it and of scratch memory, in bytes: a cache line, and the
 #: widest vectors.
 ALIGNMENT = 64
+#: What a step is taken to cost of which nothing is known: a millisecond.
+LONG_PS = 10**9
 
 
 class Space(Enum):
@@ -86,6 +88,8 @@ class Step:
             the step does nothing.
         chunk: how many tiles a thread takes at once.
         name: the nodes that it computes, for people.
+        cost_ps: an estimate of how long all its tiles take one thread, in picoseconds, by which
+            the launch plan decides whether to share it; results do not depend on it.
         conditions: the step does nothing where one of them does not hold. So a program has several
             versions of an operation, of which the sizes choose one.
     """
@@ -96,6 +100,7 @@ class Step:
     tile_count: Size = 1
     chunk: int = 1
     name: str = ""
+    cost_ps: Size = LONG_PS
     conditions: tuple[Condition, ...] = ()
 
 

@@ -139,6 +139,7 @@ def _step_to_json(step: Step) -> dict[str, Any]:
         "sizes": [size_to_json(each) for each in step.sizes],
         "tile_count": size_to_json(step.tile_count),
         "chunk": step.chunk,
+        "cost_ps": size_to_json(step.cost_ps),
         "conditions": [
             {"size": size_to_json(each.size), "least": each.least, "most": each.most}
             for each in step.conditions
@@ -266,7 +267,7 @@ def _condition(value: object, place: str) -> Condition:
     )
 
 
-_STEP_KEYS = ("name", "kernel", "buffers", "sizes", "tile_count", "chunk", "conditions")
+_STEP_KEYS = ("name", "kernel", "buffers", "sizes", "tile_count", "chunk", "cost_ps", "conditions")
 
 
 def _step(value: object, place: str) -> Step:
@@ -278,5 +279,6 @@ def _step(value: object, place: str) -> Step:
         sizes=reader.each("sizes", _size),
         tile_count=reader.size("tile_count"),
         chunk=reader.number("chunk"),
+        cost_ps=reader.size("cost_ps"),
         conditions=reader.each("conditions", _condition),
     )

@@ -3,6 +3,10 @@
 A run is led by the thread that asks for it, and helped by the workers, which sleep in between. A
 team helps one run at a time; whoever finds it lent computes alone, so that runs from several
 threads go side by side.
+
+Where the system lets a program say so (Linux), workers run on other cores than the one that their
+leader is on: a system puts a thread that is woken where it was woken from, if the other cores have
+work, and there it would take the leader's time.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ortpkg.host.cores import usable_cores
+from ortpkg.machine_code.core_placement import current_core, restrict_to, usable_core_set
 from ortpkg.machine_code.executable_memory import ExecutableCode
 from ortpkg.machine_code.executor_abi import (
     DISMISS_FUNCTION,
@@ -28,8 +34,8 @@ from ortpkg.machine_code.system_waiting import wait_functions
 
 #: More threads than that help nobody, and each has scratch memory in each run.
 _MOST_THREADS = 256
-#: How often a thread looks before it sleeps: some 50 microseconds, about what waking it takes.
-_SPINS = 1000
+#: How often a thread looks before it sleeps: some 200 microseconds, a few times what waking takes.
+_SPINS = 10_000
 #: Workers leave compiled code at once when they are dismissed.
 _MOST_LEAVING_S = 10.0
 
@@ -58,6 +64,7 @@ class ThreadTeam:
         """Starts anew in a fork, which lacks our threads and may have locks that they held."""
         self._lent = threading.Lock()
         self._workers: _Workers | None = None
+        self._leader_core: int | None = None
 
     def borrow(self, code: ExecutableCode, functions: Mapping[str, int]) -> int:
         """The address of the team for one run; 0 where it helps another run, or has no workers.
@@ -74,10 +81,19 @@ class ThreadTeam:
             self._lent.release()
             return 0
         assert self._workers is not None
+        core = current_core()
+        if core != self._leader_core:
+            self._leader_core = core
+            self._workers.avoid(core)
         return self._workers.address
 
-    def give_back(self) -> None:
-        """The run that borrowed the team has ended."""
+    def give_back(self, launch: LeftLaunch | None = None) -> None:
+        """The run that borrowed the team has ended.
+
+        ``launch``: its words, where a worker is still about to leave them.
+        """
+        if launch is not None and self._workers is not None:
+            self._workers.keep(launch)
         self._lent.release()
 
     def _make_workers(self, code: ExecutableCode, functions: Mapping[str, int]) -> bool:
@@ -102,6 +118,14 @@ class ThreadTeam:
             workers.join()
 
 
+class LeftLaunch(Protocol):
+    """A launch whose run has ended, and which workers read until they have left."""
+
+    @property
+    def helpers(self) -> int:
+        """How many are still inside."""
+
+
 class _Workers:
     """Threads inside of ``work``, and the words by which they are called."""
 
@@ -113,6 +137,8 @@ class _Workers:
         self._words[TeamWord.WAIT], self._words[TeamWord.WAKE] = wait_functions()
         self._words[TeamWord.SPINS] = spins
         self.address = int(self._words.ctypes.data)
+        self._left: list[LeftLaunch] = []
+        self._cores = usable_core_set()
         self._is_dismissed = False
         self._dismiss = ctypes.CFUNCTYPE(None, ctypes.c_int64)(
             code.address + functions[DISMISS_FUNCTION]
@@ -121,7 +147,12 @@ class _Workers:
             threading.Thread(
                 target=_work,
                 # What it uses it holds: memory and code outlive the last thread in them.
-                args=(self._code.another(), functions[WORK_FUNCTION], self._words, number),
+                args=(
+                    (self._code.another(), self._left),
+                    functions[WORK_FUNCTION],
+                    self._words,
+                    number,
+                ),
                 name=f"ortpkg-worker-{number}",
                 daemon=True,
             )
@@ -132,6 +163,15 @@ class _Workers:
         """Starts the threads. RuntimeError where the system has no more."""
         for thread in self._threads:
             thread.start()
+
+    def avoid(self, core: int | None) -> None:
+        """Has the threads run on all cores of this process but that."""
+        native_ids = [each.native_id for each in self._threads if each.native_id is not None]
+        restrict_to(self._cores - {core}, native_ids)
+
+    def keep(self, launch: LeftLaunch) -> None:
+        """Holds a launch until the last worker has left it."""
+        self._left[:] = [each for each in (*self._left, launch) if each.helpers]
 
     def dismiss(self) -> None:
         """Has the threads leave as soon as they can."""
@@ -147,9 +187,14 @@ class _Workers:
                 thread.join(_MOST_LEAVING_S)
 
 
-def _work(code: ExecutableCode, function: int, words: npt.NDArray[np.int64], number: int) -> None:
+def _work(
+    held: tuple[ExecutableCode, list[LeftLaunch]],
+    function: int,
+    words: npt.NDArray[np.int64],
+    number: int,
+) -> None:
     """A worker's life."""
-    with code:
+    with held[0] as code:
         work = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(code.address + function)
         work(int(words.ctypes.data), number)
 

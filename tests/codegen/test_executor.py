@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import itertools
 import random
 import threading
@@ -64,11 +65,12 @@ class Launch:
         buffers: Sequence[npt.NDArray[Any]] = (),
         sizes: Sequence[int] = (),
         chunk: int = 1,
+        group: int = 0,
     ) -> Launch:
         addresses = np.array([address_of(each) for each in buffers] or [0], np.int64)
         numbers = np.array(list(sizes) or [0], np.int64)
         self.kept += [addresses, numbers, *buffers]
-        row = [kernel, address_of(addresses), address_of(numbers), tiles, chunk]
+        row = [kernel, address_of(addresses), address_of(numbers), tiles, chunk, group]
         self.steps.append(np.array(row + [0] * (STEP_WORDS - len(row)), np.int64))
         return self
 
@@ -88,6 +90,7 @@ class Launch:
             (LaunchWord.WAIT, wait),
             (LaunchWord.WAKE, wake),
             (LaunchWord.SPINS, spins),
+            (LaunchWord.WAKES, 1),
         ):
             self.words[word] = value
         return address_of(self.words)
@@ -113,7 +116,11 @@ class Team:
         return self
 
     def lead(self, launch: int) -> int:
-        return self.code.call("lead", address_of(self.words), launch)
+        outcome = self.code.call("lead", address_of(self.words), launch)
+        helpers = ctypes.c_int64.from_address(launch + 8 * LaunchWord.HELPERS)
+        while helpers.value:  # a launch outlasts its helpers
+            time.sleep(0)
+        return outcome
 
     def __exit__(self, *_: object) -> None:
         self.code.call("dismiss", address_of(self.words))
@@ -168,6 +175,62 @@ def test_nobody_waits_for_a_thread_that_never_comes(code: NativeCode) -> None:
         launch.step(code.address("count"), 50, [numbers])
     assert code.call("run", launch.ready(), 3) == Outcome.DONE  # alone, as any thread of a team
     assert numbers.tolist() == [3] * 50
+
+
+@pytest.mark.parametrize("spins", [0, 1000])
+def test_the_steps_of_a_group_are_done_by_one_thread_in_their_order(
+    code: NativeCode, spins: int
+) -> None:
+    count = 20
+    chosen = random.Random(5)
+    for _ in range(60):
+        numbers = [np.zeros(count, np.int64) for _ in range(25)]
+        launch, step = Launch(), 0
+        while step < 24:
+            group = min(chosen.randrange(5), 24 - step)
+            for place in range(max(group, 1)):
+                pair = numbers[step : step + 2]
+                launch.step(code.address("turn"), count, pair, [3, count], 2, 0 if place else group)
+                step += 1
+        assert run_in_threads(code, launch.ready(spins=spins)) == [Outcome.DONE] * THREADS
+        assert numbers[-1].tolist() == [24] * count
+
+
+@pytest.mark.parametrize("threads", [1, THREADS])
+def test_a_failed_access_in_a_group_ends_the_run_everywhere(code: NativeCode, threads: int) -> None:
+    after = np.zeros(4, np.int64)
+    launch = (
+        Launch()
+        .step(code.address("count"), 4, [np.zeros(4, np.int64)], group=3)
+        .step(code.address("fail"), 8, sizes=[7])
+        .step(code.address("count"), 4, [after])
+    )
+    assert run_in_threads(code, launch.ready(), threads) == [Outcome.OUT_OF_BOUNDS] * threads
+    assert after.tolist() == [0] * 4
+
+
+def test_workers_that_sleep_are_left_asleep_where_the_launch_says_so(code: NativeCode) -> None:
+    numbers = np.zeros(64, np.int64)
+    with Team(code, 2, spins=0) as team:
+        while team.words[TeamWord.SLEEPERS] < 2:
+            time.sleep(0.01)
+        for _ in range(20):
+            launch = Launch().step(code.address("count"), 64, [numbers])
+            address = launch.ready()
+            launch.words[LaunchWord.WAKES] = 0
+            assert team.lead(address) == Outcome.DONE
+            assert team.words[TeamWord.SLEEPERS] == 2
+    assert numbers.tolist() == [20] * 64
+
+
+def test_a_run_ends_while_a_worker_is_still_about_to_leave_it(code: NativeCode) -> None:
+    numbers = np.zeros(8, np.int64)
+    with Team(code, 0) as team:
+        launch = Launch().step(code.address("count"), 8, [numbers])
+        address = launch.ready()
+        launch.words[LaunchWord.HELPERS] = 1  # one that the system has not scheduled since
+        assert code.call("lead", address_of(team.words), address) == Outcome.DONE
+    assert numbers.tolist() == [1] * 8
 
 
 @pytest.mark.parametrize("spins", [0, 1_000_000_000])

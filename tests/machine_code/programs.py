@@ -134,6 +134,7 @@ def programs(draw: st.DrawFn) -> Program:
                 sizes=tuple(draw(st.lists(st.one_of(size, st.integers(-9, 9)), max_size=3))),
                 tile_count=draw(size),
                 chunk=draw(st.integers(1, 1 << 40)),
+                cost_ps=draw(size),
                 name=draw(names),
                 conditions=tuple(draw(st.lists(conditions, max_size=2))),
             )

@@ -74,6 +74,8 @@ def test_what_is_right_is_let_through(program: Program) -> None:
         (with_step(conditions=(Condition(size=1),) * 17), "it has 17 conditions in step 0, and may have 16"),
         (with_step(conditions=(Condition(size=OUTSIDE),)), "the condition of step 0 needs the size 'other'"),
         (with_step(conditions=(Condition(size=BATCH, most=-1),)), "the condition of step 0 is -1, not a size"),
+        (with_step(cost_ps=-1), "the cost of step 0 is -1, not a size"),
+        (with_step(cost_ps=OUTSIDE), "the cost of step 0 needs the size 'other'"),
         (with_step(name="n" * 70_000), "the name of step 0 has more than 65536 characters"),
         (with_use(Space.CONSTANT, 1), "step 0 uses constant 1 of 1"),
         (with_use(Space.INPUT, -1), "step 0 uses input -1 of 1"),

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +64,42 @@ def test_a_team_helps_one_run_at_a_time(code: ExecutableCode) -> None:
     team.give_back()
     team.close()
     assert team.borrow(code, CODE.functions) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores are chosen on Linux")
+def test_workers_stay_off_the_core_that_their_leader_is_on(
+    code: ExecutableCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        pytest.skip("there is one core")
+    team = ThreadTeam(2)
+    for core in sorted(cores)[:2]:
+        monkeypatch.setattr("ortpkg.machine_code.thread_team.current_core", lambda core=core: core)
+        team.borrow(code, CODE.functions)
+        team.give_back()
+        (native_id,) = [each.native_id for each in workers() if each.native_id is not None]
+        assert os.sched_getaffinity(native_id) == cores - {core}
+    assert os.sched_getaffinity(0) == cores
+    team.close()
+
+
+def test_a_launch_is_held_until_the_last_worker_has_left_it(code: ExecutableCode) -> None:
+    class Launch:
+        helpers = 1
+
+    launches = [Launch(), Launch(), Launch()]
+    held = [weakref.ref(each) for each in launches]
+    team = ThreadTeam(2)
+    for each in launches:
+        team.borrow(code, CODE.functions)
+        team.give_back(each)
+        each.helpers = 0 if each is launches[0] else 1
+    del each
+    launches.clear()
+    gc.collect()
+    assert [reference() is None for reference in held] == [True, False, False]
+    team.close()
 
 
 def test_one_thread_needs_no_workers(code: ExecutableCode) -> None:

@@ -9,6 +9,7 @@ from ortpkg.codegen.assembly.kernel_library import CompilationTarget, KernelLibr
 from ortpkg.codegen.assembly.storage import Storage
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import SCALARS
+from ortpkg.codegen.schedules.kernel_cost import kernel_cost_ps
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.schedule import schedule
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -75,6 +76,7 @@ def assemble(
     Raises CompileError where LLVM fails, what a load limit raises where it is passed.
     """
     library, storage = KernelLibrary(target), Storage(tensors)
+    model = machine_model(target)
     steps: list[Step] = []
     scratch_nbytes = 0
     for operation, each in scheduled_kernels(tensors, target):
@@ -86,6 +88,7 @@ def assemble(
                 sizes=each.sizes,
                 tile_count=each.tile_count,
                 name=", ".join(tensors.origins.get(operation.output, ())),
+                cost_ps=kernel_cost_ps(operation, each, model),
                 conditions=each.conditions,
             )
         )

@@ -7,7 +7,11 @@ code once per run and Python's lock is not needed inside. How it is called says
 Threads take tiles of a step with an atomic addition until none is left. Who finds none waits until
 all that were taken are done: it spins a bounded time, then sleeps on the system's futex. So no
 thread waits for one that has not begun, and a worker that the system does not schedule costs
-nothing.
+nothing. Steps that are not worth sharing follow each other in *groups*: the first thread that comes
+does the whole group, without a barrier inside.
+
+A run has ended when all tiles of its last step are done. A worker that has none may still be inside
+of it, and need not be waited for; only the words of the launch must outlast it.
 """
 
 from __future__ import annotations
@@ -53,8 +57,6 @@ next_step:
   br i1 %more_steps, label %begin_step, label %finished
 
 begin_step:
-  %following = add i64 %step, 1
-  %is_last_step = icmp eq i64 %following, %count
   %words = getelementptr [8 x i64], ptr %steps, i64 %step
   %kernel = load ptr, ptr %words
   %buffers_at = getelementptr i64, ptr %words, i64 1
@@ -68,7 +70,24 @@ begin_step:
   %next_tile = getelementptr [8 x i64], ptr %counters, i64 %step
   %done_tiles = getelementptr i64, ptr %next_tile, i64 1
   %waiters = getelementptr i64, ptr %next_tile, i64 2
-  br label %take
+  %grouped_at = getelementptr i64, ptr %words, i64 5
+  %grouped = load i64, ptr %grouped_at
+  %is_group = icmp ne i64 %grouped, 0
+  %step_count = call i64 @llvm.smax.i64(i64 %grouped, i64 1)
+  %following = add i64 %step, %step_count
+  %is_last_step = icmp sge i64 %following, %count
+  ; A group is one tile, to whoever does not do it.
+  %awaited = select i1 %is_group, i64 1, i64 %tiles
+  br i1 %is_group, label %take_group, label %take
+
+take_group:
+  %takers = atomicrmw add ptr %next_tile, i64 1 monotonic, align 8
+  %is_ours = icmp eq i64 %takers, 0
+  br i1 %is_ours, label %compute_group, label %await
+
+compute_group:
+  %is_stopped = call ${cc}i1 @executor.group(ptr %words, i64 %grouped, ptr %scratch, ptr %status)
+  br i1 %is_stopped, label %leave, label %add_mine
 
 take:
   %mine = phi i64 [ 0, %begin_step ], [ %mine_now, %compute ]
@@ -93,9 +112,10 @@ report:
   br i1 %none_mine, label %await, label %add_mine
 
 add_mine:
-  %before = atomicrmw add ptr %done_tiles, i64 %mine seq_cst, align 8
-  %after = add i64 %before, %mine
-  %all_done = icmp eq i64 %after, %tiles
+  %done_by_us = phi i64 [ 1, %compute_group ], [ %mine, %report ]
+  %before = atomicrmw add ptr %done_tiles, i64 %done_by_us seq_cst, align 8
+  %after = add i64 %before, %done_by_us
+  %all_done = icmp eq i64 %after, %awaited
   br i1 %all_done, label %wake_others, label %await
 
 wake_others:
@@ -115,7 +135,7 @@ await:
 spin:
   %spun = phi i64 [ 0, %await ], [ %spun_more, %pause ], [ %spins, %slept ]
   %done = load atomic i64, ptr %done_tiles acquire, align 8
-  %is_done = icmp eq i64 %done, %tiles
+  %is_done = icmp eq i64 %done, %awaited
   br i1 %is_done, label %step_done, label %look
 
 look:
@@ -134,7 +154,7 @@ pause:
 sleep:
   %others = atomicrmw add ptr %waiters, i32 1 seq_cst, align 4
   %seen = load atomic i64, ptr %done_tiles seq_cst, align 8
-  %done_by_now = icmp eq i64 %seen, %tiles
+  %done_by_now = icmp eq i64 %seen, %awaited
   br i1 %done_by_now, label %slept, label %sleep_on
 
 sleep_on:
@@ -169,31 +189,96 @@ leave:
   ret i64 %left_outcome
 }
 
+define internal ${cc}i1 @executor.group(ptr %first, i64 %count, ptr %scratch, ptr %status)
+    $attributes {
+entry:
+  br label %next_step
+
+next_step:
+  %step = phi i64 [ 0, %entry ], [ %following, %step_done ]
+  %words = getelementptr [8 x i64], ptr %first, i64 %step
+  %kernel = load ptr, ptr %words
+  %buffers_at = getelementptr i64, ptr %words, i64 1
+  %buffers = load ptr, ptr %buffers_at
+  %sizes_at = getelementptr i64, ptr %words, i64 2
+  %sizes = load ptr, ptr %sizes_at
+  %tiles_at = getelementptr i64, ptr %words, i64 3
+  %tiles = load i64, ptr %tiles_at
+  %chunk_at = getelementptr i64, ptr %words, i64 4
+  %chunk = load i64, ptr %chunk_at
+  br label %more
+
+more:
+  %tile = phi i64 [ 0, %next_step ], [ %end, %compute ]
+  %some = icmp slt i64 %tile, %tiles
+  %following = add i64 %step, 1
+  br i1 %some, label %look, label %step_done
+
+look:
+  %stop = call i1 @executor.is_stopped(ptr %status)
+  br i1 %stop, label %stopped, label %compute
+
+compute:
+  %wished = add i64 %tile, %chunk
+  %end = call i64 @llvm.smin.i64(i64 %wished, i64 %tiles)
+  call ${cc}void %kernel(ptr %buffers, ptr %sizes, i64 %tile, i64 %end, ptr %scratch, ptr %status)
+  br label %more
+
+step_done:
+  %is_last = icmp eq i64 %following, %count
+  br i1 %is_last, label %done, label %next_step
+
+done:
+  ; A kernel may have stopped inside of its last tile: what it left is not to be read.
+  %has_stopped = call i1 @executor.is_stopped(ptr %status)
+  ret i1 %has_stopped
+
+stopped:
+  ret i1 true
+}
+
 declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 """
 
 _TEAM = """
 define ${cc}i64 @lead(ptr %team, ptr %launch) $attributes {
-entry:
   %launch_at = getelementptr i64, ptr %team, i64 1
   %inside_at = getelementptr i64, ptr %team, i64 2
+  %needs_waking_at = getelementptr i64, ptr %launch, i64 9
+  %needs_waking = load i64, ptr %needs_waking_at
+  %wakes = icmp ne i64 %needs_waking, 0
+  %address = ptrtoint ptr %launch to i64
+  store atomic i64 %address, ptr %launch_at seq_cst, align 8
+  call void @executor.call(ptr %team, i1 %wakes)
+  %outcome = call ${cc}i64 @run(ptr %launch, i64 0)
+  store atomic i64 0, ptr %launch_at seq_cst, align 8
+  call void @executor.await_zero(ptr %team, ptr %inside_at)
+  %is_done = icmp eq i64 %outcome, 0
+  br i1 %is_done, label %done, label %await_workers
+
+await_workers:
+  ; They may be inside of a tile, and write.
+  %helpers_at = getelementptr i64, ptr %launch, i64 10
+  call void @executor.await_zero(ptr %team, ptr %helpers_at)
+  br label %done
+
+done:
+  ret i64 %outcome
+}
+
+define internal void @executor.await_zero(ptr %team, ptr %word) {
+entry:
   %wait_at = getelementptr i64, ptr %team, i64 4
   %wait = load ptr, ptr %wait_at
-  %wake_at = getelementptr i64, ptr %team, i64 5
-  %wake = load ptr, ptr %wake_at
   %spins_at = getelementptr i64, ptr %team, i64 6
   %spins = load i64, ptr %spins_at
   %leader_sleeps = getelementptr i64, ptr %team, i64 8
-  %address = ptrtoint ptr %launch to i64
-  store atomic i64 %address, ptr %launch_at seq_cst, align 8
-  call void @executor.call(ptr %team)
-  %outcome = call ${cc}i64 @run(ptr %launch, i64 0)
-  store atomic i64 0, ptr %launch_at seq_cst, align 8
   br label %spin
 
 spin:
   %spun = phi i64 [ 0, %entry ], [ %spun_more, %pause ], [ %spins, %slept ]
-  %inside = load atomic i64, ptr %inside_at seq_cst, align 8
+  %inside = load atomic i64, ptr %word seq_cst, align 8
   %alone = icmp eq i64 %inside, 0
   br i1 %alone, label %done, label %spin_or_sleep
 
@@ -208,13 +293,13 @@ pause:
 
 sleep:
   store atomic i64 1, ptr %leader_sleeps seq_cst, align 8
-  %seen = load atomic i64, ptr %inside_at seq_cst, align 8
+  %seen = load atomic i64, ptr %word seq_cst, align 8
   %alone_now = icmp eq i64 %seen, 0
   br i1 %alone_now, label %slept, label %sleep_on
 
 sleep_on:
   %low = trunc i64 %seen to i32
-  call void @executor.sleep(ptr %wait, ptr %inside_at, i32 %low, i64 $moment_ns)
+  call void @executor.sleep(ptr %wait, ptr %word, i32 %low, i64 $moment_ns)
   br label %slept
 
 slept:
@@ -222,7 +307,26 @@ slept:
   br label %spin
 
 done:
-  ret i64 %outcome
+  ret void
+}
+
+define internal void @executor.leave(ptr %team, ptr %word) {
+entry:
+  %wake_at = getelementptr i64, ptr %team, i64 5
+  %wake = load ptr, ptr %wake_at
+  %leader_sleeps = getelementptr i64, ptr %team, i64 8
+  %were_inside = atomicrmw sub ptr %word, i64 1 seq_cst, align 8
+  ; From here on a launch may be gone: its word is no more than an address.
+  %leader = load atomic i64, ptr %leader_sleeps seq_cst, align 8
+  %leader_waits = icmp ne i64 %leader, 0
+  br i1 %leader_waits, label %tell_leader, label %done
+
+tell_leader:
+  call void @executor.awake(ptr %wake, ptr %word)
+  br label %done
+
+done:
+  ret void
 }
 
 define ${cc}void @work(ptr %team, i64 %thread) $attributes {
@@ -232,12 +336,9 @@ entry:
   %end_at = getelementptr i64, ptr %team, i64 3
   %wait_at = getelementptr i64, ptr %team, i64 4
   %wait = load ptr, ptr %wait_at
-  %wake_at = getelementptr i64, ptr %team, i64 5
-  %wake = load ptr, ptr %wake_at
   %spins_at = getelementptr i64, ptr %team, i64 6
   %spins = load i64, ptr %spins_at
   %sleepers = getelementptr i64, ptr %team, i64 7
-  %leader_sleeps = getelementptr i64, ptr %team, i64 8
   br label %idle
 
 idle:
@@ -286,17 +387,16 @@ enter:
 
 help:
   %launch = inttoptr i64 %address to ptr
+  %helpers_at = getelementptr i64, ptr %launch, i64 10
+  %helped_before = atomicrmw add ptr %helpers_at, i64 1 seq_cst, align 8
+  ; From here on the leader may end the run: the launch outlasts its helpers.
+  call void @executor.leave(ptr %team, ptr %inside_at)
   %ignored = call ${cc}i64 @run(ptr %launch, i64 %thread)
-  br label %exit
+  call void @executor.leave(ptr %team, ptr %helpers_at)
+  br label %worked
 
 exit:
-  %were_inside = atomicrmw sub ptr %inside_at, i64 1 seq_cst, align 8
-  %leader = load atomic i64, ptr %leader_sleeps seq_cst, align 8
-  %leader_waits = icmp ne i64 %leader, 0
-  br i1 %leader_waits, label %tell_leader, label %worked
-
-tell_leader:
-  call void @executor.awake(ptr %wake, ptr %inside_at)
+  call void @executor.leave(ptr %team, ptr %inside_at)
   br label %worked
 
 worked:
@@ -309,19 +409,20 @@ done:
 define ${cc}void @dismiss(ptr %team) $attributes {
   %end_at = getelementptr i64, ptr %team, i64 3
   store atomic i64 1, ptr %end_at seq_cst, align 8
-  call void @executor.call(ptr %team)
+  call void @executor.call(ptr %team, i1 true)
   ret void
 }
 
-define internal void @executor.call(ptr %team) {
+define internal void @executor.call(ptr %team, i1 %wakes) {
 entry:
   %wake_at = getelementptr i64, ptr %team, i64 5
   %wake = load ptr, ptr %wake_at
   %sleepers = getelementptr i64, ptr %team, i64 7
   %before = atomicrmw add ptr %team, i32 1 seq_cst, align 4
   %sleeping = load atomic i32, ptr %sleepers seq_cst, align 4
-  %nobody = icmp eq i32 %sleeping, 0
-  br i1 %nobody, label %done, label %wake_them
+  %has_sleepers = icmp ne i32 %sleeping, 0
+  %is_needed = and i1 %has_sleepers, %wakes
+  br i1 %is_needed, label %wake_them, label %done
 wake_them:
   call void @executor.awake(ptr %wake, ptr %team)
   br label %done

@@ -29,8 +29,8 @@ _MANY, _SOME = 1 << 14, 128
 #: Each row needs a register for its address, and a CPU of 16 has no more to spare.
 _MOST_ROWS, _MOST_VECTORS = 8, 8
 _LATENCY = 8
-#: Products of vectors in a tile: some 10 to 100 microseconds. Work is cut into 16 tiles or more.
-_LEAST_WORK, _MOST_WORK, _TILES = 30_000, 300_000, 16
+#: Products of vectors in a tile: some 3 to 100 microseconds. Work is cut into 16 tiles or more.
+_LEAST_WORK, _MOST_WORK, _TILES = 10_000, 300_000, 16
 #: Rows that read a panel from L2 before the next one is fetched from farther away.
 _REUSING_ROWS = 64
 
