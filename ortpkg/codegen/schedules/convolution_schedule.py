@@ -32,6 +32,8 @@ from ortpkg.codegen.schedules.transposed_phases import (
     phases_of,
 )
 from ortpkg.codegen.schedules.window_axes import WindowAxis, flat_axis, window_axes
+from ortpkg.codegen.schedules.winograd_convolution import winograd_convolution
+from ortpkg.codegen.schedules.winograd_tiling import winograd_tiling
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
 from ortpkg.codegen.tensor_ir.elements import Place, Position, Read, Tensor, along, parts_of
 from ortpkg.codegen.tensor_ir.operations import Convolution
@@ -56,6 +58,9 @@ def schedule_convolution(
             _phases_kernel(operation, model, constants, phases)
             for phases in phases_of(operation, source.spatial, output.spatial)
         ]
+    winograd = winograd_tiling(operation, model, constants)
+    if winograd is not None:
+        return [winograd_convolution(operation, model, winograd)]
     layouts = weight_layouts(operation, window.kernel, source_lanes=source.lanes, lanes=lanes)
     if layouts[0].is_depthwise:
         weights = packed_weights(operation.weights, layouts[0], constants)

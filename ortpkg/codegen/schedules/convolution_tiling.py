@@ -76,13 +76,14 @@ def register_group(model: MachineModel, *, width: Size, sharing: int, nbytes: in
 
 def _cost_of_row(columns: int, blocks: int, *, width: int) -> float:
     whole, rest = divmod(width, columns)
-    cost = whole * _cost_of_group(columns, blocks)
+    cost = whole * cost_of_group(columns, blocks)
     if rest:
-        cost += _cost_of_group(rest, blocks)
+        cost += cost_of_group(rest, blocks)
     return cost / blocks
 
 
-def _cost_of_group(columns: int, blocks: int) -> float:
+def cost_of_group(columns: int, blocks: int) -> float:
+    """What one source element of each of some columns takes, multiplied with some blocks."""
     loads = _WEIGHT_LOAD_COST * blocks + _SOURCE_LOAD_COST * columns
     return max(columns * blocks, _SUMS_IN_FLIGHT) + loads + _GROUP_COST
 

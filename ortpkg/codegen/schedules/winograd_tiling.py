@@ -1,0 +1,163 @@
+"""Whether a convolution is computed by Winograd's transforms, and how it is then cut.
+
+Costs are in vector operations, as those of :mod:`.convolution_tiling`: what squares take to be
+transformed, what products take in registers, and what it takes to fetch weights and transformed
+squares from beyond the second cache. Of all ways to cut it the cheapest is taken, and that where it
+is clearly cheaper than the direct sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.convolution_tiling import cost_of_group, register_group
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.winograd_transforms import MADE, TAKEN, WINDOW
+from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.codegen.tensor_ir.operations import Convolution, Window
+
+_POINTS = TAKEN * TAKEN
+#: What one square takes to be transformed: one vector of source channels, or of output channels.
+_SOURCE_SQUARE_COST, _OUTPUT_SQUARE_COST = 250.0, 200.0
+#: Vectors that come from beyond the second cache while one product is computed.
+_VECTORS_AT_ONCE = 0.5
+#: It must take less than so much of what the direct sums take: less is not worth its memory.
+_MOST_OF_DIRECT = 0.7
+#: Vector operations of a tile, some half a millisecond.
+_MOST_TILE_COST = 2_000_000.0
+#: Threads that are to be busy until the end.
+_USUAL_THREADS = 4
+_MOST_SQUARES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WinogradTiling:
+    """How a Winograd convolution is cut.
+
+    Attributes:
+        squares: of 4 x 4 pixels that a tile computes; a multiple of ``columns``.
+        columns, blocks: columns times blocks of output channels are summed in registers at once.
+        tile_blocks: output blocks that a tile computes; a multiple of ``blocks``.
+    """
+
+    squares: int
+    columns: int
+    blocks: int
+    tile_blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sizes:
+    """What a cost depends on: blocks of channels, squares of all images, and the CPU."""
+
+    source_blocks: int
+    output_blocks: int
+    squares: int
+    lanes: int
+    model: MachineModel
+
+    def cost(self, tiling: WinogradTiling) -> float:
+        """Of all tiles, as if they were shared evenly by as many threads as usual."""
+        tile, count = self.tile_cost(tiling), self._tile_count(tiling)
+        return tile * -(-count // _USUAL_THREADS) * _USUAL_THREADS
+
+    def tile_cost(self, tiling: WinogradTiling) -> float:
+        """Of one tile."""
+        depth, vector_nbytes = self.source_blocks * self.lanes, self.lanes * Scalar.F32.nbytes
+        transforms = tiling.squares * (
+            self.source_blocks * _SOURCE_SQUARE_COST + tiling.tile_blocks * _OUTPUT_SQUARE_COST
+        )
+        groups = tiling.squares // tiling.columns * tiling.tile_blocks // tiling.blocks
+        products = _POINTS * depth * groups * cost_of_group(tiling.columns, tiling.blocks)
+        fetched = _POINTS * depth * tiling.tile_blocks
+        squares = _POINTS * self.source_blocks * tiling.squares
+        if squares * vector_nbytes > self.model.l2_nbytes:
+            fetched += squares * tiling.tile_blocks // tiling.blocks
+        return transforms + products + fetched * _VECTORS_AT_ONCE
+
+    def _tile_count(self, tiling: WinogradTiling) -> int:
+        return -(-self.squares // tiling.squares) * (self.output_blocks // tiling.tile_blocks)
+
+
+def winograd_tiling(
+    operation: Convolution, model: MachineModel, constants: Collection[Tensor]
+) -> WinogradTiling | None:
+    """How a convolution is cut that is cheaper so; None where it is none, or cannot be one.
+
+    It can be where windows of 3 x 3 go over pixels one by one, all channels together, sizes are
+    numbers, and weights are constants.
+    """
+    sizes = _sizes_of(operation, model, constants)
+    if sizes is None:
+        return None
+    tilings = list(_tilings(sizes))
+    short = [each for each in tilings if sizes.tile_cost(each) <= _MOST_TILE_COST]
+    best = min(short or tilings, key=sizes.cost, default=None)
+    if best is None or sizes.cost(best) > _MOST_OF_DIRECT * _direct_cost(operation, sizes):
+        return None
+    return best
+
+
+def _sizes_of(
+    operation: Convolution, model: MachineModel, constants: Collection[Tensor]
+) -> _Sizes | None:
+    """The sizes of a convolution that Winograd's transforms are for, else None."""
+    window, lanes = operation.window, model.lanes(Scalar.F32)
+    square = Window(
+        kernel=(WINDOW, WINDOW),
+        strides=(1, 1),
+        dilations=(1, 1),
+        before=window.before,
+        after=window.after,
+    )
+    is_plain = operation.groups == 1 and operation.spread is None
+    if window != square or not is_plain or operation.weights not in constants:
+        return None
+    source, output = channel_blocks(operation.source, 2), channel_blocks(operation.output, 2)
+    numbers = (source.blocks, output.blocks, *source.spatial, *output.spatial, *window.before)
+    known = [each for each in numbers if isinstance(each, int)]
+    if len(known) != len(numbers) or {source.lanes, output.lanes} != {lanes}:
+        return None
+    if operation.weights.scalar is Scalar.F64 or 0 in known[:6]:
+        return None
+    return _Sizes(
+        source_blocks=known[0],
+        output_blocks=known[1],
+        squares=prod(-(-size // MADE) for size in known[4:6]),
+        lanes=lanes,
+        model=model,
+    )
+
+
+def _tilings(sizes: _Sizes) -> Iterator[WinogradTiling]:
+    """The ways to cut: those whose sums fit into registers, and share blocks evenly."""
+    registers = sizes.model.register_count - (1 if sizes.model.has_fma else 2)
+    divisors = [each for each in range(1, sizes.output_blocks + 1)
+                if sizes.output_blocks % each == 0]  # fmt: skip
+    for blocks in divisors:
+        for columns in range(1, min((registers - blocks) // blocks, sizes.squares) + 1):
+            for squares in range(columns, min(_MOST_SQUARES, sizes.squares + columns - 1) + 1,
+                                 columns):  # fmt: skip
+                for tile_blocks in divisors:
+                    if tile_blocks % blocks == 0:
+                        yield WinogradTiling(
+                            squares=squares,
+                            columns=columns,
+                            blocks=blocks,
+                            tile_blocks=tile_blocks,
+                        )
+
+
+def _direct_cost(operation: Convolution, sizes: _Sizes) -> float:
+    output = channel_blocks(operation.output, 2)
+    height, width = output.spatial
+    assert isinstance(height, int)
+    group = register_group(
+        sizes.model, width=width, sharing=sizes.output_blocks, nbytes=Scalar.F32.nbytes
+    )
+    taps = WINDOW * WINDOW * sizes.source_blocks * sizes.lanes
+    return taps * height * sizes.output_blocks * group.cost
