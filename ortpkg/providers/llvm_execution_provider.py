@@ -61,10 +61,12 @@ _log = logging.getLogger(__name__)
 
 #: Config entry: "1" has every access to memory held against its bounds.
 CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
+#: Config entry: "0" has convolutions add up their windows one by one.
+WINOGRAD_ENTRY = f"{LLVM_ENTRY_PREFIX}winograd"
 _OPTIONS = frozenset({PRECISION_OPTION, TARGET_OPTION})
 _PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)
 #: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
-_COMPILER_VERSION = "1"
+_COMPILER_VERSION = "2"
 _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
 #: How often what is left of claims is grouped again.
@@ -77,7 +79,9 @@ class LLVMExecutionProvider(CompilingProvider):
     backend = "llvm"
     context_sources = context_sources_of(LLVM_EP)
     computes_natively = True
-    obeyed_settings = frozenset({"intra_op_num_threads", CHECK_ENTRY, KEEP_TEXT_ENTRY})
+    obeyed_settings = frozenset(
+        {"intra_op_num_threads", CHECK_ENTRY, KEEP_TEXT_ENTRY, WINOGRAD_ENTRY}
+    )
 
     def __init__(
         self, *, ep_devices: Sequence[EpDevice] = (), options: Mapping[str, str] | None = None
@@ -241,6 +245,7 @@ class LLVMExecutionProvider(CompilingProvider):
                 "extras": ",".join(self._extras()),
                 PRECISION_OPTION: self._precision,
                 "check": str(int(self._is_checked())),
+                "winograd": str(int(not self._sums_directly())),
             },
         )
 
@@ -311,6 +316,7 @@ class LLVMExecutionProvider(CompilingProvider):
             self._extras(),
             is_checked=self._is_checked(),
             multiplies_bfloat=self._precision == BFLOAT_PRECISION,
+            sums_directly=self._sums_directly(),
         )
 
     def _extras(self) -> tuple[str, ...]:
@@ -325,6 +331,9 @@ class LLVMExecutionProvider(CompilingProvider):
 
     def _is_checked(self) -> bool:
         return self.session_settings.other_entries.get(CHECK_ENTRY) == "1"
+
+    def _sums_directly(self) -> bool:
+        return self.session_settings.other_entries.get(WINOGRAD_ENTRY) == "0"
 
     def _thread_count(self) -> int:
         found = self.session_settings.values.get("intra_op_num_threads", 0)

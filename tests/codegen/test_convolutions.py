@@ -227,7 +227,8 @@ def test_inner_loops_keep_their_sums_in_registers() -> None:
     window = Window(kernel=(3, 3), strides=(1, 1), dilations=(1, 1), before=(1, 1), after=(1, 1))
     case = WindowCase(source=(56, 56), window=window)
     operation = _operation(case, (64, 64, 1), 1, lanes=16, is_plain=False)
-    (scheduled,) = schedule_convolution(operation, V4.model, [operation.weights])
+    model = replace(V4.model, sums_directly=True)
+    (scheduled,) = schedule_convolution(operation, model, [operation.weights])
     attributes = '"prefer-vector-width"="512"'
     text = kernel_function(scheduled.kernel, "kernel", EmissionOptions(attributes=attributes))
     compiler = ObjectCompiler(triple="x86_64-unknown-linux-gnu", cpu=V4.cpu)

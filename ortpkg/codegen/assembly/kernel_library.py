@@ -33,12 +33,14 @@ class CompilationTarget:
         is_checked: whether each access is held against its buffer's bounds.
         multiplies_bfloat: whether products of floats round what they multiply to bf16; the extras
             have the CPU's instruction for that.
+        sums_directly: whether convolutions are to do without Winograd's transforms.
     """
 
     cpu: CpuTarget
     extras: tuple[str, ...] = ()
     is_checked: bool = False
     multiplies_bfloat: bool = False
+    sums_directly: bool = False
 
     @property
     def features(self) -> frozenset[str]:

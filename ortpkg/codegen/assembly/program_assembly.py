@@ -52,6 +52,7 @@ def machine_model(target: CompilationTarget) -> MachineModel:
         has_fma=cpu.family == "aarch64" or "fma" in cpu.features,
         features=target.features,
         multiplies_bfloat=target.multiplies_bfloat,
+        sums_directly=target.sums_directly,
     )
 
 

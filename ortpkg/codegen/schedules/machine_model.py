@@ -20,6 +20,7 @@ class MachineModel:
         features: what the CPU has beyond that, in LLVM's words.
         multiplies_bfloat: whether products of floats may be computed of numbers rounded to bf16,
             by an instruction that the CPU has.
+        sums_directly: whether convolutions add up their windows alone, and never by transforms.
     """
 
     vector_nbytes: int
@@ -29,6 +30,7 @@ class MachineModel:
     has_fma: bool = True
     features: frozenset[str] = frozenset()
     multiplies_bfloat: bool = False
+    sums_directly: bool = False
 
     def lanes(self, scalar: Scalar) -> int:
         """How many numbers of a kind one vector has."""

@@ -44,13 +44,14 @@ def winograd_convolution(
 
 
 class _WinogradConvolution:
-    def __init__(
-        self, operation: Convolution, model: MachineModel, tiling: WinogradTiling
-    ) -> None:
+    def __init__(self, operation: Convolution, model: MachineModel, tiling: WinogradTiling) -> None:
         self._tiling = tiling
         self._maker = maker = KernelMaker("winograd_convolution")
         self._builder = b = maker.builder
-        self._view, output = channel_blocks(operation.source, 2), channel_blocks(operation.output, 2)
+        self._view, output = (
+            channel_blocks(operation.source, 2),
+            channel_blocks(operation.output, 2),
+        )
         self._lanes = self._view.lanes
         self._vector = LoopType(Scalar.F32, self._lanes)
         self._source_sizes, self._sizes = _numbers(self._view.spatial), _numbers(output.spatial)
@@ -128,8 +129,8 @@ class _WinogradConvolution:
     def _copy_inside(self, source: Value, row: Value, column: Value) -> None:
         """Copies a square that reaches beyond the source, with zeros there."""
         b, lanes, (height, width) = self._builder, self._lanes, self._source_sizes
-        with b.loop(0, _POINTS) as place:
-            b.store(self._square, b.mul(place.index, lanes), b.constant(0.0, self._vector))
+        with b.loop(0, _POINTS) as pixel:
+            b.store(self._square, b.mul(pixel.index, lanes), b.constant(0.0, self._vector))
         (top, bottom), (left, right) = (
             (b.most(b.sub(0, start), 0), b.least(b.sub(size, start), TAKEN))
             for start, size in ((row, height), (column, width))
@@ -143,7 +144,7 @@ class _WinogradConvolution:
     def _transform(self, buffer: Buffer, start: Value, row_step: int, made: Value) -> None:
         """Transforms one vector of channels of a square."""
         b, lanes = self._builder, self._lanes
-        columns = []
+        columns: list[Sequence[Value]] = []
         for column in range(TAKEN):
             index = b.add(start, column * lanes)
             taken = [
@@ -151,8 +152,8 @@ class _WinogradConvolution:
                 for row in range(TAKEN)
             ]
             columns.append(transformed_source(b, taken))
-        for row, taken in enumerate(zip(*columns, strict=True)):
-            for column, value in enumerate(transformed_source(b, taken)):
+        for row, values in enumerate(zip(*columns, strict=True)):
+            for column, value in enumerate(transformed_source(b, values)):
                 point = row * TAKEN + column
                 b.store(self._transformed, b.add(made, point * self._source_step), value)
 
@@ -190,8 +191,8 @@ class _WinogradConvolution:
         target = b.add(b.mul(point, self._product_step), b.mul(column, lanes))
         for at, total in enumerate(outer.results):
             number, each = divmod(at, columns)
-            place = number * tiling.squares + each
-            b.store(self._products, b.add(target, place * lanes), total)
+            offset = (number * tiling.squares + each) * lanes
+            b.store(self._products, b.add(target, offset), total)
 
     def _at_once(self) -> int:
         """Source channels whose products are written out."""
@@ -221,8 +222,8 @@ class _WinogradConvolution:
                     for down in range(TAKEN)
                 ]
                 columns.append(transformed_sums(b, values))
-            for down, values in enumerate(zip(*columns, strict=True)):
-                sums = transformed_sums(b, values)
+            for down, row_values in enumerate(zip(*columns, strict=True)):
+                sums = transformed_sums(b, row_values)
                 for across, made in enumerate(sums):
                     at = (b.add(row, down), b.add(column, across))
                     with self._inside_output(at):

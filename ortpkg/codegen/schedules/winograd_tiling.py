@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
@@ -25,6 +26,8 @@ _POINTS = TAKEN * TAKEN
 _SOURCE_SQUARE_COST, _OUTPUT_SQUARE_COST = 250.0, 200.0
 #: Vectors that come from beyond the second cache while one product is computed.
 _VECTORS_AT_ONCE = 0.5
+#: Vector operations that one vector of weights takes to come from memory, once in a run.
+_MEMORY_COST = 8.0
 #: It must take less than so much of what the direct sums take: less is not worth its memory.
 _MOST_OF_DIRECT = 0.7
 #: Vector operations of a tile, some half a millisecond.
@@ -32,6 +35,7 @@ _MOST_TILE_COST = 2_000_000.0
 #: Threads that are to be busy until the end.
 _USUAL_THREADS = 4
 _MOST_SQUARES = 64
+_MOST_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +95,22 @@ def winograd_tiling(
     It can be where windows of 3 x 3 go over pixels one by one, all channels together, sizes are
     numbers, and weights are constants.
     """
-    sizes = _sizes_of(operation, model, constants)
+    sizes = None if model.sums_directly else _sizes_of(operation, model, constants)
     if sizes is None:
         return None
+    best = _cheapest(sizes)
+    weights = sizes.source_blocks * sizes.lanes * sizes.output_blocks * _MEMORY_COST
+    cost = sizes.cost(best) + _POINTS * weights
+    direct = _direct_cost(operation, sizes) + WINDOW * WINDOW * weights
+    return best if cost <= _MOST_OF_DIRECT * direct else None
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _cheapest(sizes: _Sizes) -> WinogradTiling:
+    """The cheapest way to cut, of those with short tiles if there are any."""
     tilings = list(_tilings(sizes))
     short = [each for each in tilings if sizes.tile_cost(each) <= _MOST_TILE_COST]
-    best = min(short or tilings, key=sizes.cost, default=None)
-    if best is None or sizes.cost(best) > _MOST_OF_DIRECT * _direct_cost(operation, sizes):
-        return None
-    return best
+    return min(short or tilings, key=sizes.cost)
 
 
 def _sizes_of(
@@ -134,22 +145,22 @@ def _sizes_of(
 
 
 def _tilings(sizes: _Sizes) -> Iterator[WinogradTiling]:
-    """The ways to cut: those whose sums fit into registers, and share blocks evenly."""
+    """The ways to cut: sums that cost least in registers, in tiles that share blocks evenly."""
     registers = sizes.model.register_count - (1 if sizes.model.has_fma else 2)
     divisors = [each for each in range(1, sizes.output_blocks + 1)
                 if sizes.output_blocks % each == 0]  # fmt: skip
-    for blocks in divisors:
-        for columns in range(1, min((registers - blocks) // blocks, sizes.squares) + 1):
-            for squares in range(columns, min(_MOST_SQUARES, sizes.squares + columns - 1) + 1,
-                                 columns):  # fmt: skip
-                for tile_blocks in divisors:
-                    if tile_blocks % blocks == 0:
-                        yield WinogradTiling(
-                            squares=squares,
-                            columns=columns,
-                            blocks=blocks,
-                            tile_blocks=tile_blocks,
-                        )
+    _, columns, blocks = min(
+        (-(-sizes.squares // columns) * cost_of_group(columns, blocks) / blocks, columns, blocks)
+        for blocks in divisors
+        for columns in range(1, min((registers - blocks) // blocks, sizes.squares) + 1)
+    )
+    most = min(_MOST_SQUARES, sizes.squares + columns - 1)
+    for squares in range(columns, most + 1, columns):
+        for tile_blocks in divisors:
+            if tile_blocks % blocks == 0:
+                yield WinogradTiling(
+                    squares=squares, columns=columns, blocks=blocks, tile_blocks=tile_blocks
+                )
 
 
 def _direct_cost(operation: Convolution, sizes: _Sizes) -> float:
