@@ -81,6 +81,10 @@ class LaunchPlanner:
         self._thread_count = thread_count
         self._layouts = ArenaLayouts(program.arena)
         self._constant_nbytes = [each.nbytes for each in program.constants]
+        # decoders have dozens of caches whose sizes are declared alike
+        self._alike_inputs = _first_alike(program.inputs)
+        self._alike_outputs = _first_alike(program.outputs)
+        self._output_dtypes = [numpy_dtype(each.element_type) for each in program.outputs]
 
     def plan(self, shapes: Sequence[Shape], template: Words) -> LaunchPlan:
         """The plan for inputs of these shapes.
@@ -92,14 +96,11 @@ class LaunchPlanner:
         Raises RunError where they are not what the program takes, LimitExceededError where what
         follows from them is more than a machine can have.
         """
-        symbols = bind_symbols(self._program.inputs, shapes)
+        symbols = self._symbols(shapes)
         self._verify_guards(symbols)
         words, uses = self.words, self.words.uses
         values = self._values(symbols)
-        outputs = tuple(
-            (_shape_of(spec, symbols), numpy_dtype(spec.element_type))
-            for spec in self._program.outputs
-        )
+        outputs = self._outputs(symbols)
         is_there = self._steps_there(values)
         arena_nbytes = values[words.arena_indices] * self._is_arena_used(is_there)
         slots = self._slot_lengths(shapes, outputs, arena_nbytes.tolist())
@@ -143,6 +144,23 @@ class LaunchPlanner:
         filled[words.group_words] = sharing.groups
         filled[LaunchWord.WAKES] = sharing.shared_ps >= LEAST_WOKEN_PS
         return sharing.shared_ps
+
+    def _symbols(self, shapes: Sequence[Shape]) -> dict[str, int]:
+        """As :func:`bind_symbols`; of inputs that are declared alike, and are, one is looked at."""
+        inputs, first_of = self._program.inputs, self._alike_inputs
+        repeated = [
+            shapes[index] == shapes[first] and index != first
+            for index, first in enumerate(first_of)
+        ]
+        return bind_symbols(inputs, shapes, repeated)
+
+    def _outputs(self, symbols: Mapping[str, int]) -> tuple[tuple[Shape, np.dtype[Any]], ...]:
+        """Shape and type of each output."""
+        shapes: list[Shape] = []
+        for spec, first in zip(self._program.outputs, self._alike_outputs, strict=True):
+            is_new = first == len(shapes)
+            shapes.append(_shape_of(spec, symbols) if is_new else shapes[first])
+        return tuple(zip(shapes, self._output_dtypes, strict=True))
 
     def _slot_lengths(
         self,
@@ -229,21 +247,30 @@ class LaunchPlanner:
         first = self.words.slots_of(space)
         uses = self.words.uses
         chosen = np.flatnonzero((uses.slot >= first) & (uses.slot < first + count))
-        return tuple(
-            OuterUse(word=word, which=slot - first, offset=offset)
-            for word, slot, offset in zip(
-                uses.word[chosen].tolist(),
-                uses.slot[chosen].tolist(),
-                offsets[chosen].tolist(),
-                strict=True,
-            )
-        )
+        parts = (uses.word[chosen], uses.slot[chosen] - first, offsets[chosen])
+        return tuple(map(OuterUse, *(part.tolist() for part in parts)))
 
 
-def bind_symbols(inputs: Sequence[TensorSpec], shapes: Sequence[Shape]) -> dict[str, int]:
-    """What each symbol of the inputs' shapes is. RunError where a shape is not what is taken."""
+def _first_alike(specs: Sequence[TensorSpec]) -> list[int]:
+    """Of each tensor the number of the first one that is declared with the same sizes."""
+    first: dict[tuple[Size, ...], int] = {}
+    return [first.setdefault(spec.shape, number) for number, spec in enumerate(specs)]
+
+
+def bind_symbols(
+    inputs: Sequence[TensorSpec], shapes: Sequence[Shape], repeated: Sequence[bool] = ()
+) -> dict[str, int]:
+    """What each symbol of the inputs' shapes is. RunError where a shape is not what is taken.
+
+    ``repeated``: of each input whether one before is declared alike and has the same shape.
+    """
     symbols: dict[str, int] = {}
-    for index, (spec, shape) in enumerate(zip(inputs, shapes, strict=True)):
+    looked_at = [
+        (index, spec, shape)
+        for index, (spec, shape) in enumerate(zip(inputs, shapes, strict=True))
+        if not (repeated and repeated[index])
+    ]
+    for index, spec, shape in looked_at:
         if len(shape) != len(spec.shape):
             raise _misfit(index, spec, shape, symbols)
         for size, given in zip(spec.shape, shape, strict=True):
@@ -254,7 +281,7 @@ def bind_symbols(inputs: Sequence[TensorSpec], shapes: Sequence[Shape]) -> dict[
                 found.name, given
             ) != given:
                 raise _misfit(index, spec, shape, symbols)
-    for index, (spec, shape) in enumerate(zip(inputs, shapes, strict=True)):
+    for index, spec, shape in looked_at:
         for size, given in zip(spec.shape, shape, strict=True):
             is_formula = not isinstance(size, int) and size.symbol is None
             if is_formula and _evaluated(size, symbols) != given:

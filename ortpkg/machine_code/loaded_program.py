@@ -36,6 +36,8 @@ Array = npt.NDArray[Any]
 _MOST_PLANS = 128
 #: Blocks of memory, and words of each plan, kept between runs: as many as runs went side by side.
 _MOST_IDLE = 4
+#: Memory that takes the place of a block that was too small has that part more than is needed.
+_SPARE_PART = 16
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -254,6 +256,8 @@ class LoadedProgram:
         else:
             if block.nbytes >= nbytes:
                 return block
+            # sizes that grow, as caches do, would take new memory at each run
+            nbytes += nbytes // _SPARE_PART
         memory, address = aligned_block(nbytes)
         return _Block(memory, address, nbytes)
 

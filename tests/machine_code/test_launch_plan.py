@@ -144,6 +144,16 @@ def test_a_step_whose_condition_does_not_hold_is_left_out_with_its_memory() -> N
     assert many_rows.scratch_offset == 192
 
 
+def test_inputs_declared_alike_must_be_alike() -> None:
+    program = small_program()
+    alike = TensorSpec(element_type=FLOAT, shape=program.inputs[0].shape, name="other")
+    planner = LaunchPlanner(replace(program, inputs=(*program.inputs, alike)), thread_count=1)
+    plan = planner.plan(((3, 8), (3, 8)), planner.words.template)
+    assert plan.outputs == (((3, 8), np.dtype(np.float32)),)
+    with pytest.raises(RunError, match=r"input 1 \('other'\) has the shape \[4, 8\]"):
+        planner.plan(((3, 8), (4, 8)), planner.words.template)
+
+
 @pytest.mark.parametrize(
     ("shapes", "bound"),
     [(((2, 3), (3,)), {"a": 2, "batch": 3}), (((0, 0), (0,)), {"a": 0, "batch": 0})],

@@ -18,6 +18,7 @@ from ortpkg.errors import (
     RunError,
 )
 from ortpkg.machine_code.executable_memory import map_code
+from ortpkg.machine_code.launch_plan import aligned_block
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program import (
     ConstantSpec,
@@ -86,6 +87,24 @@ def test_outputs_are_new_arrays(load: Callable[..., LoadedProgram]) -> None:
     (second,) = loaded.compute([x + 1], Context())
     np.testing.assert_array_equal(first, kept)
     assert not np.shares_memory(first, second)
+
+
+def test_sizes_that_grow_take_new_memory_now_and_then_alone(
+    load: Callable[..., LoadedProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def note(nbytes: int) -> Any:
+        taken.append(nbytes)
+        return aligned_block(nbytes)
+
+    loaded = load(chain(3))
+    loaded.compute([rows_of(1000)], Context())
+    monkeypatch.setattr("ortpkg.machine_code.loaded_program.aligned_block", note)
+    for count in range(1001, 1061):
+        loaded.compute([rows_of(count)], Context())
+    blocks = [nbytes for nbytes in taken if nbytes > rows_of(1000).nbytes]
+    assert 1 <= len(blocks) <= 3, taken
 
 
 @pytest.mark.parametrize("threads", [1, 2])
