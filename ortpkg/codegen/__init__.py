@@ -4,6 +4,6 @@ Its stages: ``lowering`` makes tensor programs of nodes, ``schedules`` make loop
 ``emission`` makes machine code of kernels. What runs the result lies in
 :mod:`ortpkg.machine_code`, and needs none of this.
 
-Other folders may import: ``assembly.kernel_library``, ``assembly.program_assembly``,
+Other folders may import: ``assembly.compilation_target``, ``assembly.program_assembly``,
 ``claims``, ``compilation_text``, ``compiler``.
 """

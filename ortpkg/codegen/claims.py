@@ -10,8 +10,8 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph, lower_node
 from ortpkg.codegen.passes import optimized
-from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.schedule import reason_against, schedule
+from ortpkg.codegen.schedules.schedule import reason_against
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.topology import topological_order
@@ -51,13 +51,13 @@ def reasons_against(
     return found
 
 
-def reasons_in_partition(body: Graph, model: MachineModel) -> Mapping[int, str]:
+def reasons_in_partition(body: Graph, schedules: SchedulesByForm) -> Mapping[int, str]:
     """Why nodes of a partition are not compiled after all, seen from inside of it, by index.
 
     What a graph knows of a value may be lost where its maker is outside: elements of a shape that
     comes in as a tensor. Then a size is in no input's shape, and nobody could tell it before a run.
 
-    ``model``: of the CPU that it is to be compiled for.
+    ``schedules``: for the CPU that it is to be compiled for; has its schedules afterwards.
     """
     known = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
     bound = {
@@ -68,7 +68,7 @@ def reasons_in_partition(body: Graph, model: MachineModel) -> Mapping[int, str]:
     }
     nodes = [body.node(index) for index in topological_order(body)]
     found = dict(reasons_against(body, nodes, known))
-    if not found and (reason := _reason_against_whole(body, known, model)) is not None:
+    if not found and (reason := _reason_against_whole(body, known, schedules)) is not None:
         return dict.fromkeys((node.index for node in nodes), reason)
     for node in nodes:
         used = [size for name in node.outputs if name for size in _sizes(known, name)]
@@ -78,16 +78,18 @@ def reasons_in_partition(body: Graph, model: MachineModel) -> Mapping[int, str]:
 
 
 def _reason_against_whole(
-    body: Graph, known: Mapping[str, Knowledge], model: MachineModel
+    body: Graph, known: Mapping[str, Knowledge], schedules: SchedulesByForm
 ) -> str | None:
     """Why a partition of nodes that can be lowered cannot be scheduled; None where it can."""
     try:
         lowered = lower_graph(body, known, body.name)
         size_guards(lowered)
+        model = schedules.model
         fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
         program = block_channels(fused, model.lanes(Scalar.F32))
+        constants = frozenset(program.constants)
         for operation in program.operations:
-            schedule(operation, model, frozenset(program.constants))
+            schedules.schedule(operation, constants)
     except NotLoweredError as error:
         return str(error)
     except TooLargeError:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ortpkg.codegen.assembly.kernel_library import CompilationTarget, KernelLibrary
-from ortpkg.codegen.assembly.program_assembly import scheduled_kernels
+from ortpkg.codegen.assembly.compilation_target import CompilationTarget
+from ortpkg.codegen.assembly.kernel_library import KernelLibrary
+from ortpkg.codegen.assembly.program_assembly import machine_model, scheduled_kernels
 from ortpkg.codegen.compiler import TensorStages, told_as_compile_errors
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.codegen.tensor_ir.tensor_text import operations_text
 from ortpkg.graph.graph import Graph
@@ -57,6 +59,7 @@ def compilation_texts(
 
 def _library(program: TensorProgram, target: CompilationTarget) -> KernelLibrary:
     library = KernelLibrary(target)
-    for _, each in scheduled_kernels(program, target):
+    schedules = SchedulesByForm(machine_model(target))
+    for _, each in scheduled_kernels(program, schedules):
         library.add(each.kernel)
     return library

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ortpkg.codegen.assembly.kernel_library import CompilationTarget
+from ortpkg.codegen.assembly.compilation_target import CompilationTarget
+from ortpkg.codegen.assembly.kernel_compiler import KernelCompiler
 from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble, machine_model
 from ortpkg.codegen.assembly.size_guards import size_guards
+from ortpkg.codegen.claims import reasons_in_partition
 from ortpkg.codegen.layouts.channel_blocking import block_channels
 from ortpkg.codegen.loop_ir.kernel_verifier import KernelFaultError
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError, verify_operations
+from ortpkg.ep_context.kernel_cache import KernelCache
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Graph
@@ -62,14 +66,33 @@ class TensorStages:
         return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
 
 
-def compile_graph(graph: Graph, target: CompilationTarget) -> CompiledCode:
-    """Compiles a graph whose nodes are lowered and whose types are known.
+class Compiler:
+    """Compiles partitions for one target; what is equal among them is made once. Close it."""
 
-    Raises CompileError where a node cannot be lowered after all, or LLVM fails.
-    """
-    with told_as_compile_errors(graph.name):
-        stages = TensorStages.of(graph, target)
-        return assemble(stages.blocked, target, stages.guards)
+    def __init__(self, target: CompilationTarget, kernels: KernelCache | None = None) -> None:
+        """``kernels``: where compiled kernels are looked for and kept; None for nowhere."""
+        self._target = target
+        self._kernels = KernelCompiler(target, kernels)
+        self._schedules = SchedulesByForm(machine_model(target))
+
+    def reasons_against(self, body: Graph) -> Mapping[int, str]:
+        """Why nodes of a partition are not compiled, seen from inside of it, by index."""
+        return reasons_in_partition(body, self._schedules)
+
+    def compile(self, graph: Graph) -> CompiledCode:
+        """Compiles a graph whose nodes are lowered and whose types are known.
+
+        Raises CompileError where a node cannot be lowered after all, or LLVM fails.
+        """
+        with told_as_compile_errors(graph.name):
+            stages = TensorStages.of(graph, self._target)
+            return assemble(
+                stages.blocked, self._target, self._schedules, self._kernels, stages.guards
+            )
+
+    def close(self) -> None:
+        """Ends what is under way, the child processes among it."""
+        self._kernels.close()
 
 
 @contextmanager

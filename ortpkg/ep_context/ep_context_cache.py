@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.ep_context.cache_leftovers import drop_leftovers
+from ortpkg.ep_context.cache_owner import foreign_writers
 from ortpkg.ep_context.context_file_writing import write_context_file
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     descriptor_from_json,
 )
 from ortpkg.ep_context.ep_context_file import ContextEntry, open_context_file
+from ortpkg.ep_context.kernel_cache import KernelCache
 from ortpkg.errors import (
     EpContextError,
     EpContextWriteError,
@@ -265,6 +267,12 @@ class EpContextCache:
     def has(self, key: str) -> bool:
         """Whether there is an entry of that key, as far as names of files tell."""
         return self.context_path(key).is_file() and self.note_path(key).is_file()
+
+    @property
+    def kernels(self) -> KernelCache | None:
+        """The compiled kernels beside its contexts; None where others may write to their folder."""
+        folder = self.directory / "kernels"
+        return None if foreign_writers(folder) else KernelCache(folder)
 
     def context_path(self, key: str) -> Path:
         """The file of a context."""

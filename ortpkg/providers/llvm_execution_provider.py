@@ -41,7 +41,12 @@ from ortpkg.machine_code.program_parts import dump_parts, load_parts
 from ortpkg.machine_code.thread_team import ThreadTeam
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
-from ortpkg.providers.execution_provider import ComputeCapability, FusedNode, GraphViewer
+from ortpkg.providers.execution_provider import (
+    ComputeCapability,
+    FusedNode,
+    GraphViewer,
+    NodeComputeInfo,
+)
 from ortpkg.providers.llvm_compatibility import (
     BFLOAT_PRECISION,
     FULL_PRECISION,
@@ -55,7 +60,8 @@ from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
 
 if TYPE_CHECKING:
-    from ortpkg.codegen.assembly.kernel_library import CompilationTarget
+    from ortpkg.codegen.assembly.compilation_target import CompilationTarget
+    from ortpkg.codegen.compiler import Compiler
 
 _log = logging.getLogger(__name__)
 
@@ -99,6 +105,7 @@ class LLVMExecutionProvider(CompilingProvider):
         self._precision = self.options.get(PRECISION_OPTION, FULL_PRECISION)
         self._verify_precision()
         self._team: ThreadTeam | None = None
+        self._compiler: Compiler | None = None
         self._partitions: list[LoadedProgram] = []
         self._reasons: dict[str, int] = {}
         self._kept = KeptPartitions()
@@ -153,16 +160,12 @@ class LLVMExecutionProvider(CompilingProvider):
 
     def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
         """Why nodes of a claim cannot be compiled after all, by their index in the graph."""
-        from ortpkg.codegen.assembly.program_assembly import machine_model  # as above
-        from ortpkg.codegen.claims import reasons_in_partition
-
         assert claim.meta_def is not None
         nodes = [graph.node(index) for index in claim.node_indices]
         body = fused_node_of(graph, nodes, claim.meta_def, self.name).body
-        model = machine_model(self._compilation_target())
         makers = {name: node.index for node in nodes for name in node.outputs if name}
         found = {}
-        for index, reason in reasons_in_partition(body, model).items():
+        for index, reason in self._session_compiler().reasons_against(body).items():
             name = next(each for each in body.node(index).outputs if each)
             found[makers[name]] = reason
         return found
@@ -185,14 +188,17 @@ class LLVMExecutionProvider(CompilingProvider):
 
     # --- compiling and loading --------------------------------------------------------------------
 
-    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
-        from ortpkg.codegen.compiler import compile_graph  # as above
+    def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
+        try:
+            return super().compile(fused_nodes)
+        finally:
+            self._close_compiler()
 
-        target = self._compilation_target()
-        made = compile_graph(fused.body, target)
+    def compile_partition(self, fused: FusedNode) -> CompiledPartition:
+        made = self._session_compiler().compile(fused.body)
         constants = {name: value.data for name, value in made.constants.items()}
         parts = dump_parts(made.program, made.code, constants)
-        reason = reason_against_this_machine(self._target, target.extras)
+        reason = reason_against_this_machine(self._target, self._extras())
         self._keep(fused, parts)
         if reason is not None:
             return _ForeignPartition(fused.node.name, parts, reason)
@@ -225,7 +231,14 @@ class LLVMExecutionProvider(CompilingProvider):
         self._partitions.append(loaded)
         return _MachineCodePartition(loaded, parts)
 
+    def _close_compiler(self) -> None:
+        """Lets go of the compiler, with what it keeps for the next partition."""
+        if self._compiler is not None:
+            self._compiler.close()
+            self._compiler = None
+
     def close(self) -> None:
+        self._close_compiler()
         for partition in self._partitions:
             partition.close()
         if self._team is not None:
@@ -308,8 +321,17 @@ class LLVMExecutionProvider(CompilingProvider):
             key=PRECISION_OPTION,
         )
 
+    def _session_compiler(self) -> Compiler:
+        from ortpkg.codegen.compiler import Compiler  # as above
+
+        if self._compiler is None:
+            cache = self.ep_context.cache
+            kernels = None if cache is None else cache.kernels
+            self._compiler = Compiler(self._compilation_target(), kernels)
+        return self._compiler
+
     def _compilation_target(self) -> CompilationTarget:
-        from ortpkg.codegen.assembly.kernel_library import CompilationTarget  # as above
+        from ortpkg.codegen.assembly.compilation_target import CompilationTarget  # as above
 
         return CompilationTarget(
             self._target,

@@ -14,7 +14,7 @@ from ortpkg.machine_code.program_text import program_text
 from ortpkg.providers.execution_provider import FusedNode
 
 if TYPE_CHECKING:
-    from ortpkg.codegen.assembly.kernel_library import CompilationTarget
+    from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 
 
 class _Kept(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortpkg.codegen.assembly.kernel_library import CompilationTarget
+from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.emission.llvm_kernel import kernel_function
 from ortpkg.codegen.loop_ir.kernel import Kernel
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder

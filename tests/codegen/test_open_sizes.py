@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx.parser
 import pytest
 
-from ortpkg.codegen.assembly.kernel_library import CompilationTarget
+from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import machine_model
 from ortpkg.codegen.assembly.size_guards import size_guards
 from ortpkg.codegen.claims import reasons_in_partition

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ortpkg.codegen.assembly.kernel_library import CompilationTarget, KernelLibrary
+from ortpkg.codegen.assembly.compilation_target import CompilationTarget
+from ortpkg.codegen.assembly.kernel_compiler import KernelCompiler
+from ortpkg.codegen.assembly.kernel_library import KernelLibrary
 from ortpkg.codegen.assembly.storage import Storage
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import SCALARS
 from ortpkg.codegen.schedules.kernel_cost import kernel_cost_ps
 from ortpkg.codegen.schedules.machine_model import MachineModel
-from ortpkg.codegen.schedules.schedule import schedule
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Alias, Operation
 from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
@@ -32,13 +34,11 @@ class CompiledCode:
         program: what runs.
         code: its machine code.
         constants: the bytes of its constants, by the name of their part.
-        kernel_texts: each kernel in the loop IR, by the name of its function, for people.
     """
 
     program: Program
     code: bytes
     constants: Mapping[str, Array]
-    kernel_texts: Mapping[str, str]
 
 
 def machine_model(target: CompilationTarget) -> MachineModel:
@@ -57,30 +57,38 @@ def machine_model(target: CompilationTarget) -> MachineModel:
 
 
 def scheduled_kernels(
-    tensors: TensorProgram, target: CompilationTarget
+    tensors: TensorProgram, schedules: SchedulesByForm
 ) -> Iterator[tuple[Operation, ScheduledKernel]]:
     """Each kernel of a program whose operations are fused, with its operation, as they run."""
-    model, constants = machine_model(target), frozenset(tensors.constants)
+    constants = frozenset(tensors.constants)
     for operation in tensors.operations:
         if not isinstance(operation, Alias):
-            for each in schedule(operation, model, constants):
+            for each in schedules.schedule(operation, constants):
                 yield operation, each
 
 
 def assemble(
-    tensors: TensorProgram, target: CompilationTarget, guards: tuple[Guard, ...] = ()
+    tensors: TensorProgram,
+    target: CompilationTarget,
+    schedules: SchedulesByForm,
+    compiler: KernelCompiler,
+    guards: tuple[Guard, ...] = (),
 ) -> CompiledCode:
     """Schedules, places and compiles a program whose operations are fused.
 
-    ``guards``: what it asks of sizes.
+    Args:
+        tensors: the program.
+        target: what it is compiled for.
+        schedules, compiler: for that target.
+        guards: what it asks of sizes.
 
     Raises CompileError where LLVM fails, what a load limit raises where it is passed.
     """
-    library, storage = KernelLibrary(target), Storage(tensors)
-    model = machine_model(target)
+    library, storage = KernelLibrary(target, compiler), Storage(tensors)
+    model = schedules.model
     steps: list[Step] = []
     scratch_nbytes = 0
-    for operation, each in scheduled_kernels(tensors, target):
+    for operation, each in scheduled_kernels(tensors, schedules):
         scratch_nbytes = max(scratch_nbytes, each.kernel.scratch_nbytes)
         steps.append(
             Step(
@@ -112,7 +120,6 @@ def assemble(
         program=program,
         code=linked.data,
         constants=storage.parts,
-        kernel_texts=library.texts(),
     )
 
 
