@@ -15,6 +15,7 @@ from ortpkg.codegen.assembly.size_guards import size_guards
 from ortpkg.codegen.claims import reasons_in_partition
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.tensor_text import operations_text
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.machine_code.cpu_targets import target_named
@@ -79,7 +80,7 @@ def test_a_size_that_is_in_a_value_is_told() -> None:
             i = Range(zero, n, one)  y = Gather(x, i) }"""
     model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
     target = CompilationTarget(target_named("linux-x86_64_v3"))
-    reasons = reasons_in_partition(model.graph, machine_model(target))
+    reasons = reasons_in_partition(model.graph, SchedulesByForm(machine_model(target)))
     assert set(reasons.values()) == {"a size of what it makes is in no input of its partition"}
 
 
