@@ -9,7 +9,7 @@ from ortpkg.codegen.fusion.attention_of_products import fuse_attention
 from ortpkg.codegen.fusion.bfloat_products import round_products
 from ortpkg.codegen.fusion.epilogues import fuse_epilogues
 from ortpkg.codegen.fusion.inlining import inline_maps
-from ortpkg.codegen.fusion.integer_convolutions import expand_integer_convolutions
+from ortpkg.codegen.fusion.integer_convolutions import without_zero_points
 from ortpkg.codegen.fusion.quantized_products import multiply_codes
 from ortpkg.codegen.fusion.unused_operations import remove_unused
 from ortpkg.codegen.tensor_ir.elements import Read, Tensor, along
@@ -26,10 +26,7 @@ def optimized(program: TensorProgram, *, multiplies_bfloat: bool = False) -> Ten
     ``multiplies_bfloat``: whether products may round what they multiply to bf16.
     """
     program = _fused(multiply_codes(read_through_aliases(remove_unused(program))))
-    expanded = expand_integer_convolutions(program)
-    if expanded is not program:
-        program = _fused(expanded)
-    program = fuse_attention(program)
+    program = fuse_attention(without_zero_points(program))
     if multiplies_bfloat:
         program = _fused(round_products(program))
     return with_own_outputs(program)

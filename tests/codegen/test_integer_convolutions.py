@@ -1,4 +1,4 @@
-"""Convolutions of codes become products with channels last, and give the engine's integers."""
+"""Convolutions of codes lose their zero points, and give the engine's integers."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ def test_sums_of_windows_are_exact(windows: str, groups: int) -> None:
     feeds = {"x": _bytes("uint8", 2, 4, 6, 7), "w": _bytes("int8", 4, channels, *shape),
              "q": np.array([3, -7, 0, 90], np.int8)}  # fmt: skip
     fused = assert_as_engine(text, feeds)
-    assert _kinds(fused.operations)["Product"] == (1 if groups == 1 else 0)
-    assert _kinds(fused.operations)["Convolution"] == 0
+    assert _kinds(fused.operations)["Convolution"] == (2 if groups == 1 else 1)
 
 
 @pytest.mark.parametrize("spatial", [(9,), (3, 4, 5)])
@@ -89,20 +88,25 @@ def test_images_of_any_size_are_convolved() -> None:
         assert_as_engine(text, {"x": _bytes("uint8", *shape), "w": _bytes("int8", 4, 3, 3, 3)})
 
 
-def test_nothing_moves_channels_between_convolutions_of_pixels() -> None:
-    """The first reads them where they lie, and one map brings them back behind the last."""
+def test_convolutions_of_u8_without_zero_points_stay_as_they_are() -> None:
     weights = ", ".join(str(each) for each in _bytes("int8", 9))
     conv = "QLinearConv(%s, s, p, w, s, q, s, p)"
     text = f"""g (uint8[2, 3, 4, 5] x) => (uint8[2, 3, 4, 5] y)
-        <float s = {{0.05}}, uint8 p = {{128}}, int8 q = {{0}}, int8[3, 3, 1, 1] w = {{{weights}}}>
+        <float s = {{0.05}}, uint8 p = {{0}}, int8 q = {{0}}, int8[3, 3, 1, 1] w = {{{weights}}}>
         {{ a = {conv % "x"} b = {conv % "a"} y = {conv % "b"} }}"""
     fused = assert_as_engine(text, {"x": _bytes("uint8", 2, 3, 4, 5)})
-    assert _kinds(fused.operations) == {"Map": 1, "Product": 3}
+    assert _kinds(fused.operations) == {"Convolution": 3}
 
 
-def test_groups_of_several_channels_are_left() -> None:
-    text = """g (uint8[1, 4, 3, 3] x, int8[4, 2, 1, 1] w) => (int32[1, 4, 3, 3] y)
+def test_groups_of_several_channels_are_convolved() -> None:
+    text = """g (int8[1, 4, 3, 3] x, int8[6, 2, 2, 2] w) => (int32[1, 6, 4, 4] y)
+        <int8 p = {-3}> { y = ConvInteger<group = 2, pads = [1, 1, 1, 1]>(x, w, p) }"""
+    assert_as_engine(text, {"x": _bytes("int8", 1, 4, 3, 3), "w": _bytes("int8", 6, 2, 2, 2)})
+
+
+def test_groups_of_several_channels_whose_weights_have_zero_points_are_left() -> None:
+    text = """g (uint8[1, 4, 3, 3] x, uint8[4, 2, 1, 1] w) => (int32[1, 4, 3, 3] y)
         { y = ConvInteger<group = 2>(x, w) }"""
     model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
-    with pytest.raises(NotLoweredError, match="its groups have several channels each"):
+    with pytest.raises(NotLoweredError, match="its weights have zero points"):
         lower_graph(model.graph, infer_sizes(model), "program")

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ortpkg.codegen.emission.llvm_small_floats import SMALL_FLOATS, narrowed, widened
 from ortpkg.codegen.emission.llvm_small_floats import Emitter as SmallFloatEmitter
-from ortpkg.codegen.emission.llvm_types import llvm_type, suffix_of, vector_of
+from ortpkg.codegen.emission.llvm_types import literal, llvm_type, suffix_of, vector_of
 from ortpkg.codegen.loop_ir.kernel import COMPARISONS, Compute, Op
 from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 
@@ -55,6 +55,7 @@ _FLOAT_PREDICATES = {Op.EQ: "oeq", Op.NE: "une", Op.LT: "olt", Op.LE: "ole", Op.
                      Op.GE: "oge"}  # fmt: skip
 _REDUCED_BY = {Op.SUM: Op.ADD, Op.LARGEST: Op.MAX, Op.SMALLEST: Op.MIN}
 _DOT_GROUP = 4
+_SHORT_NBYTES = 2
 #: Lanes of f32 → what the CPU must have to add products of pairs of bf16, and the intrinsics.
 _BFLOAT_DOTS = {
     4: {
@@ -204,11 +205,41 @@ def _cast_word(source: Scalar, target: Scalar) -> str:
 
 
 def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
+    """The nearest integer that the target has, towards 0; of NaN 0."""
+    if target.scalar.nbytes <= _SHORT_NBYTES:
+        return _saturated_shortly(source, target, operand, emitter)
     name = "fptoui" if target.scalar.is_unsigned else "fptosi"
     given, made = llvm_type(source), llvm_type(target)
     return emitter.call(
         f"llvm.{name}.sat.{suffix_of(made)}.{suffix_of(given)}", made, [(given, operand)]
     )
+
+
+def _saturated_shortly(
+    source: LoopType, target: LoopType, operand: str, emitter: Emitter
+) -> str:
+    """Bounds the float, then brings it to i32: LLVM has no vector code for the saturating cast."""
+    bits = 8 * target.scalar.nbytes
+    least, most = (0, (1 << bits) - 1) if target.scalar.is_unsigned else (
+        -(1 << bits - 1), (1 << bits - 1) - 1)  # fmt: skip
+    text, condition = llvm_type(source), vector_of("i1", source.lanes)
+    if least:  # else NaN becomes 0 by the first comparison
+        is_number = emitter.do(f"fcmp ord {text} {operand}, {operand}")
+        zero = _every_lane(0, source, emitter)
+        operand = emitter.do(f"select {condition} {is_number}, {text} {operand}, {text} {zero}")
+    for predicate, number in (("ogt", least), ("olt", most)):
+        bound = _every_lane(number, source, emitter)
+        is_inside = emitter.do(f"fcmp {predicate} {text} {operand}, {bound}")
+        operand = emitter.do(f"select {condition} {is_inside}, {text} {operand}, {text} {bound}")
+    wide = llvm_type(target.with_scalar(Scalar.I32))
+    whole = emitter.do(f"fptosi {text} {operand} to {wide}")
+    return emitter.do(f"trunc {wide} {whole} to {llvm_type(target)}")
+
+
+def _every_lane(number: int, kind: LoopType, emitter: Emitter) -> str:
+    """A known number of a kind, in every lane."""
+    value = literal(number, kind.scalar)
+    return value if kind.lanes == 1 else emitter.splat(value, _element(kind), kind.lanes)
 
 
 def _bitcast(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:

@@ -1,24 +1,28 @@
-"""Makes products of integer convolutions, with channels last.
+"""Brings convolutions of bytes into the form that kernels multiply: u8 by i8, without zero points.
 
-A window's elements become the row of a matrix: where windows are single pixels without padding,
-the pixels themselves, else what a map copies side by side. A convolution of each channel by itself
-becomes a map that adds up its windows. Maps before and behind bring the channels to the end and
-back; between two convolutions they go into each other, so that nothing is left of them.
+A source of i8 is u8 to a kernel, moved by 128: its zero point is -128. With the codes u of the
+source as u8 and those w of the weights as i8, and zero points a and b, the
+sum over a window of (u - a) * (w - b) is
+
+    sum(u * w) - a * sum(w) - b * (sum(u) - a * n)
+
+where sum(w) belongs to an output channel and is known ahead where the weights are, sum(u) is a
+convolution with ones, and n counts a window's elements. Where the source is padded and a is not 0,
+it is copied into memory with a around it, so that windows are whole. All of it wraps around in i32,
+as the exact sum does. A convolution of each channel by itself takes off zero points in its kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from itertools import product as places_of
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.codegen.fusion.substitution import moved, replace_made
+from ortpkg.codegen.fusion.substitution import replace_made
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
@@ -32,203 +36,212 @@ from ortpkg.codegen.tensor_ir.elements import (
     Tensor,
     along,
 )
-from ortpkg.codegen.tensor_ir.operations import Alias, Convolution, Map, Operation, Product
+from ortpkg.codegen.tensor_ir.operations import Combiner, Convolution, Map, Operation, Reduce
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.shapes.expressions import Size, operation
 
 Array = npt.NDArray[Any]
 _BYTES = frozenset({Scalar.U8, Scalar.I8})
-#: Larger windows would make a map's expression too large.
-_MOST_WRITTEN_WINDOW = 25
+#: Sums of more products of two differences of bytes are not exact in f32.
+_MOST_TAPS_OF_ONE = (1 << 24) // 255**2
+#: What makes u8 of i8 and i8 of u8.
+_SHIFT = 128
 
 
-def is_expandable(convolution: Convolution) -> bool:
-    """Whether it is of bytes, and of all channels together or of each by itself."""
+def is_multiplied(convolution: Convolution) -> bool:
+    """Whether it is of bytes that :func:`without_zero_points` and kernels know how to multiply."""
     kinds = {convolution.source.scalar, convolution.weights.scalar}
-    if not kinds <= _BYTES or not convolution.window.kernel:
+    sizes = (convolution.source.shape[1], *convolution.weights.shape)
+    if not kinds <= _BYTES or not all(isinstance(each, int) for each in sizes):
         return False
-    return convolution.groups == 1 or (
-        convolution.source.shape[1] == convolution.weights.shape[0] == convolution.groups
-        and prod(convolution.window.kernel) <= _MOST_WRITTEN_WINDOW
-    )
+    return convolution.groups == 1 or _is_of_each_channel(convolution) or _is_plain(convolution)
 
 
-def expand_integer_convolutions(program: TensorProgram) -> TensorProgram:
-    """The program without convolutions of bytes; itself where it has none."""
-    if not any(
-        isinstance(each, Convolution) and is_expandable(each) for each in program.operations
-    ):
+def without_zero_points(program: TensorProgram) -> TensorProgram:
+    """The program with convolutions of bytes as kernels have them; itself where it has none."""
+    if not any(_is_of_bytes(each) for each in program.operations):
         return program
     constants = dict(program.constants)
     operations: list[Operation] = []
     for each in program.operations:
-        if isinstance(each, Convolution) and is_expandable(each):
-            operations += _Expansion(each, constants).operations()
+        if isinstance(each, Convolution) and _is_of_bytes(each):
+            operations += _Rewriting(each, constants).operations()
         else:
             operations.append(each)
     return replace(program, operations=tuple(operations), constants=constants)
 
 
+def _is_of_bytes(each: Operation) -> bool:
+    """Whether it is a convolution of bytes whose kernel takes off no zero points."""
+    return (
+        isinstance(each, Convolution)
+        and each.source.scalar in _BYTES
+        and not _is_of_each_channel(each)
+    )
+
+
+def _is_of_each_channel(convolution: Convolution) -> bool:
+    channels, group_channels, *kernel = convolution.weights.shape
+    return (
+        group_channels == 1
+        and channels == convolution.groups > 1
+        and prod(kernel) <= _MOST_TAPS_OF_ONE
+    )
+
+
+def _is_plain(convolution: Convolution) -> bool:
+    """Whether the weights are i8 without a zero point."""
+    return convolution.weights.scalar is Scalar.I8 and _known(convolution.weights_zero) == 0
+
+
+def _known(zero: Element | None) -> int | None:
+    """The number of a zero point; None where it is none that is known."""
+    if zero is None:
+        return 0
+    return int(zero.number) if isinstance(zero, Number) else None
+
+
+def _moved_by(zero: Element | None, shift: int) -> Element:
+    """A zero point as i32, moved."""
+    known = _known(zero)
+    if zero is None or known is not None:
+        return Number((known or 0) + shift, Scalar.I32)
+    wide = Convert(zero, Scalar.I32)
+    return wide if not shift else Call(Function.ADD, (wide, Number(shift, Scalar.I32)))
+
+
 @dataclass
-class _Expansion:
-    """One convolution's operations; new constants are added to those that are known."""
+class _Rewriting:
+    """One convolution; new constants are added to those that are known."""
 
     convolution: Convolution
     constants: dict[Tensor, Array]
 
     def __post_init__(self) -> None:
+        given = self.convolution
         self._made: list[Operation] = []
-        self._rank = len(self.convolution.window.kernel)
-        self._is_plain = self.convolution.groups == 1
+        self._rank = len(given.window.kernel)
+        self._source_zero = _moved_by(
+            given.source_zero, _SHIFT if given.source.scalar is Scalar.I8 else 0
+        )
+        self._weights_zero = _moved_by(
+            given.weights_zero, -_SHIFT if given.weights.scalar is Scalar.U8 else 0
+        )
 
     def operations(self) -> Sequence[Operation]:
         """What computes the convolution's output, in order."""
-        batch, channels, *spatial = self.convolution.output.shape
-        sizes = (batch, *spatial, channels)
-        made = self._tensor("channels last", self.convolution.output.scalar, sizes)
-        if self._is_plain:
-            self._made.append(self._product(made))
-        else:
-            sums = self._sums_of_windows()
-            self._map(made, replace_made(self._epilogue(), sums))
-        channels_second = (along(0), *(along(2 + axis) for axis in range(self._rank)), along(1))
-        self._map(self.convolution.output, Read(made, channels_second))
-        return self._made
-
-    # --- one kind and the other -------------------------------------------------------------------
-
-    def _product(self, made: Tensor) -> Product:
-        rank = self._rank
-        batch, *spatial, channels = made.shape
+        given = self.convolution
+        has_source_zero, has_weights_zero = (
+            _known(zero) != 0 for zero in (self._source_zero, self._weights_zero)
+        )
         weights = self._weights()
-        rows: tuple[Place, ...] = tuple(along(axis) for axis in range(rank + 2))
-        source = self._source()
-        if prod(self.convolution.window.kernel) == 1:
-            rows = (along(0), *(self._pixel(axis, 0) for axis in range(rank)), along(rank + 1))
-        else:
-            source = self._side_by_side(source, (batch, *spatial), weights.shape[0])
-        zero = self.convolution.weights_zero
-        return Product(
-            output=made,
-            batch=made.shape[:rank],
-            m=spatial[-1],
-            n=channels,
-            k=weights.shape[0],
-            left=Read(source, rows),
-            right=Read(weights, (along(rank), along(rank + 1))),
-            left_zero=self.convolution.source_zero,
-            right_zero=None if zero is None else moved(zero, self._places()),
-            epilogue=self._epilogue(),
+        source, window = given.source, given.window
+        if has_source_zero and self._is_padded():
+            source = self._padded()
+            nothing = (0,) * self._rank
+            window = replace(window, before=nothing, after=nothing)
+        plain = replace(given, source=source, weights=weights, window=window,
+                        source_zero=self._least_code(), weights_zero=None)  # fmt: skip
+        sums: Element = Made(Scalar.I32)
+        if has_source_zero:
+            taken = Call(Function.MUL, (self._source_zero, self._sums_of(weights)))
+            sums = Call(Function.SUB, (sums, self._folded(taken)))
+        if has_weights_zero:
+            window_sum = self._window_sums(plain, has_source_zero=has_source_zero)
+            sums = Call(Function.SUB, (sums, Call(Function.MUL, (self._weights_zero, window_sum))))
+        epilogue = sums if given.epilogue is None else replace_made(given.epilogue, sums)
+        return [*self._made, replace(plain, epilogue=None if epilogue == Made(Scalar.I32)
+                                     else epilogue)]  # fmt: skip
+
+    # --- the source -------------------------------------------------------------------------------
+
+    def _least_code(self) -> Element | None:
+        """What is 0 as u8."""
+        return Number(-_SHIFT, Scalar.I8) if self.convolution.source.scalar is Scalar.I8 else None
+
+    def _is_padded(self) -> bool:
+        window = self.convolution.window
+        return any(each != 0 for each in window.before) or any(
+            not isinstance(each, int) or each > 0 for each in window.after
         )
 
-    def _side_by_side(self, source: Tensor, pixels: Sequence[Size], depth: Size) -> Tensor:
-        """A row for each window: what lies in it, channels innermost."""
-        rank, kernel = self._rank, self.convolution.window.kernel
-        shape = (*pixels, *kernel, source.shape[-1])
-        windows = self._tensor("windows", source.scalar, shape)
-        inside = (self._pixel(axis, along(1 + rank + axis)) for axis in range(rank))
-        self._map(windows, Read(source, (along(0), *inside, along(1 + 2 * rank))))
-        rows = self._tensor("rows", source.scalar, (*pixels, depth))
-        self._made.append(Alias(output=rows, source=windows))
-        return rows
-
-    def _sums_of_windows(self) -> Element:
-        """The sum of each window times the weights of its channel, element by element."""
-        source, kernel, rank = self._source(), self.convolution.window.kernel, self._rank
-        weights = self._weights()
-        zero = self.convolution.weights_zero
-        weights_zero = None if zero is None else moved(zero, self._places())
-        terms: list[Element] = []
-        for number, inside in enumerate(places_of(*map(range, kernel))):
-            pixel = (self._pixel(axis, place) for axis, place in enumerate(inside))
-            one = Read(source, (along(0), *pixel, along(rank + 1)))
-            other = Read(weights, (Place(offset=number), along(rank + 1)))
-            sides = (_centred(one, self.convolution.source_zero), _centred(other, weights_zero))
-            terms.append(Call(Function.MUL, sides))
-        return reduce(lambda left, right: Call(Function.ADD, (left, right)), terms)
-
-    # --- places -----------------------------------------------------------------------------------
-
-    def _places(self) -> Sequence[Place]:
-        """Where the axes of the convolution's output stand with channels last."""
-        rank = self._rank
-        return (along(0), along(rank + 1), *(along(1 + axis) for axis in range(rank)))
-
-    def _epilogue(self) -> Element:
-        epilogue = self.convolution.epilogue
-        return Made(Scalar.I32) if epilogue is None else moved(epilogue, self._places())
-
-    def _pixel(self, axis: int, inside: Place | int) -> Place:
-        """The place in the padded source along a spatial axis, ``inside`` of its window."""
-        window = self.convolution.window
-        stride, dilation = window.strides[axis], window.dilations[axis]
-        if isinstance(inside, int):
-            return Place(((1 + axis, stride),), inside * dilation)
-        terms = ((1 + axis, stride), *((other, dilation * times) for other, times in inside.terms))
-        return Place(terms)
-
-    # --- the sides --------------------------------------------------------------------------------
-
-    def _source(self) -> Tensor:
-        """The source with channels last, and with its zero point around it where it is padded."""
+    def _padded(self) -> Tensor:
+        """The source with its zero point around it."""
         source, window = self.convolution.source, self.convolution.window
-        batch, channels, *spatial = source.shape
-        before = window.before
         after = [operation("max", each, 0) for each in window.after]
+        batch, channels, *spatial = source.shape
         shape = [size + first + last
-                 for size, first, last in zip(spatial, before, after, strict=True)]  # fmt: skip
-        made = self._tensor("source", source.scalar, (batch, *shape, channels))
-        channels_last = (along(0), along(self._rank + 1),
-                         *(along(1 + axis) for axis in range(self._rank)))  # fmt: skip
-        value = Read(source, channels_last)
-        if shape == spatial:
-            self._map(made, value)
-            return made
+                 for size, first, last in zip(spatial, window.before, after, strict=True)]  # fmt: skip
+        made = self._tensor("padded", source.scalar, (batch, channels, *shape))
         zero = self.convolution.source_zero
-        self._map(made, Number(0, source.scalar) if zero is None else zero)
-        inside = tuple(Place(((1 + axis, 1),), first) for axis, first in enumerate(before))
-        places = (along(0), *inside, along(self._rank + 1))
-        axes = (batch, *spatial, channels)
-        self._made.append(Map(output=made, axes=axes, value=value, places=places))
+        own = tuple(along(axis) for axis in range(2 + self._rank))
+        value = Number(0, source.scalar) if zero is None else zero
+        self._made.append(Map(output=made, axes=made.shape, value=value, places=own))
+        inside = (Place(((2 + axis, 1),), first) for axis, first in enumerate(window.before))
+        places = (*own[:2], *inside)
+        self._made.append(
+            Map(output=made, axes=source.shape, value=Read(source, own), places=places)
+        )
         return made
+
+    def _window_sums(self, plain: Convolution, *, has_source_zero: bool) -> Element:
+        """The sum of each window's codes less their zero point, over the output's axes."""
+        batch, _, *spatial = plain.output.shape
+        depth = (1, *plain.weights.shape[1:])
+        ones = self._tensor("ones", Scalar.I8, depth)
+        self.constants[ones] = np.ones([int(str(each)) for each in depth], np.int8)
+        made = self._tensor("window sums", Scalar.I32, (batch, 1, *spatial))
+        sums: Element | None = None
+        if has_source_zero:
+            count = Number(prod(int(str(each)) for each in depth), Scalar.I32)
+            taken = Call(Function.MUL, (self._source_zero, count))
+            sums = Call(Function.SUB, (Made(Scalar.I32), taken))
+        self._made.append(replace(plain, output=made, weights=ones, epilogue=sums))
+        inner = tuple(along(2 + axis) for axis in range(self._rank))
+        return Read(made, (along(0), Place(), *inner))
+
+    # --- the weights ------------------------------------------------------------------------------
 
     def _weights(self) -> Tensor:
-        """The weights as (window and channels, output channels), or (window, channels)."""
-        weights, rank = self.convolution.weights, self._rank
-        outputs, channels, *kernel = weights.shape
-        order = (*range(2, 2 + rank), 1, 0) if self._is_plain else (*range(2, 2 + rank), 0)
-        depth = prod(kernel, start=channels if self._is_plain else 1)
-        made = self._tensor("weights", weights.scalar, (depth, outputs))
+        """The weights as i8."""
+        weights = self.convolution.weights
+        if weights.scalar is Scalar.I8:
+            return weights
+        made = self._tensor("weights", Scalar.I8, weights.shape)
         known = self.constants.get(weights)
         if known is not None:
-            turned = known.transpose(*range(2, 2 + rank), 1, 0)
-            self.constants[made] = np.ascontiguousarray(turned).reshape(
-                prod(known.shape[1:]), len(known)
-            )
+            self.constants[made] = (known ^ np.uint8(_SHIFT)).view(np.int8)
             return made
-        turned_shape = tuple(weights.shape[axis] for axis in order)
-        split = self._tensor("split weights", weights.scalar, turned_shape)
-        places = {axis: along(place) for place, axis in enumerate(order)}
-        self._map(split, Read(weights, tuple(places.get(axis, Place())
-                                             for axis in range(2 + rank))))  # fmt: skip
-        self._made.append(Alias(output=made, source=split))
+        own = tuple(along(axis) for axis in range(len(weights.shape)))
+        wide = Convert(Read(weights, own), Scalar.I32)
+        value = Convert(Call(Function.SUB, (wide, Number(_SHIFT, Scalar.I32))), Scalar.I8)
+        self._made.append(Map(output=made, axes=made.shape, value=value, places=own))
         return made
 
-    # --- parts ------------------------------------------------------------------------------------
+    def _sums_of(self, weights: Tensor) -> Element:
+        """The sum of each output channel's weights, over the output's axes."""
+        made = self._tensor("weight sums", Scalar.I32, weights.shape[:1])
+        known = self.constants.get(weights)
+        if known is not None:
+            self.constants[made] = known.reshape(len(known), -1).sum(axis=1, dtype=np.int32)
+        else:
+            own = tuple(along(axis) for axis in range(len(weights.shape)))
+            value = Convert(Read(weights, own), Scalar.I32)
+            self._made.append(
+                Reduce(output=made, axes=weights.shape[:1], reduced=weights.shape[1:],
+                       combiner=Combiner.SUM, value=value)
+            )  # fmt: skip
+        return Read(made, (along(1),))
+
+    def _folded(self, product: Call) -> Element:
+        """A product of a zero point and sums: a constant, where both are known."""
+        zero, sums = product.operands
+        known = self.constants.get(sums.tensor) if isinstance(sums, Read) else None
+        if known is None or not isinstance(zero, Number):
+            return product
+        made = self._tensor("zero terms", Scalar.I32, known.shape)
+        self.constants[made] = known * np.int32(zero.number)
+        return Read(made, (along(1),))
 
     def _tensor(self, hint: str, scalar: Scalar, shape: Sequence[Size]) -> Tensor:
         return Tensor(f"{self.convolution.output.name} {hint}", scalar, tuple(shape))
-
-    def _map(self, output: Tensor, value: Element) -> None:
-        places = tuple(map(along, range(len(output.shape))))
-        self._made.append(Map(output=output, axes=output.shape, value=value, places=places))
-
-
-def _centred(code: Element, zero: Element | None) -> Element:
-    """A code less its zero point, as i32."""
-    wide = Convert(code, Scalar.I32)
-    if zero is None or (isinstance(zero, Number) and zero.number == 0):
-        return wide
-    if isinstance(zero, Number):
-        return Call(Function.SUB, (wide, Number(zero.number, Scalar.I32)))
-    return Call(Function.SUB, (wide, Convert(zero, Scalar.I32)))

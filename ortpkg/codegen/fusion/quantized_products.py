@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.codegen.fusion.inlining import is_whole_map
-from ortpkg.codegen.fusion.integer_convolutions import is_expandable
+from ortpkg.codegen.fusion.integer_convolutions import is_multiplied
 from ortpkg.codegen.fusion.substitution import is_identity, moved, replace_made
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
@@ -184,7 +184,7 @@ class _Rewriting:
             weights_zero=zero,
             epilogue=_scaled(convolution.epilogue, scale),
         )
-        return made if is_expandable(made) else None
+        return made if is_multiplied(made) else None
 
     def _scales(self, left: _Codes, right: _Codes) -> Element | None:
         """The product of two scales over the axes of an output; None where it is out of range."""

@@ -20,6 +20,7 @@ from ortpkg.codegen.layouts.block_conversions import (
     from_blocks,
     to_blocks,
 )
+from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
     Element,
     Place,
@@ -30,6 +31,9 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import Alias, Convolution, Map, Operation, Pool
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
+
+#: A kernel multiplies so many channels of bytes at once.
+_BYTES_TOGETHER = 4
 
 
 def block_channels(program: TensorProgram, lanes: int) -> TensorProgram:
@@ -108,6 +112,7 @@ class _Blocking:
         self._program, self._lanes = program, lanes
         self._chosen = _tensors_in_blocks(program, lanes)
         self._blocked: dict[Tensor, Tensor] = {}
+        self._narrow: dict[Tensor, Tensor] = {}
         self._is_made_plain: set[Tensor] = set()
         self._operations: list[Operation] = []
         self._origins = dict(program.origins)
@@ -138,6 +143,8 @@ class _Blocking:
         source = self._blocked.get(operation.source)
         if source is None and operation.is_depthwise:
             source = self._in_blocks(operation.source)
+        elif source is None and operation.source.scalar in {Scalar.U8, Scalar.I8}:
+            source = self._in_byte_blocks(operation.source)
         self._have_plain(operation.weights)
         epilogue = self._over_blocks(operation.epilogue, operation.output)
         self._operations.append(
@@ -145,6 +152,8 @@ class _Blocking:
                 operation,
                 source=operation.source if source is None else source,
                 output=self._made(operation.output),
+                source_zero=self._over_blocks(operation.source_zero, operation.output),
+                weights_zero=self._over_blocks(operation.weights_zero, operation.output),
                 epilogue=epilogue,
             )
         )
@@ -188,6 +197,19 @@ class _Blocking:
         blocked = self._made(plain)
         self._operations += to_blocks(plain, blocked)
         return blocked
+
+    def _in_byte_blocks(self, plain: Tensor) -> Tensor:
+        """The bytes in blocks; few channels in one block of as few groups of four as they need."""
+        channels = channel_count(plain)
+        assert channels is not None
+        lanes = -(-channels // _BYTES_TOGETHER) * _BYTES_TOGETHER
+        if lanes >= self._lanes:
+            return self._in_blocks(plain)
+        if plain not in self._narrow:
+            self._narrow[plain] = blocked_tensor(plain, lanes)
+            self._have_plain(plain)
+            self._operations += to_blocks(plain, self._narrow[plain])
+        return self._narrow[plain]
 
     def _have_plain(self, tensor: Tensor) -> None:
         """Converts a tensor that lies in blocks alone."""

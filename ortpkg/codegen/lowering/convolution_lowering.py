@@ -29,7 +29,7 @@ def lower_convolution(scope: LoweringScope, node: Node) -> None:
     if len(kernel) != len(weights.shape) - 2:
         raise NotLoweredError("the size of its windows is known only when it runs")
     groups = int(attribute(node, "group", 1))
-    _check_channels(source, weights, output, groups)
+    check_channels(source, weights, output, groups)
     scope.emit(
         Convolution(
             output=output,
@@ -53,7 +53,7 @@ def biased(scope: LoweringScope, node: Node, output: Tensor) -> Element | None:
     return narrowed(made, output)
 
 
-def _check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int) -> None:
+def check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int) -> None:
     """NotLoweredError where weights are not for the channels of source and output."""
     own, out = weights.shape[1], weights.shape[0]
     if (

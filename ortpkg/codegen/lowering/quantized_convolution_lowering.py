@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ortpkg.codegen.fusion.integer_convolutions import is_expandable
+from ortpkg.codegen.fusion.integer_convolutions import is_multiplied
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.lowering.convolution_lowering import window_of
+from ortpkg.codegen.lowering.convolution_lowering import check_channels, window_of
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
 from ortpkg.codegen.lowering.quantized_elements import BYTES, code_of, parameter
@@ -51,12 +51,14 @@ def _convolve(
 ) -> None:
     """A convolution of codes and their zero points, both by name."""
     output = scope.tensor(node.outputs[0])
+    groups = int(attribute(node, "group", 1))
     source, weights = (scope.tensor(name) for name, _ in (source_names, weights_names))
     if not {source.scalar, weights.scalar} <= BYTES:
         raise NotLoweredError("its codes are not of 8 bits")
     kernel = tuple(each for each in weights.shape[2:] if isinstance(each, int))
     if len(kernel) != len(weights.shape) - 2:
         raise NotLoweredError("the size of its windows is known only when it runs")
+    check_channels(source, weights, output, groups)
     zeros = (
         parameter(scope, source_names[1], {}),
         parameter(scope, weights_names[1], {_CHANNELS: output.shape[_CHANNELS]}),
@@ -68,12 +70,12 @@ def _convolve(
         output=output,
         source=source,
         weights=weights,
-        groups=int(attribute(node, "group", 1)),
+        groups=groups,
         window=window_of(node, source, output, kernel),
         source_zero=zeros[0],
         weights_zero=zeros[1],
         epilogue=epilogue,
     )
-    if not is_expandable(made):
-        raise NotLoweredError("its groups have several channels each, or its windows are large")
+    if not is_multiplied(made):
+        raise NotLoweredError("its weights have zero points, and groups of several channels")
     scope.emit(made)

@@ -18,12 +18,12 @@ from ortpkg.codegen.schedules.convolution_tiling import (
 from ortpkg.codegen.schedules.convolution_weights import (
     WeightLayout,
     packed_weights,
-    sum_scalar,
     weight_layouts,
 )
 from ortpkg.codegen.schedules.depthwise_kernel import depthwise_convolution
 from ortpkg.codegen.schedules.direct_convolution import direct_convolution
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_steps import BYTE_SHIFT, has_byte_dots, steps_of
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.transposed_phases import (
     Phases,
@@ -35,15 +35,19 @@ from ortpkg.codegen.schedules.window_axes import WindowAxis, flat_axis, window_a
 from ortpkg.codegen.schedules.winograd_convolution import winograd_convolution
 from ortpkg.codegen.schedules.winograd_tiling import winograd_tiling
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
-from ortpkg.codegen.tensor_ir.elements import Place, Position, Read, Tensor, along, parts_of
+from ortpkg.codegen.tensor_ir.elements import Number, Place, Position, Read, Tensor, along, parts_of
 from ortpkg.codegen.tensor_ir.operations import Convolution
 
 
 def schedule_convolution(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels of a convolution of floats, weights packed ahead where they are constants."""
-    window = operation.window
+    """The kernels of a convolution, weights packed ahead where they are constants.
+
+    Of bytes, weights are i8 and have no zero point, and the source is in blocks: u8 without a zero
+    point, or i8 with -128. ValueError otherwise. A convolution of each channel by itself may have
+    any.
+    """    window = operation.window
     source = channel_blocks(operation.source, len(window.kernel))
     output = channel_blocks(operation.output, len(window.kernel))
     lanes = model.lanes(Scalar.F32)
@@ -65,6 +69,8 @@ def schedule_convolution(
     if layouts[0].is_depthwise:
         weights = packed_weights(operation.weights, layouts[0], constants)
         return [*weights.kernels, depthwise_convolution(operation, model, weights)]
+    if layouts[0].scalar is Scalar.I8:
+        _check_zeros(operation)
     axes = window_axes(source.spatial, output.spatial, window)
     if all(each.is_pointwise for each in axes) and _is_flat(operation):
         axes = [flat_axis(axes)]
@@ -97,14 +103,24 @@ def _cut(
     phases: int,
 ) -> tuple[WeightLayout, ConvolutionTiling]:
     """The layout that costs least, and how a kernel is cut that has so many phases."""
-    last, nbytes = axes[-1], sum_scalar(operation.weights).nbytes
-    layout, group = min(
+    last, packed = axes[-1], layouts[0].scalar
+    steps = steps_of(packed)
+    has_pairs = packed is Scalar.I8 and not has_byte_dots(model)
+    candidates = (
         (
-            (each, register_group(model, width=last.output, sharing=each.sharing, nbytes=nbytes))
-            for each in layouts
-        ),
-        key=lambda pair: pair[0].mean_count * pair[1].cost,
+            each,
+            register_group(
+                model,
+                width=last.output,
+                sharing=each.sharing,
+                nbytes=steps.sums.nbytes,
+                loaded=2 if has_pairs else 1,
+                spare=2 if has_pairs else 0,
+            ),
+        )
+        for each in layouts
     )
+    layout, group = min(candidates, key=lambda pair: pair[0].mean_count * pair[1].cost)
     tiling = convolution_tiling(
         model,
         group=group,
@@ -112,10 +128,19 @@ def _cut(
         rows=prod((each.output for each in axes[:-1]), start=1),
         width=last.output,
         cuts_rows=last.is_known or not last.is_padded,
-        sums=round(layout.mean_count * prod(layout.shape[2:-1])),
-        weight_nbytes=prod(layout.shape[1:]) * nbytes,
+        sums=round(layout.mean_count * prod(layout.kernel) * layout.source_lanes) // steps.group,
+        weight_nbytes=layout.block_stride * packed.nbytes,
     )
     return layout, tiling
+
+
+def _check_zeros(operation: Convolution) -> None:
+    """ValueError where a kernel would have to take off zero points."""
+    least = -BYTE_SHIFT if operation.source.scalar is Scalar.I8 else 0
+    zero = operation.source_zero
+    number = 0 if zero is None else zero.number if isinstance(zero, Number) else None
+    if number != least or operation.weights_zero is not None:
+        raise ValueError(f"{operation.output.name}: zero points are not taken off before")
 
 
 def _is_flat(operation: Convolution) -> bool:

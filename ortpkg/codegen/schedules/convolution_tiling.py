@@ -54,7 +54,15 @@ class RegisterGroup:
     blocks: int
 
 
-def register_group(model: MachineModel, *, width: Size, sharing: int, nbytes: int) -> RegisterGroup:
+def register_group(
+    model: MachineModel,
+    *,
+    width: Size,
+    sharing: int,
+    nbytes: int,
+    loaded: int = 1,
+    spare: int = 0,
+) -> RegisterGroup:
     """The group that costs least.
 
     Args:
@@ -62,15 +70,18 @@ def register_group(model: MachineModel, *, width: Size, sharing: int, nbytes: in
         width: columns of a row.
         sharing: neighbouring output blocks that read the same source blocks.
         nbytes: of one number of a sum, of which a vector has as many as of f32.
+        loaded: registers that a vector of weights takes.
+        spare: registers that a step needs besides, and one for the source, which all do.
     """
-    registers = model.register_count * 4 // nbytes - (1 if model.has_fma else 2)
+    spare += 1 if model.has_fma else 2
+    registers = model.register_count * 4 // nbytes - spare
     known = width if isinstance(width, int) else 1 << 20
     return min(
         RegisterGroup(_cost_of_row(columns, blocks, width=known), columns, blocks)
         for blocks in range(1, registers)
         if sharing % blocks == 0
         for columns in range(1, _MOST_COLUMNS + 1)
-        if columns * blocks + blocks <= registers and columns <= max(known, 1)
+        if columns * blocks + loaded * blocks <= registers and columns <= max(known, 1)
     )
 
 

@@ -1,7 +1,8 @@
 """Weights of convolutions in the order in which a kernel reads them, packed ahead or by a kernel.
 
-The order is (output blocks, source blocks, kernel..., lanes of the source, lanes of the output).
-Groups that do not fall on blocks stand in it with zeros between them.
+The order is (output blocks, source blocks, kernel..., lanes of the source, lanes of the output);
+of bytes, four neighbouring lanes of the source stand behind those of the output, as one instruction
+multiplies them. Groups that do not fall on blocks stand in it with zeros between them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Convolution
 
+_BYTES_TOGETHER = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightLayout:
@@ -37,6 +40,7 @@ class WeightLayout:
         sharing: divides the number of blocks.
         is_depthwise: each lane has the one weight of its channel for each tap; the layout has one
             source block of one lane.
+        scalar: kind of the packed weights.
     """
 
     channels: int
@@ -47,6 +51,12 @@ class WeightLayout:
     lanes: int
     sharing: int
     is_depthwise: bool = False
+    scalar: Scalar = Scalar.F32
+
+    @property
+    def together(self) -> int:
+        """Lanes of the source that one step of a kernel multiplies."""
+        return _BYTES_TOGETHER if self.scalar is Scalar.I8 else 1
 
     @property
     def blocks(self) -> int:
@@ -84,7 +94,15 @@ class WeightLayout:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the packed weights."""
-        return (self.blocks, self.count, *self.kernel, self.source_lanes, self.lanes)
+        lanes: tuple[int, ...] = (self.source_lanes, self.lanes)
+        if self.together > 1:
+            lanes = (self.source_lanes // self.together, self.lanes, self.together)
+        return (self.blocks, self.count, *self.kernel, *lanes)
+
+    @property
+    def block_stride(self) -> int:
+        """How many weights lie between neighbouring output blocks."""
+        return prod(self.shape[1:])
 
     def first_channel(self, channel: int) -> int:
         """Where, among the source channels of its block, those of an output channel begin."""
@@ -95,19 +113,22 @@ class WeightLayout:
         return group * self.group_channels - block * self.source_lanes
 
     def pack(self, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The weights in this layout, as f32, or f64 where they are that."""
+        """The weights in this layout."""
         # loaded where weights are packed: schedules are made without numpy
         import numpy as np
 
-        made = np.float64 if weights.dtype == np.float64 else np.float32
         rows = (self.blocks * self.lanes, self.count * self.source_lanes, *self.kernel)
-        wide = np.zeros(rows, made)
+        kinds = {Scalar.F64: np.float64, Scalar.I8: np.int8}
+        wide = np.zeros(rows, kinds.get(self.scalar, np.float32))
         for channel in range(self.channels):
             first = self.first_channel(channel)
             wide[channel, first : first + self.group_channels] = weights[channel]
-        split = wide.reshape(self.blocks, self.lanes, self.count, self.source_lanes, *self.kernel)
-        kernel_axes = range(4, 4 + len(self.kernel))
-        return np.ascontiguousarray(split.transpose(0, 2, *kernel_axes, 3, 1))
+        together = self.together
+        steps = (self.count, self.source_lanes // together, together)
+        split = wide.reshape(self.blocks, self.lanes, *steps, *self.kernel)
+        kernel_axes = range(5, 5 + len(self.kernel))
+        order = np.ascontiguousarray(split.transpose(0, 2, *kernel_axes, 3, 1, 4))
+        return order.reshape(self.shape)
 
 
 def weight_layouts(
@@ -133,15 +154,18 @@ def weight_layouts(
             lanes=lanes,
             sharing=sharing,
             is_depthwise=is_depthwise,
+            scalar=_packed_scalar(operation.weights.scalar, is_depthwise=is_depthwise),
         )
         for sharing in sharings
         if blocks % sharing == 0
     ]
 
 
-def sum_scalar(weights: Tensor) -> Scalar:
-    """The kind of numbers that sums and packed weights are."""
-    return Scalar.F64 if weights.scalar is Scalar.F64 else Scalar.F32
+def _packed_scalar(scalar: Scalar, *, is_depthwise: bool) -> Scalar:
+    """Bytes stay so for sums of products of four."""
+    if scalar is Scalar.F64 or (scalar is Scalar.I8 and not is_depthwise):
+        return scalar
+    return Scalar.F32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +188,7 @@ def packed_weights(
     weights: Tensor, layout: WeightLayout, constants: Collection[Tensor]
 ) -> PackedWeights:
     """The weights in the layout, by a kernel where they are not known when compiling."""
-    tensor = Tensor(f"{weights.name} in blocks", sum_scalar(weights), layout.shape)
+    tensor = Tensor(f"{weights.name} in blocks", layout.scalar, layout.shape)
     if weights not in constants:
         kernel = _packing_kernel(weights, tensor, layout)
         return PackedWeights(tensor=tensor, layout=layout, packing=None, kernels=(kernel,))
@@ -200,8 +224,8 @@ def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> Sc
     b = maker.builder
     given, made = maker.read(weights), maker.written(packed)
     taps = prod(layout.kernel)
-    block_count = prod(layout.shape[1:])
-    zeros = b.constant(0.0, LoopType(packed.scalar, layout.lanes))
+    block_count, together = layout.block_stride, layout.together
+    zeros = b.constant(0, LoopType(packed.scalar, layout.lanes))
     with b.loop(0, block_count, layout.lanes) as entry:
         b.store(made, b.add(b.mul(b.tile, block_count), entry.index), zeros)
     first_channel = b.mul(b.tile, layout.lanes)
@@ -219,7 +243,8 @@ def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> Sc
             tap_place = b.add(b.mul(block, taps), tap.index)
             inner = b.add(b.mul(tap_place, layout.source_lanes), b.rem(place, layout.source_lanes))
             weight = b.cast(b.load(given, b.add(row, tap.index)), packed.scalar)
-            b.store(made, b.add(b.mul(inner, layout.lanes), lane.index), weight)
+            step = b.add(b.mul(b.div(inner, together), layout.lanes), lane.index)
+            b.store(made, b.add(b.mul(step, together), b.rem(inner, together)), weight)
     return maker.scheduled(layout.blocks)
 
 

@@ -1,14 +1,23 @@
-"""Depthwise convolution: each output channel is summed over one channel of the source, its own."""
+"""Depthwise convolution: each output channel is summed over one channel of the source, its own.
+
+Bytes are multiplied and summed as f32, which is exact for windows of up to 258 taps, less their
+zero points.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.channel_windows import ChannelWindows
 from ortpkg.codegen.schedules.convolution_weights import PackedWeights
+from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.schedules.window_axes import ColumnRun
+from ortpkg.codegen.tensor_ir.elements import Element, Number
 from ortpkg.codegen.tensor_ir.operations import Convolution
 
 
@@ -31,7 +40,9 @@ class _DepthwiseConvolution(ChannelWindows):
             sum_scalar=weights.tensor.scalar,
             channels=weights.layout.channels,
         )
+        self._operation, self._channels = operation, weights.layout.channels
         self._weights = weights.read(self._maker)
+        self._values = ElementValues(self._maker, model)
 
     def _initial(self) -> Value:
         return self._builder.constant(0.0, self._sum_type)
@@ -39,8 +50,24 @@ class _DepthwiseConvolution(ChannelWindows):
     def _factor(self, block: Value, tap: Value) -> Value:
         b, lanes = self._builder, self._sum_type.lanes
         place = b.add(b.mul(block, prod(self._window.kernel)), tap)
-        return b.load(self._weights, b.mul(place, lanes), lanes)
+        weights = b.load(self._weights, b.mul(place, lanes), lanes)
+        return self._less_zero(weights, self._operation.weights_zero, block)
 
     def _combined(self, total: Value, element: Value, factor: Value | None) -> Value:
         assert factor is not None
-        return self._builder.fma(element, factor, total)
+        centred = self._less_zero(element, self._operation.source_zero, self._builder.index(0))
+        return self._builder.fma(centred, factor, total)
+
+    def _finished(self, total: Value, _run: ColumnRun, _column: int, _at: Sequence[Value]) -> Value:
+        is_of_bytes = self._operation.source.scalar in {Scalar.U8, Scalar.I8}
+        return self._builder.cast(total, Scalar.I32) if is_of_bytes else total
+
+    def _less_zero(self, value: Value, zero: Element | None, block: Value) -> Value:
+        """Numbers of the channels of a block less their zero point."""
+        if zero is None or (isinstance(zero, Number) and zero.number == 0):
+            return value
+        b, lanes, rank = self._builder, self._sum_type.lanes, len(self._window.kernel)
+        axes = [0, block, *([0] * rank), 0]
+        count = b.least(b.sub(self._channels, b.mul(block, lanes)), lanes)
+        zeros = self._values.value_of(zero, axes, vector_axis=2 + rank, lanes=lanes, count=count)
+        return b.sub(value, b.cast(zeros, self._sum_type.scalar))

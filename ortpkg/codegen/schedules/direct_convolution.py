@@ -2,8 +2,9 @@
 
 A group of registers holds the sums of neighbouring columns of one row for neighbouring blocks of
 output channels, a vector for each. For each source channel of each tap, the weights of the blocks
-are loaded once, and the source element of each column is multiplied with all of them. The source
-may be blocked or plain; the output is blocked.
+are loaded once, and the source element of each column is multiplied with all of them. Of bytes,
+four source channels are multiplied and summed at once. The source may be blocked or plain, that of
+bytes has blocks; the output is blocked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ortpkg.codegen.schedules.convolution_weights import (
 )
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_steps import steps_of
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.schedules.tile_space import TileSpace
 from ortpkg.codegen.schedules.transposed_phases import Phases, phase_count
@@ -38,7 +40,9 @@ from ortpkg.codegen.schedules.window_axes import (
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
 from ortpkg.codegen.tensor_ir.operations import Convolution
 
-#: Products in a body that is written out: more only take longer to compile.
+#: Products in a body that is written out: more only take longer to compile. Of bytes one step is:
+#: an element of their source takes a register of its own, and LLVM would load those of all steps
+#: before the first product.
 _MOST_PRODUCTS = 64
 
 
@@ -86,7 +90,8 @@ class _DirectConvolution:
         self._view = channel_blocks(operation.source, len(operation.window.kernel))
         self._source = maker.read(operation.source)
         self._weights = weights.read(maker)
-        self._sum_type = LoopType(weights.tensor.scalar, self._layout.lanes)
+        self._steps = steps_of(weights.tensor.scalar)
+        self._sum_type = LoopType(self._steps.sums, self._layout.lanes)
         self._spatial_rank = len(operation.window.kernel)
         self._output = BlockOutput(
             maker,
@@ -126,7 +131,7 @@ class _DirectConvolution:
     ) -> None:
         """Columns from the last position on, for neighbouring blocks from ``block`` on."""
         b, layout, size = self._builder, self._layout, self._maker.size
-        weight = b.mul(block, prod(layout.shape[1:]))
+        weight = b.mul(block, layout.block_stride)
         phase = b.index(0)
         if phase_count(self._phases) > 1:
             phase, block = b.div(block, layout.blocks), b.rem(block, layout.blocks)
@@ -136,7 +141,7 @@ class _DirectConvolution:
         for axis, stride, position in zip(self._axes, self._strides, positions, strict=True):
             start = b.sub(b.mul(position, axis.stride), size(axis.before))
             source = b.add(source, b.mul(start, stride))
-        zero = b.constant(0.0, self._sum_type)
+        zero = b.constant(0, self._sum_type)
         sums: Sequence[Value] = [zero] * (run.columns * self._tiling.blocks)
         levels = self._levels(run, block, positions)
         sums = self._summed(run, levels, source, weight, sums)
@@ -230,16 +235,17 @@ class _DirectConvolution:
         weight: Value,
         sums: Sequence[Value],
     ) -> Sequence[Value]:
-        b, lanes_in = self._builder, self._layout.source_lanes
+        b, lanes_in, together = self._builder, self._layout.source_lanes, self._steps.group
+        steps_in, most = lanes_in // together, _MOST_PRODUCTS if together == 1 else 1
         count = (tap.stop - tap.first) * self._tiling.blocks
         at_once = max(
             each
-            for each in range(1, lanes_in + 1)
-            if lanes_in % each == 0 and (each == 1 or each * count <= _MOST_PRODUCTS)
+            for each in range(1, steps_in + 1)
+            if steps_in % each == 0 and (each == 1 or each * count <= most)
         )
-        with b.loop(0, tap_count * lanes_in, at_once, carried=sums) as loop:
+        with b.loop(0, tap_count * lanes_in, at_once * together, carried=sums) as loop:
             made = list(loop.carried)
-            for lane in range(at_once):
+            for lane in range(0, at_once * together, together):
                 place = b.add(loop.index, lane)
                 self._add_products(run, tap, b.add(source, place), weight, place, made)
             loop.hand_on(*made)
@@ -254,22 +260,17 @@ class _DirectConvolution:
         place: Value,
         sums: list[Value],
     ) -> None:
-        """Adds the products of one source channel of one tap."""
-        b, layout = self._builder, self._layout
+        """Adds the products of the source channels of one step of one tap."""
+        b, layout, steps = self._builder, self._layout, self._steps
         lanes_in, lanes = layout.source_lanes, layout.lanes
-        row = b.add(b.mul(place, lanes), tap.place * lanes_in * lanes)
+        at = b.add(weight, b.add(b.mul(place, lanes), tap.place * lanes_in * lanes))
         vectors = [
-            b.load(
-                self._weights,
-                b.add(weight, b.add(row, number * prod(layout.shape[1:]))),
-                lanes,
-            )
+            steps.right(b, self._weights, b.add(at, number * layout.block_stride), lanes, None)
             for number in range(self._tiling.blocks)
         ]
         for column in range(tap.first, tap.stop):
             offset = (column * self._last.stride + tap.place * self._last.dilation) * lanes_in
-            element = b.cast(b.load(self._source, b.add(source, offset)), self._sum_type.scalar)
-            vector = b.splat(element, lanes)
+            vector = steps.left(b, self._source, b.add(source, offset), lanes)
             for number, weights in enumerate(vectors):
                 sum_place = number * run.columns + column
-                sums[sum_place] = b.fma(vector, weights, sums[sum_place])
+                sums[sum_place] = steps.add(b, sums[sum_place], vector, weights)

@@ -34,7 +34,12 @@ from ortpkg.codegen.schedules.product_space import (
     product_space,
     rows_in_place,
 )
-from ortpkg.codegen.schedules.product_steps import BfloatSteps, ByteSteps, FloatSteps
+from ortpkg.codegen.schedules.product_steps import (
+    BfloatSteps,
+    ByteSteps,
+    FloatSteps,
+    has_byte_dots,
+)
 from ortpkg.codegen.schedules.product_tiling import ProductSizes, ProductTiling, product_tiling
 from ortpkg.codegen.schedules.product_zeros import ZeroSums, left_has_zero
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -50,8 +55,6 @@ from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import Size
 
 _BYTES = frozenset({Scalar.U8, Scalar.I8})
-#: Those with one instruction for four products of bytes, in LLVM's words.
-_DOT_FEATURES = frozenset({"avx512vnni", "avxvnni", "i8mm"})
 
 #: Where only a run knows the rows, there are versions for up to so many, and one for more.
 _ONE_ROW, _FEW_ROWS = 1, 4
@@ -148,7 +151,7 @@ def _integer_product(
         left, row_sums, kernel = byte_rows(product, model)
         before.append(kernel)
     space, steps = product_space(product, left), ByteSteps()
-    has_dot = not model.features.isdisjoint(_DOT_FEATURES)
+    has_dot = has_byte_dots(model)
     sizes = ProductSizes(
         rows=space.rows,
         columns=product.n,

@@ -40,7 +40,8 @@ from ortpkg.codegen.schedules.product_space import (
     split_place,
     sum_of_strides,
 )
-from ortpkg.codegen.schedules.product_zeros import BYTE_SHIFT, right_has_zero
+from ortpkg.codegen.schedules.product_steps import BYTE_SHIFT, as_unsigned
+from ortpkg.codegen.schedules.product_zeros import right_has_zero
 from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Read, Tensor, scalar_of
 from ortpkg.codegen.tensor_ir.operations import Product
@@ -126,15 +127,9 @@ class _RowKernel:
         value = self._values.value_of(
             self._product.left, [*row, step], vector_axis=len(row), lanes=lanes
         )
-        value = _as_unsigned(b, value)
+        value = as_unsigned(b, value)
         b.store(self._output, b.add(base, step), value)
         return b.cast(value, Scalar.I32)
-
-
-def _as_unsigned(b: KernelBuilder, value: Value) -> Value:
-    if value.type.scalar is Scalar.U8:
-        return value
-    return b.compute(Op.XOR, b.bitcast(value, value.type.with_scalar(Scalar.U8)), BYTE_SHIFT)
 
 
 def _as_signed(b: KernelBuilder, value: Value) -> Value:

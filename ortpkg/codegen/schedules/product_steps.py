@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ortpkg.codegen.loop_ir.kernel import Buffer, Value
+from ortpkg.codegen.loop_ir.kernel import Buffer, Op, Value
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
 from ortpkg.codegen.loop_ir.loop_types import I32, LoopType, Scalar
+from ortpkg.codegen.schedules.machine_model import MachineModel
+
+#: Bytes are moved by so much to become u8 on the left side and i8 on the right side.
+BYTE_SHIFT = 128
+#: Those with one instruction for four products of bytes, in LLVM's words.
+_DOT_FEATURES = frozenset({"avx512vnni", "avxvnni", "i8mm"})
 
 
 class Steps(Protocol):
@@ -45,14 +51,14 @@ class Steps(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FloatSteps:
-    """One product of f32 a step; panels may be stored as f16."""
+    """One product of floats a step; either side may be stored in fewer bits."""
 
     sums: Scalar = Scalar.F32
     group: int = 1
 
     def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
         """The row's number in every lane."""
-        return builder.splat(builder.load(buffer, index), lanes)
+        return builder.splat(builder.cast(builder.load(buffer, index), self.sums), lanes)
 
     def right(
         self,
@@ -63,7 +69,7 @@ class FloatSteps:
         count: Operand | None,
     ) -> Value:
         """A vector of the panel."""
-        return builder.cast(builder.load(buffer, index, lanes, count), Scalar.F32)
+        return builder.cast(builder.load(buffer, index, lanes, count), self.sums)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
         """A fused product and sum."""
@@ -99,14 +105,18 @@ class BfloatSteps:
 
 @dataclass(frozen=True, slots=True)
 class ByteSteps:
-    """Four products of bytes a step, u8 of the left side with i8 of the right side."""
+    """Four products of bytes a step, u8 of the left side with i8 of the right side.
+
+    A left side of i8 is moved by 128.
+    """
 
     sums: Scalar = Scalar.I32
     group: int = 4
 
     def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
         """The row's four bytes in every lane."""
-        return _group_in_every_lane(builder, buffer, index, self.group, lanes)
+        given = _group_in_every_lane(builder, buffer, index, self.group, lanes)
+        return as_unsigned(builder, given)
 
     def right(
         self,
@@ -143,3 +153,21 @@ def _groups_of_columns(
     """The neighbours of each of ``lanes`` columns, of which ``count`` are there."""
     number = None if count is None else builder.mul(builder.index(count), group)
     return builder.load(buffer, index, group * lanes, number)
+
+
+def as_unsigned(builder: KernelBuilder, value: Value) -> Value:
+    """Bytes as u8; i8 are moved by 128."""
+    if value.type.scalar is Scalar.U8:
+        return value
+    made = builder.bitcast(value, value.type.with_scalar(Scalar.U8))
+    return builder.compute(Op.XOR, made, BYTE_SHIFT)
+
+
+def has_byte_dots(model: MachineModel) -> bool:
+    """Whether the CPU multiplies four u8 by four i8 and sums them in one instruction."""
+    return not model.features.isdisjoint(_DOT_FEATURES)
+
+
+def steps_of(packed: Scalar) -> Steps:
+    """The steps of a convolution whose packed weights are of a kind."""
+    return ByteSteps() if packed is Scalar.I8 else FloatSteps(sums=packed)

@@ -24,11 +24,9 @@ from ortpkg.codegen.schedules.product_space import (
     StridedRows,
     sum_of_strides,
 )
+from ortpkg.codegen.schedules.product_steps import BYTE_SHIFT
 from ortpkg.codegen.tensor_ir.elements import Element, Number, scalar_of
 from ortpkg.codegen.tensor_ir.operations import Product
-
-#: Bytes are moved by so much to become u8 on the left side and i8 on the right side.
-BYTE_SHIFT = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.codegen.schedules.convolution_weights import PackedWeights, WeightLayout, sum_scalar
+from ortpkg.codegen.schedules.convolution_weights import PackedWeights, WeightLayout
 from ortpkg.codegen.schedules.scheduled_kernel import Packing
 from ortpkg.codegen.schedules.tile_space import quotient_up
 from ortpkg.codegen.schedules.window_axes import WindowAxis
@@ -144,8 +144,7 @@ def phase_weights(
         return np.concatenate(parts)
 
     shape = (phase_count(phases) * layout.blocks, *layout.shape[1:])
-    scalar = sum_scalar(operation.weights)
-    tensor = Tensor(f"phases of {operation.weights.name} in blocks", scalar, shape)
+    tensor = Tensor(f"phases of {operation.weights.name} in blocks", layout.scalar, shape)
     taps = [each.taps for each in phases]
     packing = Packing(
         source=operation.weights, layout=f"taps {taps} of convolution {layout}", pack=pack
