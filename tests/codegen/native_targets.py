@@ -24,6 +24,12 @@ V3 = NativeTarget("x86-64-v3", (), MachineModel(vector_nbytes=32, register_count
 V4 = NativeTarget(
     "x86-64-v4", ("-prefer-256-bit",), MachineModel(vector_nbytes=64, register_count=32)
 )
+#: Where the CPU has dot products of bytes.
+VNNI = NativeTarget(
+    "x86-64-v4",
+    ("+avx512vnni",),
+    MachineModel(vector_nbytes=64, register_count=32, features=frozenset({"avx512vnni"})),
+)
 #: All that x86-64 CPUs of today run.
 NATIVE_TARGETS = (V4, V3, V2)
 #: Of an AArch64 CPU, whose code is compiled and not run.

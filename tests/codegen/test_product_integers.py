@@ -10,7 +10,6 @@ from ortpkg.codegen.emission.object_compiler import ObjectCompiler
 from ortpkg.codegen.loop_ir.kernel import Kernel
 from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product import schedule_product
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
@@ -26,16 +25,11 @@ from ortpkg.codegen.tensor_ir.elements import (
 from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import symbol
 from tests.codegen.native_kernels import Array, run_kernel
-from tests.codegen.native_targets import V2, V3, V4, NativeTarget
+from tests.codegen.native_targets import V2, V3, V4, VNNI, NativeTarget
 from tests.codegen.reference_elements import DTYPES
 from tests.codegen.scheduled_kernels import run_scheduled
 
-_VNNI = NativeTarget(
-    "x86-64-v4",
-    ("+avx512vnni",),
-    MachineModel(vector_nbytes=64, register_count=32, features=frozenset({"avx512vnni"})),
-)
-_TARGETS = [V2, V3, V4, _VNNI]
+_TARGETS = [V2, V3, V4, VNNI]
 _KINDS = [(left, right) for left in (Scalar.U8, Scalar.I8) for right in (Scalar.I8, Scalar.U8)]
 
 
@@ -106,8 +100,8 @@ def test_without_zero_points(kinds: tuple[Scalar, Scalar], depth: int) -> None:
         right: _bytes(kinds[1], depth, 20),
         output: np.full((5, 20), 7, np.int32),
     }
-    kernels = schedule_product(product, _VNNI.model, {right})
-    run_scheduled(kernels, arrays, _VNNI)
+    kernels = schedule_product(product, VNNI.model, {right})
+    run_scheduled(kernels, arrays, VNNI)
     expected = arrays[left].astype(np.int32) @ arrays[right].astype(np.int32)
     np.testing.assert_array_equal(arrays[output], expected)
 
@@ -124,11 +118,11 @@ def test_unsigned_rows_with_signed_weights_are_read_where_they_lie() -> None:
         right=_read(right, 0, 1),
         left_zero=Number(100, Scalar.U8),
     )
-    (kernel,) = schedule_product(product, _VNNI.model, {right})
+    (kernel,) = schedule_product(product, VNNI.model, {right})
     assert left in kernel.buffers
 
 
-@pytest.mark.parametrize("target", [V3, _VNNI], ids=["v3", "vnni"])
+@pytest.mark.parametrize("target", [V3, VNNI], ids=["v3", "vnni"])
 @pytest.mark.parametrize("sizes", [(0, 5, 5), (1, 1, 1), (11, 50, 18), (20, 33, 6001)])
 def test_sizes_may_be_open(target: NativeTarget, sizes: tuple[int, int, int]) -> None:
     m, n, k = symbol("m"), symbol("n"), symbol("k")
@@ -186,8 +180,8 @@ def test_batches_are_requantized_by_their_epilogue(*, is_constant: bool) -> None
         scale: np.random.default_rng(0).random(n).astype(np.float32) / 999,
         output: np.zeros((batch, m, n), np.uint8),
     }
-    kernels = schedule_product(product, _VNNI.model, {right} if is_constant else ())
-    run_scheduled(kernels, arrays, _VNNI)
+    kernels = schedule_product(product, VNNI.model, {right} if is_constant else ())
+    run_scheduled(kernels, arrays, VNNI)
     sums = arrays[left].astype(np.int32) @ arrays[right].astype(np.int32)
     expected = np.clip(np.round(sums.astype(np.float32) * arrays[scale]) + 128, 0, 255)
     np.testing.assert_array_equal(arrays[output], expected.astype(np.uint8))
@@ -207,7 +201,7 @@ def test_left_side_may_be_quantized_on_the_way() -> None:
         right: _bytes(Scalar.I8, k, n),
         output: np.zeros((m, n), np.int32),
     }
-    run_scheduled(schedule_product(product, _VNNI.model, {right}), arrays, _VNNI)
+    run_scheduled(schedule_product(product, VNNI.model, {right}), arrays, VNNI)
     expected = np.round(arrays[source]).astype(np.int32) @ arrays[right].astype(np.int32)
     np.testing.assert_array_equal(arrays[output], expected)
 

@@ -215,9 +215,7 @@ def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitte
     )
 
 
-def _saturated_shortly(
-    source: LoopType, target: LoopType, operand: str, emitter: Emitter
-) -> str:
+def _saturated_shortly(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
     """Bounds the float, then brings it to i32: LLVM has no vector code for the saturating cast."""
     bits = 8 * target.scalar.nbytes
     least, most = (0, (1 << bits) - 1) if target.scalar.is_unsigned else (

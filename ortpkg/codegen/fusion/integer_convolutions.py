@@ -81,11 +81,11 @@ def _is_of_bytes(each: Operation) -> bool:
 
 
 def _is_of_each_channel(convolution: Convolution) -> bool:
-    channels, group_channels, *kernel = convolution.weights.shape
+    channels, group_channels, *_ = convolution.weights.shape
     return (
         group_channels == 1
         and channels == convolution.groups > 1
-        and prod(kernel) <= _MOST_TAPS_OF_ONE
+        and prod(convolution.window.kernel) <= _MOST_TAPS_OF_ONE
     )
 
 
@@ -170,8 +170,8 @@ class _Rewriting:
         source, window = self.convolution.source, self.convolution.window
         after = [operation("max", each, 0) for each in window.after]
         batch, channels, *spatial = source.shape
-        shape = [size + first + last
-                 for size, first, last in zip(spatial, window.before, after, strict=True)]  # fmt: skip
+        sides = zip(spatial, window.before, after, strict=True)
+        shape = [size + first + last for size, first, last in sides]
         made = self._tensor("padded", source.scalar, (batch, channels, *shape))
         zero = self.convolution.source_zero
         own = tuple(along(axis) for axis in range(2 + self._rank))

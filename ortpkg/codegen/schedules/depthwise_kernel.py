@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.channel_windows import ChannelWindows
 from ortpkg.codegen.schedules.convolution_weights import PackedWeights
@@ -67,7 +68,7 @@ class _DepthwiseConvolution(ChannelWindows):
         if zero is None or (isinstance(zero, Number) and zero.number == 0):
             return value
         b, lanes, rank = self._builder, self._sum_type.lanes, len(self._window.kernel)
-        axes = [0, block, *([0] * rank), 0]
+        axes: list[Operand] = [0, block, *([0] * rank), 0]
         count = b.least(b.sub(self._channels, b.mul(block, lanes)), lanes)
         zeros = self._values.value_of(zero, axes, vector_axis=2 + rank, lanes=lanes, count=count)
         return b.sub(value, b.cast(zeros, self._sum_type.scalar))
