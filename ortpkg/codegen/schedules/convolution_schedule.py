@@ -47,7 +47,8 @@ def schedule_convolution(
     Of bytes, weights are i8 and have no zero point, and the source is in blocks: u8 without a zero
     point, or i8 with -128. ValueError otherwise. A convolution of each channel by itself may have
     any.
-    """    window = operation.window
+    """
+    window = operation.window
     source = channel_blocks(operation.source, len(window.kernel))
     output = channel_blocks(operation.output, len(window.kernel))
     lanes = model.lanes(Scalar.F32)
@@ -74,7 +75,7 @@ def schedule_convolution(
     axes = window_axes(source.spatial, output.spatial, window)
     if all(each.is_pointwise for each in axes) and _is_flat(operation):
         axes = [flat_axis(axes)]
-    layout, tiling = _cut(operation, model, layouts, axes, 1)
+    layout, tiling = _cut(model, layouts, axes, 1)
     weights = packed_weights(operation.weights, layout, constants)
     return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes)]
 
@@ -90,13 +91,12 @@ def _phases_kernel(
         source_lanes=channel_blocks(operation.source, len(axes)).lanes,
         lanes=model.lanes(Scalar.F32),
     )
-    layout, tiling = _cut(operation, model, layouts, axes, phase_count(phases))
+    layout, tiling = _cut(model, layouts, axes, phase_count(phases))
     weights = phase_weights(operation, layout, phases, constants)
     return direct_convolution(operation, model, weights, tiling, axes, phases)
 
 
 def _cut(
-    operation: Convolution,
     model: MachineModel,
     layouts: Sequence[WeightLayout],
     axes: Sequence[WindowAxis],
