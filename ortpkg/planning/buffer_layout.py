@@ -167,6 +167,9 @@ def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int
             _, offset, need = heappop(ending)
             free.give_back(offset, need)
         need = _aligned(buffer.nbytes, alignment)
+        if not need:  # nothing to take, and no free range to give back
+            offsets[buffer.owner] = 0
+            continue
         offsets[buffer.owner] = free.take(need)
         heappush(ending, (buffer.last, offsets[buffer.owner], need))
     return offsets

@@ -23,6 +23,19 @@ def test_smallest_gap_that_fits_is_taken() -> None:
     assert offsets[4] == offsets[2]
 
 
+def test_buffers_of_nothing_leave_the_others_apart() -> None:
+    buffers = [
+        Buffer(0, 0, ((0, 1),)),
+        Buffer(1, 128, ((1, 2),)),
+        Buffer(2, 64, ((2, 3),)),
+        Buffer(3, 0, ((3, 3),)),
+        Buffer(4, 128, ((4, 6),)),
+        Buffer(5, 64, ((5, 6),)),
+    ]
+    offsets = lay_out(buffers, 64).offsets
+    assert offsets[5] >= offsets[4] + 128 or offsets[4] >= offsets[5] + 64
+
+
 def test_buffers_that_are_used_by_turns_are_compared_in_one_pass() -> None:
     count = 200
     one = Buffer(0, 64, tuple((4 * turn, 4 * turn + 1) for turn in range(count)))
@@ -57,9 +70,9 @@ def test_many_gaps_that_are_too_small_cost_a_new_buffer_no_look_each(
 intervals = st.lists(st.integers(0, 30), min_size=2, max_size=6, unique=True).map(
     lambda steps: tuple(zip(sorted(steps)[::2], sorted(steps)[1::2], strict=False))
 )
-layouts = st.lists(st.tuples(st.integers(1, 5000), intervals), max_size=40).map(
-    lambda parts: [Buffer(owner, *part) for owner, part in enumerate(parts)]
-)
+layouts = st.lists(
+    st.tuples(st.one_of(st.just(0), st.integers(1, 5000)), intervals), max_size=40
+).map(lambda parts: [Buffer(owner, *part) for owner, part in enumerate(parts)])
 
 
 @pytest.mark.requirement("M24")
