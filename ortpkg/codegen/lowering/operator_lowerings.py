@@ -10,6 +10,7 @@ from ortpkg.codegen.lowering import (
     elementwise_lowering,
     extremum_lowering,
     gathering_lowering,
+    group_lowering,
     moving_lowering,
     product_lowering,
     quantized_convolution_lowering,
@@ -17,6 +18,7 @@ from ortpkg.codegen.lowering import (
     quantized_product_lowering,
     recurrent_lowering,
     row_lowering,
+    special_elements_lowering,
     transposed_convolution_lowering,
 )
 from ortpkg.codegen.lowering.lowering_registry import Lower, lowerings_of
@@ -32,6 +34,7 @@ LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     elementwise_lowering,
     extremum_lowering,
     gathering_lowering,
+    group_lowering,
     moving_lowering,
     product_lowering,
     quantized_convolution_lowering,
@@ -39,6 +42,7 @@ LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     quantized_product_lowering,
     recurrent_lowering,
     row_lowering,
+    special_elements_lowering,
     transposed_convolution_lowering,
 )
 

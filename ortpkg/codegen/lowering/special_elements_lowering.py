@@ -1,0 +1,109 @@
+"""Elementwise operators whose attributes or kinds are their own: activations, signs, infinities."""
+
+from __future__ import annotations
+
+import math
+
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.elementwise_lowering import finish, operands_of
+from ortpkg.codegen.lowering.lowering_registry import lowers
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    number,
+)
+from ortpkg.codegen.tensor_ir.elements import Call, Element, Function, scalar_of
+from ortpkg.graph.graph import Node
+
+_F = Function
+#: Defaults of Selu, as ONNX has them.
+_SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
+
+
+def _f32(function: Function, *operands: Element | float) -> Element:
+    return Call(
+        function,
+        tuple(
+            number(each, Scalar.F32) if isinstance(each, int | float) else each for each in operands
+        ),
+    )
+
+
+def _operand(scope: LoweringScope, node: Node) -> Element:
+    (operand,) = operands_of(scope, node)
+    if scalar_of(operand) is not Scalar.F32:
+        raise NotLoweredError("it is compiled for float32 and narrower floats alone")
+    return operand
+
+
+@lowers("Selu", "Celu")
+def lower_scaled_exponential(scope: LoweringScope, node: Node) -> None:
+    """An exponential below 0, a line above it."""
+    x = _operand(scope, node)
+    if node.op_type == "Celu":
+        alpha, gamma = float(attribute(node, "alpha", 1.0)), 1.0
+        below = _f32(_F.MUL, _f32(_F.SUB, _f32(_F.EXP, _f32(_F.DIV, x, alpha)), 1.0), alpha)
+    else:
+        alpha = float(attribute(node, "alpha", _SELU_ALPHA))
+        gamma = float(attribute(node, "gamma", _SELU_GAMMA))
+        below = _f32(_F.MUL, _f32(_F.SUB, _f32(_F.EXP, x), 1.0), alpha)
+    chosen = _f32(_F.SELECT, _f32(_F.LE, x, 0.0), below, x)
+    finish(scope, node, chosen if gamma == 1 else _f32(_F.MUL, chosen, gamma))
+
+
+@lowers("Swish")
+def lower_swish(scope: LoweringScope, node: Node) -> None:
+    """x * sigmoid(alpha * x)."""
+    x, alpha = _operand(scope, node), float(attribute(node, "alpha", 1.0))
+    inner = x if alpha == 1 else _f32(_F.MUL, x, alpha)
+    finish(scope, node, _f32(_F.MUL, x, _f32(_F.SIGMOID, inner)))
+
+
+@lowers("Mish")
+def lower_mish(scope: LoweringScope, node: Node) -> None:
+    """x * tanh(log(1 + exp(x))), where the logarithm of large numbers is themselves."""
+    x = _operand(scope, node)
+    small = _f32(_F.EXP, _f32(_F.NEG, _f32(_F.ABS, x)))
+    softplus = _f32(_F.ADD, _f32(_F.MAX, x, 0.0), _f32(_F.LOG, _f32(_F.ADD, small, 1.0)))
+    finish(scope, node, _f32(_F.MUL, x, _f32(_F.TANH, softplus)))
+
+
+@lowers("Shrink")
+def lower_shrink(scope: LoweringScope, node: Node) -> None:
+    """What is far from 0, moved towards it; 0 for what is near."""
+    x = _operand(scope, node)
+    far, bias = float(attribute(node, "lambd", 0.5)), float(attribute(node, "bias", 0.0))
+    above = _f32(_F.SELECT, _f32(_F.GT, x, far), _f32(_F.SUB, x, bias), 0.0)
+    below = _f32(_F.ADD, x, bias)
+    finish(scope, node, _f32(_F.SELECT, _f32(_F.LT, x, -far), below, above))
+
+
+@lowers("Sign")
+def lower_sign(scope: LoweringScope, node: Node) -> None:
+    """-1, 0 or 1; NaN of NaN."""
+    (x,) = operands_of(scope, node)
+    kind = scalar_of(x)
+    if kind.is_unsigned:
+        finish(scope, node, Call(_F.MIN, (x, number(1, kind))))
+        return
+    zero, one, less = (number(each, kind) for each in (0, 1, -1))
+    below = Call(_F.SELECT, (Call(_F.LT, (x, zero)), less, x))
+    finish(scope, node, Call(_F.SELECT, (Call(_F.GT, (x, zero)), one, below)))
+
+
+@lowers("IsInf")
+def lower_is_inf(scope: LoweringScope, node: Node) -> None:
+    """Whether an element is one of the infinities that are asked for."""
+    (x,) = operands_of(scope, node)
+    kind = scalar_of(x)
+    signs = [
+        sign
+        for sign, name in ((1, "detect_positive"), (-1, "detect_negative"))
+        if attribute(node, name, 1)
+    ]
+    if not signs:
+        finish(scope, node, number(0, Scalar.BOOL))
+        return
+    asked = x if len(signs) == 1 else Call(_F.ABS, (x,))
+    finish(scope, node, Call(_F.EQ, (asked, number(signs[0] * math.inf, kind))))
