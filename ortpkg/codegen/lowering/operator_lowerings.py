@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ortpkg.codegen.lowering import (
+    attention_lowering,
     convolution_lowering,
     cumulative_lowering,
     elementwise_lowering,
@@ -17,6 +18,7 @@ from ortpkg.codegen.lowering import (
     quantized_lowering,
     quantized_product_lowering,
     recurrent_lowering,
+    rotary_lowering,
     row_lowering,
     special_elements_lowering,
     transposed_convolution_lowering,
@@ -29,6 +31,7 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.shapes.knowledge import Knowledge
 
 LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
+    attention_lowering,
     convolution_lowering,
     cumulative_lowering,
     elementwise_lowering,
@@ -41,6 +44,7 @@ LOWERINGS: Mapping[tuple[str, str], Lower] = lowerings_of(
     quantized_lowering,
     quantized_product_lowering,
     recurrent_lowering,
+    rotary_lowering,
     row_lowering,
     special_elements_lowering,
     transposed_convolution_lowering,

@@ -20,6 +20,9 @@ _F = Function
 #: Defaults of Selu, as ONNX has them.
 _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 
+#: Of larger numbers Mish is the number itself.
+_MISH_IS_LINE = 20.0
+
 
 def _f32(function: Function, *operands: Element | float) -> Element:
     return Call(
@@ -62,11 +65,11 @@ def lower_swish(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Mish")
 def lower_mish(scope: LoweringScope, node: Node) -> None:
-    """x * tanh(log(1 + exp(x))), where the logarithm of large numbers is themselves."""
+    """x * tanh(log(1 + exp(x))): with e = exp(x), the tangent is e (e + 2) / (e (e + 2) + 2)."""
     x = _operand(scope, node)
-    small = _f32(_F.EXP, _f32(_F.NEG, _f32(_F.ABS, x)))
-    softplus = _f32(_F.ADD, _f32(_F.MAX, x, 0.0), _f32(_F.LOG, _f32(_F.ADD, small, 1.0)))
-    finish(scope, node, _f32(_F.MUL, x, _f32(_F.TANH, softplus)))
+    power = _f32(_F.EXP, _f32(_F.MIN, x, _MISH_IS_LINE))
+    part = _f32(_F.MUL, power, _f32(_F.ADD, power, 2.0))
+    finish(scope, node, _f32(_F.MUL, x, _f32(_F.DIV, part, _f32(_F.ADD, part, 2.0))))
 
 
 @lowers("Shrink")

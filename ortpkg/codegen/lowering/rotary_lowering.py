@@ -1,0 +1,110 @@
+"""RotaryEmbedding: pairs of features turned by the angle of their position."""
+
+from __future__ import annotations
+
+from ortpkg.codegen.lowering.attention_lowering import Heads, heads_of
+from ortpkg.codegen.lowering.gathering_lowering import gathered_place
+from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
+from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Element,
+    Function,
+    Place,
+    Position,
+    Read,
+    Tensor,
+    along,
+)
+from ortpkg.codegen.tensor_ir.operations import Map
+from ortpkg.graph.graph import Node
+from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.size_operations import divide_exactly
+
+
+@lowers("RotaryEmbedding")
+def lower_rotary_embedding(scope: LoweringScope, node: Node) -> None:
+    """Caches have a row for each position, or for each token where no positions are given."""
+    given = [*node.inputs, ""]
+    _rotate(scope, node, (given[1], given[2]), given[3])
+
+
+@lowers("RotaryEmbedding", domain=MICROSOFT_DOMAIN)
+def lower_microsoft_rotary_embedding(scope: LoweringScope, node: Node) -> None:
+    """The second input has positions: one for each token, or that of the first one."""
+    _rotate(scope, node, (node.inputs[2], node.inputs[3]), node.inputs[1])
+
+
+def _rotate(scope: LoweringScope, node: Node, caches: tuple[str, str], positions: str) -> None:
+    output = scope.tensor(node.outputs[0])
+    cosines, sines = (scope.tensor(name) for name in caches)
+    turned = cosines.shape[-1]
+    if not isinstance(turned, int):
+        raise NotLoweredError("how many features it turns is known only when it runs")
+    source = _heads(scope, node, turned)
+    target = output
+    if source.is_flat:
+        target = scope.temporary(output.scalar, source.tensor.shape, "turned")
+    row = _row(scope, source, cosines, positions)
+    for left, right in zip(cosines.shape, sines.shape, strict=True):
+        scope.require_equal(left, right)
+    cosine, sine = (Read(each, (*row, along(3))) for each in (cosines, sines))
+    step, distance = (2, 1) if attribute(node, "interleaved", 0) else (1, turned)
+    pieces = [Place(((3, step),), offset) for offset in (0, distance)]
+    first, second = (Read(source.tensor, _places(source, piece)) for piece in pieces)
+    for piece, function, one, other in (
+        (pieces[0], Function.SUB, cosine, sine),
+        (pieces[1], Function.ADD, sine, cosine),
+    ):
+        products = (Call(Function.MUL, (first, one)), Call(Function.MUL, (second, other)))
+        _write(scope, source, target, turned, Call(function, products), piece)
+    left_over = source.sizes[3] - 2 * turned
+    if left_over != 0:
+        rest = Place(((3, 1),), 2 * turned)
+        value = Read(source.tensor, _places(source, rest))
+        _write(scope, source, target, left_over, value, rest)
+    if source.is_flat:
+        scope.alias(output, target)
+
+
+def _heads(scope: LoweringScope, node: Node, turned: int) -> Heads:
+    """The input by heads; where nobody says how many these are, all of a head is turned."""
+    count: Size = int(attribute(node, "num_heads", 0))
+    if count == 0:
+        found = divide_exactly(scope.shape(node.inputs[0])[-1], 2 * turned) if turned else None
+        if found is None:
+            raise NotLoweredError("how many heads it has is known only when it runs")
+        count = found
+    return heads_of(scope, node.inputs[0], count)
+
+
+def _row(
+    scope: LoweringScope, source: Heads, cache: Tensor, positions_name: str
+) -> tuple[Place, ...]:
+    """The places of a token's row in a cache: that of its position, or its own."""
+    batch, _, length, _ = source.sizes
+    if not positions_name:
+        still = scope.stands_still(cache.shape[0], batch)
+        scope.require_equal(cache.shape[1], length)
+        return (Place() if still else along(0), along(2))
+    positions = scope.tensor(positions_name)
+    if positions.shape == (1,):
+        index: Element = Call(Function.ADD, (Read(positions, (Place(),)), Position(2)))
+    else:
+        still = scope.stands_still(positions.shape[0], batch)
+        scope.require_equal(positions.shape[1], length)
+        index = Read(positions, (Place() if still else along(0), along(2)))
+    return (gathered_place(index, cache.shape[0]),)
+
+
+def _places(heads: Heads, feature: Place) -> tuple[Place, ...]:
+    """Where the features of a head lie, over axes of batch, heads, tokens and features."""
+    return heads.places(along(0), along(1), along(2), feature)
+
+
+def _write(
+    scope: LoweringScope, heads: Heads, target: Tensor, count: Size, value: Element, piece: Place
+) -> None:
+    """Makes some features of each head."""
+    axes = (*heads.sizes[:3], count)
+    scope.emit(Map(output=target, axes=axes, value=value, places=_places(heads, piece)))
