@@ -112,6 +112,13 @@ def test_sums_of_each_channel_by_itself_are_exact(
     _check(operation, case, target, weights_zero=_extremes("int8", 21))
 
 
+def test_windows_that_floats_would_be_transformed_for_are_summed_directly() -> None:
+    case = WindowCase(source=(14, 14), window=_SQUARE)
+    operation = _convolution(case, (128, 128, 1), Scalar.U8, lanes=16)
+    (scheduled,) = schedule_convolution(operation, VNNI.model, [operation.weights])
+    assert scheduled.kernel.name == "convolution"
+
+
 def test_zero_points_that_a_kernel_would_have_to_take_off_are_refused() -> None:
     case = WindowCase(source=(4, 4), window=_SQUARE)
     operation = _convolution(case, (16, 16, 1), Scalar.U8, lanes=16, zero=3)

@@ -93,9 +93,10 @@ def winograd_tiling(
     """How a convolution is cut that is cheaper so; None where it is none, or cannot be one.
 
     It can be where windows of 3 x 3 go over pixels one by one, all channels together, sizes are
-    numbers, and weights are constants.
+    numbers, weights are constants, and all are floats.
     """
-    sizes = None if model.sums_directly else _sizes_of(operation, model, constants)
+    is_direct = model.sums_directly or not operation.source.scalar.is_float
+    sizes = None if is_direct else _sizes_of(operation, model, constants)
     if sizes is None:
         return None
     best = _cheapest(sizes)
