@@ -74,10 +74,10 @@ def export(
             opset_version=OPSET,
             dynamo=True,
             external_data=True,
-            # Hidden takes its inputs as one *inputs.
+            # these take their inputs as one *inputs
             dynamic_shapes=None
             if shapes is None
-            else ((values,) if isinstance(module, Hidden) else values),
+            else ((values,) if isinstance(module, Hidden | CachedGPT2) else values),
         )
 
 
@@ -129,9 +129,10 @@ class CachedGPT2(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.model = model
 
-    def forward(self, ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         from transformers.cache_utils import DynamicCache
 
+        ids, *past = inputs
         cache = DynamicCache()
         for layer in range(len(past) // 2):
             cache.update(past[2 * layer], past[2 * layer + 1], layer)
@@ -154,7 +155,8 @@ def build_gpt2_decode(path: Path, feeds: Arrays) -> None:
 
     config = transformers.GPT2Config()
     config._attn_implementation = "eager"
-    export(CachedGPT2(transformers.GPT2LMHeadModel(config)), feeds, path)
+    axes = {name: {2: "past"} for name in feeds if name.startswith("past_")}
+    export(CachedGPT2(transformers.GPT2LMHeadModel(config)), feeds, path, dynamic=axes)
 
 
 def build_vit(path: Path, feeds: Arrays) -> None:
