@@ -15,6 +15,7 @@ from ortpkg.codegen.loop_ir.kernel import Value
 from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
 from ortpkg.codegen.schedules.block_output import BlockOutput
+from ortpkg.codegen.schedules.even_tiles import even_tile
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
@@ -31,8 +32,8 @@ from ortpkg.codegen.tensor_ir.elements import Element, Tensor
 from ortpkg.codegen.tensor_ir.operations import Window
 from ortpkg.shapes.expressions import Size
 
-#: What one tile combines: taps of single numbers, some 20 microseconds.
-_TILE_TAPS = 250_000
+#: What one tile combines: taps of single numbers, some 10 to 40 microseconds.
+_LEAST_TILE_TAPS, _MOST_TILE_TAPS = 125_000, 500_000
 #: What a size counts for that is a formula.
 _USUAL_SIZE = 64
 
@@ -99,12 +100,12 @@ class ChannelWindows(ABC):
 
     def _tile(self, rows: Size) -> tuple[int, int]:
         """How many blocks and rows a tile has."""
-        known = [
-            each if isinstance(each, int) else _USUAL_SIZE for each in (rows, self._axes[-1].output)
-        ]
-        row = max(1, known[1] * prod(self._window.kernel) * self._view.lanes)
-        tile_rows = max(1, min(known[0], _TILE_TAPS // row))
-        return max(1, _TILE_TAPS // (row * max(1, known[0]))), tile_rows
+        blocks, known_rows, width = (
+            each if isinstance(each, int) else _USUAL_SIZE
+            for each in (self._view.blocks, rows, self._axes[-1].output)
+        )
+        row = max(1, width * prod(self._window.kernel) * self._view.lanes)
+        return even_tile(blocks, known_rows, cost=row, least=_LEAST_TILE_TAPS, most=_MOST_TILE_TAPS)
 
     def _columns(self) -> int:
         """How many columns are combined at once: each takes a register, and one to load into."""

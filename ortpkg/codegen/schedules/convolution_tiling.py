@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.schedules.even_tiles import even_tile
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.shapes.expressions import Size
 
@@ -19,8 +20,6 @@ _SUMS_IN_FLIGHT = 10
 _WEIGHT_LOAD_COST, _SOURCE_LOAD_COST, _GROUP_COST = 0.5, 0.1, 0.5
 #: Products and sums of one tile: some 70 microseconds, and in small convolutions not below 10.
 _MOST_TILE_OPERATIONS, _LEAST_TILE_OPERATIONS = 8_000_000, 1_000_000
-#: Tiles that an image is cut into at least, as long as they do not become too small.
-_FEWEST_TILES = 16
 #: What a size counts for that is a formula.
 _USUAL_SIZE = 128
 
@@ -122,28 +121,24 @@ def convolution_tiling(
         weight_nbytes: of the weights of one output block.
     """
     columns, blocks = group.columns, group.blocks
-    lanes = model.lanes(Scalar.F32)
-    fitting = model.l2_nbytes // 2 // max(weight_nbytes * blocks, 1)
-    groups = max(1, min(output_blocks // blocks, fitting))
-    known_width = width if isinstance(width, int) else _USUAL_SIZE
-    group_row = max(2 * sums * lanes * blocks * known_width, 1)
-    image = group_row * (output_blocks // blocks) * (rows if isinstance(rows, int) else _USUAL_SIZE)
-    operations = max(_LEAST_TILE_OPERATIONS, min(_MOST_TILE_OPERATIONS, image // _FEWEST_TILES))
-    if rows == 1 and cuts_rows:
-        column = max(2 * sums * lanes * blocks * groups, 1)
-        tile_columns = max(1, operations // (column * columns)) * columns
-        return ConvolutionTiling(
-            columns=columns,
-            blocks=blocks,
-            tile_blocks=blocks * groups,
-            tile_rows=1,
-            tile_columns=tile_columns,
-        )
-    groups = max(1, min(groups, operations // group_row))
+    known_width, known_rows = (
+        each if isinstance(each, int) else _USUAL_SIZE for each in (width, rows)
+    )
+    is_row = rows == 1 and cuts_rows
+    inner = -(-known_width // columns) if is_row else known_rows
+    cost = 2 * sums * model.lanes(Scalar.F32) * blocks * (columns if is_row else known_width)
+    groups, pieces = even_tile(
+        output_blocks // blocks,
+        inner,
+        cost=max(cost, 1),
+        least=_LEAST_TILE_OPERATIONS,
+        most=_MOST_TILE_OPERATIONS,
+        most_outer=model.l2_nbytes // 2 // max(weight_nbytes * blocks, 1),
+    )
     return ConvolutionTiling(
         columns=columns,
         blocks=blocks,
         tile_blocks=blocks * groups,
-        tile_rows=max(1, operations // (group_row * groups)),
-        tile_columns=None,
+        tile_rows=1 if is_row else pieces,
+        tile_columns=pieces * columns if is_row else None,
     )

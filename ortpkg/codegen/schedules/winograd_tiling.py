@@ -15,6 +15,7 @@ from math import prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.convolution_tiling import cost_of_group, register_group
+from ortpkg.codegen.schedules.even_tiles import USUAL_THREADS
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.winograd_transforms import MADE, TAKEN, WINDOW
 from ortpkg.codegen.tensor_ir.channel_blocks import channel_blocks
@@ -32,8 +33,6 @@ _MEMORY_COST = 8.0
 _MOST_OF_DIRECT = 0.7
 #: Vector operations of a tile, some half a millisecond.
 _MOST_TILE_COST = 2_000_000.0
-#: Threads that are to be busy until the end.
-_USUAL_THREADS = 4
 _MOST_SQUARES = 64
 _MOST_KEPT = 256
 
@@ -67,7 +66,7 @@ class _Sizes:
     def cost(self, tiling: WinogradTiling) -> float:
         """Of all tiles, as if they were shared evenly by as many threads as usual."""
         tile, count = self.tile_cost(tiling), self._tile_count(tiling)
-        return tile * -(-count // _USUAL_THREADS) * _USUAL_THREADS
+        return tile * -(-count // USUAL_THREADS) * USUAL_THREADS
 
     def tile_cost(self, tiling: WinogradTiling) -> float:
         """Of one tile."""
