@@ -78,7 +78,7 @@ StageOption = Annotated[
     list[str] | None,
     typer.Option(
         "--stage",
-        metavar="S",
+        metavar="STAGE",
         help=(
             "With --ir, of these stages: tensor, fused, blocked, kernels, llvm, assembly, steps;"
             " default: all but llvm and assembly."

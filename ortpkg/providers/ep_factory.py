@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
@@ -31,9 +32,17 @@ class CompiledModelCompatibility(StrEnum):
     UNKNOWN = "COMPATIBILITY_UNKNOWN"
 
 
-#: Backends that are asked in every selection. Others, plug-ins among them, are only where somebody
-#: names their EP.
-OFFERED_UNNAMED: frozenset[str] = frozenset({"embedded", "openvino", "onnxruntime"})
+#: Backends that run what names no EP. Others, plug-ins among them, are only where somebody names
+#: their EP.
+OFFERED_UNNAMED: frozenset[str] = frozenset({"embedded", "openvino", "onnxruntime", "llvm"})
+#: Metadata of an EP device that compiles nothing: what names no EP does not run there.
+ONLY_CONTEXTS: Mapping[str, str] = MappingProxyType({"runs": "compiled contexts alone"})
+
+
+def is_offered_unnamed(ep_device: EpDevice) -> bool:
+    """Whether a variant that names no EP may run on the EP device though nobody names its EP."""
+    runs_anything = not ONLY_CONTEXTS.items() <= ep_device.ep_metadata.items()
+    return ep_device.backend in OFFERED_UNNAMED and runs_anything
 
 
 class EpFactory(ABC):

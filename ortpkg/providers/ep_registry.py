@@ -53,14 +53,20 @@ def _llvm_factory() -> EpFactory:
     return LlvmEpFactory()
 
 
+def _llvm_compiles() -> bool:
+    from ortpkg.providers.llvm_factory import has_compiler  # as above
+
+    return has_compiler()
+
+
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed
 #: onnxruntime.
 BUILT_IN_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     OPENVINO_EP: OpenVinoEpFactory,
     CPU_EP: CpuEpFactory,
 }
-#: Built in too, but offered only where somebody names them: they run nothing that the others do
-#: not.
+#: Built in too, but offered only where somebody names them, they run nothing that the others do
+#: not; and the one that compiles, where its compiler is.
 NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {
     PREPACK_EP: _prepack_factory,
     LLVM_EP: _llvm_factory,
@@ -157,7 +163,11 @@ def available_factories(
     wanted = {resolve_ep_name(name) for name in named}
     builds = [
         *BUILT_IN_FACTORIES.values(),
-        *(build for name, build in NAMED_FACTORIES.items() if name in wanted),
+        *(
+            build
+            for name, build in NAMED_FACTORIES.items()
+            if name in wanted or (name == LLVM_EP and _llvm_compiles())
+        ),
     ]
     factories = [factory for factory in (build() for build in builds) if factory.is_available()]
     try:

@@ -10,7 +10,6 @@ Code that rounds what it multiplies says so, ``precision=bf16``, and comes after
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import NamedTuple
 
 from ortpkg.devices.hardware import HardwareDevice
@@ -28,17 +27,10 @@ from ortpkg.machine_code.cpu_targets import (
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.version import __version__
 
-#: The distribution that compiles.
-COMPILER = "llvmlite"
 #: Values of the provider option "precision".
 FULL_PRECISION, BFLOAT_PRECISION = "f32", "bf16"
 _KIND = "llvm"
 _LONGEST_INFO = 1000
-
-
-def has_compiler() -> bool:
-    """Whether llvmlite is installed; it is not imported."""
-    return find_spec(COMPILER) is not None
 
 
 def compatibility_info(

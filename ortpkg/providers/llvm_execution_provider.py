@@ -51,9 +51,9 @@ from ortpkg.providers.llvm_compatibility import (
     BFLOAT_PRECISION,
     FULL_PRECISION,
     compatibility_info,
-    has_compiler,
     host_extras,
 )
+from ortpkg.providers.llvm_factory import has_compiler
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
@@ -173,7 +173,7 @@ class LLVMExecutionProvider(CompilingProvider):
     def _reason_against_compiling(self) -> str | None:
         """Why nothing is compiled here at all; None where it is."""
         if not has_compiler():
-            return "llvmlite is not installed; pip install ortpkg[llvm] brings it"
+            return "llvmlite is not installed; install ortpkg[llvm] to compile"
         if reason_against_this_machine(self._target, self._compilation_target().extras) is None:
             return reason_against_code()
         return None  # it is kept for another machine

@@ -6,16 +6,31 @@ Code that was compiled ahead runs wherever ortpkg does; to compile, llvmlite mus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.graph.needed_operators import ModelOperators
-from ortpkg.providers.ep_factory import CompiledModelCompatibility, CpuDevicesEpFactory
+from ortpkg.providers.ep_factory import (
+    ONLY_CONTEXTS,
+    CompiledModelCompatibility,
+    CpuDevicesEpFactory,
+)
 from ortpkg.providers.operator_support import OperatorSupport, embedded_support
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
+
+
+#: The distribution that compiles.
+COMPILER = "llvmlite"
+
+
+def has_compiler() -> bool:
+    """Whether llvmlite is installed; it is not imported."""
+    return find_spec(COMPILER) is not None
 
 
 class LlvmEpFactory(CpuDevicesEpFactory):
@@ -32,20 +47,40 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     def for_machine(self, os: str, software: Mapping[str, str] | None) -> LlvmEpFactory:
         return LlvmEpFactory(os, software)
 
+    def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
+        """One EP device per CPU; it says where it compiles nothing and runs contexts alone."""
+        offered = super().get_supported_devices(hardware)
+        return [
+            each
+            if each.device is not None and self._compiles_for(each.device)
+            else replace(each, ep_metadata=ONLY_CONTEXTS)
+            for each in offered
+        ]
+
+    def _compiles_for(self, cpu: HardwareDevice) -> bool:
+        from ortpkg.machine_code.cpu_targets import targets_of  # only where it is offered
+
+        return self._has_compiler() and self._runs_code() and bool(targets_of(cpu, self._system()))
+
+    def _has_compiler(self) -> bool:
+        return has_compiler() if self._software is None else COMPILER in self._software
+
+    def _runs_code(self) -> bool:
+        """Whether the system lets code of ours run; of another machine nobody knows better."""
+        from ortpkg.machine_code.executable_memory import reason_against_code  # as above
+
+        return self._software is not None or reason_against_code() is None
+
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
-        # only where there is such a string
-        from ortpkg.machine_code.executable_memory import reason_against_code
-        from ortpkg.providers import llvm_compatibility
+        from ortpkg.providers import llvm_compatibility  # only where there is such a string
 
-        if self._software is not None:
-            can_compile = llvm_compatibility.COMPILER in self._software
-        elif reason_against_code() is not None:
+        if not self._runs_code():
             return CompiledModelCompatibility.UNSUPPORTED
-        else:
-            can_compile = llvm_compatibility.has_compiler()
-        return llvm_compatibility.rate(devices, info, os=self._system(), can_compile=can_compile)
+        return llvm_compatibility.rate(
+            devices, info, os=self._system(), can_compile=self._has_compiler()
+        )
 
     def compiled_model_distance(self, devices: Sequence[HardwareDevice], info: str) -> int:
         from ortpkg.providers import llvm_compatibility  # as above

@@ -250,10 +250,14 @@ def _own_unasked(profile: MachineProfile, named: Collection[str]) -> list[EpDevi
     ]
     there = {each.ep_name for each in profile.ep_devices}
     wanted = sorted({*map(resolve_ep_name, named)} & NAMED_FACTORIES.keys() - there)
+    machine = profile.machine
     return [
-        replace(engine, ep_name=name, backend=NAMED_FACTORIES[name]().backend)
+        replace(each, ep_version=engines[0].ep_version)
         for name in wanted
-        for engine in engines
+        if engines
+        for each in NAMED_FACTORIES[name]()
+        .for_machine(machine.os, profile.software)
+        .get_supported_devices(machine.hardware)
     ]
 
 

@@ -17,7 +17,7 @@ from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import quoted
 from ortpkg.package.package_info import Constraints
-from ortpkg.providers.ep_factory import OFFERED_UNNAMED, CompiledModelCompatibility
+from ortpkg.providers.ep_factory import CompiledModelCompatibility, is_offered_unnamed
 from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.provider_option_devices import (
     named_device_types,
@@ -121,7 +121,7 @@ def match_requested_ep(
     if request.ep == ep_device.ep_name:
         return None
     if request.ep is None:
-        if requirements.ep is not None or ep_device.backend in OFFERED_UNNAMED:
+        if requirements.ep is not None or is_offered_unnamed(ep_device):
             return None
         return Judgement(
             code=ReasonCode.EP_NOT_REQUESTED,

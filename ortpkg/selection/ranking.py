@@ -66,14 +66,14 @@ _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
     CompiledModelCompatibility.UNKNOWN: 1,
     CompiledModelCompatibility.PREFER_RECOMPILATION: 2,
 }
-#: Fastest known first; a plug-in (any other name) stands before the embedded engine, which is
-#: always there.
+#: Fastest known first; a plug-in (any other name) stands before what ortpkg brings: machine code,
+#: then the embedded engine, which is always there.
 _BACKEND_ORDER: dict[str, int] = {
     "openvino": 0,
     "onnxruntime": 1,
-    "llvm": 2,
-    "embedded": 3,
-    "prepack": 4,
+    "llvm": 3,
+    "embedded": 4,
+    "prepack": 5,
 }
 _PLUGIN_BACKEND = 2
 

@@ -14,15 +14,17 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
+from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_context.ep_context_options import CONTEXT_ENABLE
-from ortpkg.ep_names import CPU_EP, KNOWN_EPS, resolve_ep_name
+from ortpkg.ep_names import CPU_EP, KNOWN_EPS, LLVM_EP, resolve_ep_name
 from ortpkg.errors import EpContextError, ExecutionProviderError, UsageError, quoted
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
-from ortpkg.providers.ep_factory import EpFactory
+from ortpkg.providers.ep_factory import EpFactory, is_offered_unnamed
 from ortpkg.providers.ep_registry import available_factories
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.llvm_factory import has_compiler
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.session.options import ExecutionMode, SessionOptions
@@ -85,7 +87,7 @@ def may_do_without(
 @cache
 def supported_ep_names() -> tuple[str, ...]:
     """What this machine supports, asked once per process; CPU last."""
-    if not installed_distributions() and not OpenVinoEpFactory().is_available():
+    if not (installed_distributions() or OpenVinoEpFactory().is_available() or has_compiler()):
         return (CPU_EP,)  # there is nothing to ask, and hardware need not be looked at
     hardware = probe().hardware
     supported = {CPU_EP}
@@ -95,16 +97,18 @@ def supported_ep_names() -> tuple[str, ...]:
         except ExecutionProviderError as error:
             _log.warning("%s is left out: %s", factory.ep_name, error)
             continue
-        if _is_supported(
-            factory, has_device=any(each.device is not None for each in offers), offers=len(offers)
-        ):
+        if _is_supported(factory, offers):
             supported.add(factory.ep_name)
-    return tuple(name for name in KNOWN_EPS if name in supported)
+    return tuple(name for name in (*KNOWN_EPS[:-1], LLVM_EP, CPU_EP) if name in supported)
 
 
-def _is_supported(factory: EpFactory, *, has_device: bool, offers: int) -> bool:
-    """Whether the provider is offered a device here, or its name says what it runs on."""
-    return has_device or (offers > 0 and factory.ep_name in IMPLIED_DEVICE_TYPES)
+def _is_supported(factory: EpFactory, offers: Sequence[EpDevice]) -> bool:
+    """Whether the provider is offered a device here, or its name says what it runs on.
+
+    What runs compiled contexts alone runs no model of which nobody knows more.
+    """
+    has_device = any(each.device is not None and is_offered_unnamed(each) for each in offers)
+    return has_device or bool(offers and factory.ep_name in IMPLIED_DEVICE_TYPES)
 
 
 def _needs_the_engine(options: SessionOptions) -> bool:

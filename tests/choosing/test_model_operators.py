@@ -125,7 +125,7 @@ def test_operators_of_onnxruntime_run_where_the_embedded_engine_has_them_or_onnx
     eligible = {
         each.ep_device.backend: each.is_eligible for each in found.select(variant="only").verdicts
     }
-    assert eligible == {"embedded": False, "openvino": False, "onnxruntime": True}
+    assert eligible == {"embedded": False, "llvm": False, "openvino": False, "onnxruntime": True}
     assert found.select(variant="only", backend="embedded").best is None
 
 
@@ -245,11 +245,11 @@ def test_the_next_variant_wins_where_the_imported_opset_lacks_an_operator(
 @pytest.mark.parametrize(
     ("op_type", "opset", "who"),
     [
-        ("Gelu", 20, {"embedded", "openvino", "onnxruntime"}),
+        ("Gelu", 20, {"embedded", "llvm", "openvino", "onnxruntime"}),
         ("Gelu", 17, {"openvino"}),
         ("NoSuchThing", 21, set()),
         ("ThresholdedRelu", 9, {"openvino", "onnxruntime"}),
-        ("Upsample", 10, {"embedded", "openvino", "onnxruntime"}),
+        ("Upsample", 10, {"embedded", "llvm", "openvino", "onnxruntime"}),
         ("Relu", 999, set()),
     ],
 )

@@ -130,7 +130,7 @@ def test_without_a_compiler_the_nearest_target_comes_first_whatever_was_declared
     assert nearest is not None
     older = [each for each in _TARGETS if each.startswith(f"{nearest.os}-{nearest.family}")]
     compiled(package, ep="llvm", targets=tuple(reversed(older)))
-    monkeypatch.setattr("ortpkg.providers.llvm_compatibility.has_compiler", lambda: False)
+    monkeypatch.setattr("ortpkg.providers.llvm_factory.has_compiler", lambda: False)
     selection = ortpkg.ModelPackage(package).select()
     assert selection.best is not None
     assert selection.best.variant.name == f"plain-{nearest.short_name}"

@@ -14,7 +14,7 @@ import pytest
 
 from ortpkg.backend.session_backend import prepare
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.ep_names import CPU_EP, KNOWN_EPS
+from ortpkg.ep_names import CPU_EP, KNOWN_EPS, LLVM_EP
 from ortpkg.errors import (
     CompileError,
     ExecutionProviderError,
@@ -23,6 +23,7 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
+from ortpkg.machine_code.cpu_targets import host_target
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import AvailableFactories
 from ortpkg.providers.execution_provider import (
@@ -160,6 +161,7 @@ def test_nothing_is_asked_where_no_library_is_installed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(default_providers, "installed_distributions", tuple)
     monkeypatch.setattr(OpenVinoEpFactory, "is_available", lambda _self: False)
+    monkeypatch.setattr(default_providers, "has_compiler", lambda: False)
     monkeypatch.setattr(default_providers, "probe", ask)
     with InferenceSession(MODEL) as session:
         assert session.get_providers() == [CPU_EP]
@@ -169,9 +171,25 @@ def test_nothing_is_asked_where_no_library_is_installed(monkeypatch: pytest.Monk
 def test_a_session_without_names_runs_on_what_is_installed() -> None:
     pytest.importorskip("openvino")
     with InferenceSession(MODEL) as session:
-        assert session.get_providers() == ["OpenVINOExecutionProvider", CPU_EP]
+        names = ["OpenVINOExecutionProvider", *([LLVM_EP] if host_target() else []), CPU_EP]
+        assert session.get_providers() == names
         assert [each.provider for each in session.get_partitions()] == ["OpenVINOExecutionProvider"]
         np.testing.assert_allclose(session.run(None, X)[0], -np.exp(X["x"]), rtol=1e-5)
+
+
+@pytest.mark.requirement("P11")
+@pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
+def test_machine_code_comes_before_the_cpu_provider_where_it_can_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(OpenVinoEpFactory, "is_available", lambda _self: False)
+    with InferenceSession(MODEL) as session:
+        assert session.get_providers() == [LLVM_EP, CPU_EP]
+        assert [each.provider for each in session.get_partitions()] == [LLVM_EP]
+        np.testing.assert_allclose(session.run(None, X)[0], -np.exp(X["x"]), rtol=1e-5)
+    default_providers.supported_ep_names.cache_clear()
+    monkeypatch.setattr("ortpkg.providers.llvm_factory.has_compiler", lambda: False)
+    assert LLVM_EP not in default_ep_names(SessionOptions())
 
 
 @pytest.mark.requirement("P11")

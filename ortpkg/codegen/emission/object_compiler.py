@@ -39,13 +39,13 @@ def _llvm() -> Any:
         import llvmlite.binding as llvm
     except Exception as error:  # a damaged installation raises more than ImportError
         raise CompileError(
-            f"llvmlite cannot be loaded: {quoted(error)}; pip install ortpkg[llvm] brings it",
+            f"llvmlite cannot be loaded: {quoted(error)}; install ortpkg[llvm] to compile",
             ep_name=LLVM_EP,
         ) from error
     if Version(llvmlite.__version__) < _LEAST_VERSION:
         raise CompileError(
             f"llvmlite {quoted(llvmlite.__version__)} is too old to compile, {_LEAST_VERSION} is"
-            " not; pip install ortpkg[llvm] brings it",
+            " not; install ortpkg[llvm] to compile",
             ep_name=LLVM_EP,
         )
     llvm.initialize_all_targets()
