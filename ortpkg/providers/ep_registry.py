@@ -28,6 +28,7 @@ from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError,
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import CpuDevicesEpFactory, EpFactory
 from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of, installed_ep_libraries
+from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.onnxruntime_factory import (
     OnnxRuntimeEpFactory,
     installed_distributions,
@@ -51,12 +52,6 @@ def _llvm_factory() -> EpFactory:
     from ortpkg.providers.llvm_factory import LlvmEpFactory  # as above
 
     return LlvmEpFactory()
-
-
-def _llvm_compiles() -> bool:
-    from ortpkg.providers.llvm_factory import has_compiler  # as above
-
-    return has_compiler()
 
 
 #: EP name → factory of the backend of our own. The onnxruntime bridge adds every EP of an installed
@@ -166,7 +161,7 @@ def available_factories(
         *(
             build
             for name, build in NAMED_FACTORIES.items()
-            if name in wanted or (name == LLVM_EP and _llvm_compiles())
+            if name in wanted or (name == LLVM_EP and has_compiler())
         ),
     ]
     factories = [factory for factory in (build() for build in builds) if factory.is_available()]

@@ -53,7 +53,7 @@ from ortpkg.providers.llvm_compatibility import (
     compatibility_info,
     host_extras,
 )
-from ortpkg.providers.llvm_factory import has_compiler
+from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX

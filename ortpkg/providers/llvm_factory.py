@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice
@@ -18,19 +17,11 @@ from ortpkg.providers.ep_factory import (
     CompiledModelCompatibility,
     CpuDevicesEpFactory,
 )
+from ortpkg.providers.llvm_compiler import COMPILER, has_compiler
 from ortpkg.providers.operator_support import OperatorSupport, embedded_support
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
-
-
-#: The distribution that compiles.
-COMPILER = "llvmlite"
-
-
-def has_compiler() -> bool:
-    """Whether llvmlite is installed; it is not imported."""
-    return find_spec(COMPILER) is not None
 
 
 class LlvmEpFactory(CpuDevicesEpFactory):

@@ -24,7 +24,7 @@ from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
 from ortpkg.providers.ep_factory import EpFactory, is_offered_unnamed
 from ortpkg.providers.ep_registry import available_factories
 from ortpkg.providers.execution_provider import ExecutionProvider
-from ortpkg.providers.llvm_factory import has_compiler
+from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.session.options import ExecutionMode, SessionOptions
