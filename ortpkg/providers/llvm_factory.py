@@ -51,7 +51,7 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     def _compiles_for(self, cpu: HardwareDevice) -> bool:
         from ortpkg.machine_code.cpu_targets import targets_of  # only where it is offered
 
-        return self._has_compiler() and self._runs_code() and bool(targets_of(cpu, self._system()))
+        return self._has_compiler() and bool(targets_of(cpu, self._system()))
 
     def _has_compiler(self) -> bool:
         return has_compiler() if self._software is None else COMPILER in self._software
