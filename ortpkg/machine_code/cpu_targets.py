@@ -8,9 +8,9 @@ V ABI for x86-64 (low-level system information, "Machine": micro-architecture le
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ortpkg.devices.architecture import runs_code_for
 from ortpkg.devices.hardware import HardwareDevice
@@ -26,8 +26,7 @@ _X86_64 = "x86_64"
 _AARCH64 = "aarch64"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuTarget:
+class CpuTarget(NamedTuple):
     """A family of CPUs under one operating system, as code is compiled for it.
 
     Attributes:
