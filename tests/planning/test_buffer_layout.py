@@ -24,16 +24,17 @@ def test_smallest_gap_that_fits_is_taken() -> None:
 
 
 def test_buffers_of_nothing_leave_the_others_apart() -> None:
+    spans = [(0, 1), (1, 7), (2, 3), (4, 5), (6, 7), (7, 9), (7, 7), (7, 7), (8, 9), (9, 12)]
+    sizes = [0, 1584, 8640, 0, 21120, 396, 396, 396, 96, 5440]
     buffers = [
-        Buffer(0, 0, ((0, 1),)),
-        Buffer(1, 128, ((1, 2),)),
-        Buffer(2, 64, ((2, 3),)),
-        Buffer(3, 0, ((3, 3),)),
-        Buffer(4, 128, ((4, 6),)),
-        Buffer(5, 64, ((5, 6),)),
+        Buffer(owner, nbytes, (span,))
+        for owner, (nbytes, span) in enumerate(zip(sizes, spans, strict=True))
     ]
-    offsets = lay_out(buffers, 64).offsets
-    assert offsets[5] >= offsets[4] + 128 or offsets[4] >= offsets[5] + 64
+    late = Buffer(10, 1400, ((10, 11),))
+
+    offsets = lay_out([*buffers, late], 64).offsets
+
+    assert offsets[10] >= offsets[9] + 5440 or offsets[9] >= offsets[10] + 1400
 
 
 def test_buffers_that_are_used_by_turns_are_compared_in_one_pass() -> None:
