@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from ortpkg.codegen.assembly.kernel_library import CompilationTarget
+from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import machine_model
 from ortpkg.codegen.layouts.channel_blocking import block_channels
 from ortpkg.codegen.loop_ir.loop_types import Scalar
@@ -76,7 +78,7 @@ def test_cases_of_the_most_used_operators_give_what_onnx_says(name: str) -> None
     assert count >= _LEAST_RUN
 
 
-def _run(program: TensorProgram, inputs: list[Array], target: CompilationTarget) -> list[Array]:
+def _run(program: TensorProgram, inputs: Sequence[Array], target: CompilationTarget) -> list[Array]:
     """The program's outputs, each kernel run by the emulator."""
     model, cpu = machine_model(target), target.cpu
     native = NativeTarget(cpu.llvm_cpu, cpu.llvm_features, model)

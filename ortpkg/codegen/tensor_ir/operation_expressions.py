@@ -92,7 +92,7 @@ def _of_convolution(operation: Convolution) -> Iterator[Expression]:
         yield Expression(operation.source_zero, (), None, None)
     if operation.weights_zero is not None:
         channels = (1, operation.weights.shape[0], *(1,) * spatial_rank)
-        yield Expression(operation.weights_zero, channels, None, None)
+        yield Expression(operation.weights_zero, axes and channels, None, None)
 
 
 def _axes_of_windows(output: Tensor, spatial_rank: int) -> tuple[Size, ...] | None:
