@@ -28,6 +28,7 @@ from ortpkg.codegen.loop_ir.kernel import (
     Value,
 )
 from ortpkg.codegen.loop_ir.loop_types import BOOL, I64, LoopType, Scalar
+from ortpkg.codegen.loop_ir.stop_checks import with_stop_checks
 
 Operand = Value | int | float
 _FOLDED: dict[Op, Callable[[int, int], int]] = {
@@ -288,7 +289,7 @@ class KernelBuilder:
         self._add(If(before.condition, before.then, tuple(self._blocks.pop())))
 
     def kernel(self) -> Kernel:
-        """The kernel that was made."""
+        """The kernel that was made; its outer loops look whether the run is to end."""
         (body,) = self._blocks
         return Kernel(
             name=self._name,
@@ -296,7 +297,7 @@ class KernelBuilder:
             scratch=tuple(self._scratch),
             sizes=tuple(self._sizes),
             tile=self.tile,
-            body=tuple(body),
+            body=with_stop_checks(body),
         )
 
     # --- inner ------------------------------------------------------------------------------------
