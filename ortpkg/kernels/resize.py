@@ -1,196 +1,26 @@
-"""Resize and Upsample, axis by axis: each output is a weighted sum of a few inputs.
-
-Source: the Resize operator (coordinate transformations, kernels, nearest modes, aspect-ratio
-    policies).
-"""
+"""Resize and Upsample, axis by axis, as :mod:`.resampling` has it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from ortpkg.errors import quoted
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.axes import int_tuple, normalized_axes
 from ortpkg.kernels.element_types import BOOLEAN, COMPLEX, NUMBERS, is_float, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.polling import poll_run
+from ortpkg.kernels.resampling import AxisPlan, Sampler, plans_from_scales, plans_from_sizes
 
-_MODES = ("nearest", "linear", "cubic")
-#: Of an output, between two looks at the clock; 2^24 texts take a tenth of a second.
-_MOST_ELEMENTS_AT_ONCE = 1 << 24
 #: The operators take every type, and say nothing of weighted sums of texts or truth values.
 _TYPES = NUMBERS | COMPLEX | BOOLEAN | {ElementType.STRING}
 #: Weighted sums of these are of the same type.
 _SUMMED = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _AxisPlan:
-    """How an axis changes: ``size`` to ``output`` by ``scale``, over the region [start, end]."""
-
-    axis: int
-    size: int
-    output: int
-    scale: float
-    start: float = 0.0
-    end: float = 1.0
-
-    @property
-    def changes(self) -> bool:
-        """Whether there is anything to do on this axis."""
-        return self.output != self.size or self.scale != 1 or (self.start, self.end) != (0.0, 1.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sampler:
-    """The node's attributes, and from them positions and weights."""
-
-    mode: str
-    coordinates: str
-    nearest: str
-    cubic_a: float
-    antialias: bool
-    exclude_outside: bool
-    extrapolation_value: float
-
-    @classmethod
-    def of(cls, info: OpKernelInfo) -> _Sampler:
-        """The node's way to sample; ValueError for an unknown mode."""
-        mode = str(info.attribute("mode", "nearest"))
-        mode = "linear" if mode == "bilinear" else mode
-        if mode not in _MODES:
-            raise ValueError(f"there is no resize mode {quoted(mode)}: {', '.join(_MODES)} exist")
-        return cls(
-            mode=mode,
-            # Versions before 11 know one transformation only, and floor for the nearest element.
-            coordinates=(
-                str(info.attribute("coordinate_transformation_mode", "half_pixel"))
-                if info.node.since_version >= 11 and info.node.op_type == "Resize"
-                else "asymmetric"
-            ),
-            nearest=(
-                str(info.attribute("nearest_mode", "round_prefer_floor"))
-                if info.node.since_version >= 11 and info.node.op_type == "Resize"
-                else "floor"
-            ),
-            cubic_a=info.attribute("cubic_coeff_a", -0.75),
-            antialias=bool(info.attribute("antialias", 0)),
-            exclude_outside=bool(info.attribute("exclude_outside", 0)),
-            extrapolation_value=info.attribute("extrapolation_value", 0.0),
-        )
-
-    def origins(self, plan: _AxisPlan) -> Tensor:
-        """Where each output position lies on the input axis (float64)."""
-        positions = np.arange(plan.output, dtype=np.float64)
-        length = plan.scale * plan.size  # may be fractional
-        if self.coordinates == "align_corners":
-            return positions * ((plan.size - 1) / (length - 1) if length != 1 else 0.0)
-        if self.coordinates == "asymmetric":
-            return positions / plan.scale
-        if self.coordinates == "tf_crop_and_resize":
-            span = (plan.end - plan.start) * (plan.size - 1)
-            inside = positions * (span / (length - 1)) if length != 1 else positions * 0 + span / 2
-            return inside + plan.start * (plan.size - 1)
-        if self.coordinates == "pytorch_half_pixel" and plan.output == 1:
-            return np.zeros(1)
-        half_pixel = (positions + 0.5) / plan.scale - 0.5
-        if self.coordinates == "half_pixel_symmetric":
-            return half_pixel + plan.size / 2 * (1 - plan.output / length)
-        if self.coordinates not in ("half_pixel", "pytorch_half_pixel"):
-            raise ValueError(f"there is no coordinate transformation {quoted(self.coordinates)}")
-        return half_pixel
-
-    def nearest_positions(self, origins: Tensor, size: int) -> Tensor:
-        """The element nearest to each origin, inside an axis of ``size``."""
-        if self.nearest == "floor":
-            positions = np.floor(origins)
-        elif self.nearest == "ceil":
-            positions = np.ceil(origins)
-        elif self.nearest == "round_prefer_ceil":
-            positions = np.floor(origins + 0.5)
-        elif self.nearest == "round_prefer_floor":
-            positions = np.ceil(origins - 0.5)
-        else:
-            raise ValueError(f"there is no nearest mode {quoted(self.nearest)}")
-        return np.clip(positions, 0, size - 1).astype(np.intp)
-
-    def taps(self, origins: Tensor, size: int, scale: float) -> tuple[Tensor, Tensor]:
-        """(positions, weights), each (output, taps): origins' neighbours, clamped to the axis."""
-        stretch = min(scale, 1.0) if self.antialias else 1.0
-        reach = 1 if self.mode == "linear" else 2
-        first = math.floor(-reach / stretch) + 1
-        left = np.ceil(origins) - 1  # so that the origin lies in (left, left + 1]
-        offsets = np.arange(first, 2 - first)
-        distance = np.abs(offsets - (origins - left)[:, None]) * stretch
-        weights = np.clip(1 - distance, 0, 1) if self.mode == "linear" else self._cubic(distance)
-        positions = left[:, None] + offsets
-        if self.exclude_outside:
-            weights = np.where((positions < 0) | (positions >= size), 0, weights)
-        total = weights.sum(axis=1, keepdims=True)
-        weights = weights / np.where(total == 0, 1, total)
-        return np.clip(positions, 0, size - 1).astype(np.intp), weights
-
-    def taps_nbytes(self, plan: _AxisPlan) -> int:
-        """What the positions and weights of one axis take, at most."""
-        reach = 4 / min(plan.scale, 1.0) if self.antialias else 4
-        arrays = 10 if self.mode == "cubic" else 6
-        return math.ceil(min(reach, 1e15) + 2) * plan.output * arrays * 8
-
-    def result_nbytes(self, x: Tensor, plan: _AxisPlan) -> int:
-        """What :meth:`resample` takes for its result; sums also for a tap and its product."""
-        each = x.nbytes // max(plan.size, 1) * plan.output
-        return each if self.mode == "nearest" else 3 * each
-
-    def _cubic(self, distance: Tensor) -> Tensor:
-        """Keys' cubic convolution kernel with parameter ``cubic_a``."""
-        a = self.cubic_a
-        near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-        far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-        return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-
-    def resample(self, x: Tensor, plan: _AxisPlan) -> Tensor:
-        """``x`` with one axis resampled; of integers only the nearest mode keeps the type."""
-        origins = self.origins(plan)
-        if self.mode == "nearest":
-            result = _taken(x, self.nearest_positions(origins, plan.size), plan.axis)
-        else:
-            positions, weights = self.taps(origins, plan.size, plan.scale)
-            weights = weights.astype(x.real.dtype)
-            shape = (-1,) + (1,) * (x.ndim - plan.axis - 1)
-            result = np.take(x, positions[:, 0], axis=plan.axis) * weights[:, 0].reshape(shape)
-            for tap in range(1, positions.shape[1]):
-                poll_run()
-                result += np.take(x, positions[:, tap], axis=plan.axis) * weights[:, tap].reshape(
-                    shape
-                )
-        if self.coordinates == "tf_crop_and_resize":
-            outside = (origins < 0) | (origins > plan.size - 1)
-            result[(slice(None),) * plan.axis + (outside,)] = self.extrapolation_value
-        return result
-
-
-def _taken(x: Tensor, positions: Tensor, axis: int) -> Tensor:
-    """``x`` at these positions of one axis. Asks between blocks whether the run is to end."""
-    each = max(x.size // max(x.shape[axis], 1), 1)
-    at_once = max(_MOST_ELEMENTS_AT_ONCE // each, 1)
-    if len(positions) <= at_once:
-        return np.take(x, positions, axis=axis)
-    before = (slice(None),) * axis
-    result = np.empty((*x.shape[:axis], len(positions), *x.shape[axis + 1 :]), x.dtype)
-    for start in range(0, len(positions), at_once):
-        poll_run()
-        block = slice(start, start + at_once)
-        result[(*before, block)] = np.take(x, positions[block], axis=axis)
-    return result
-
-
 def _resized(
-    context: OpKernelContext, x: Tensor, plans: Sequence[_AxisPlan], sampler: _Sampler
+    context: OpKernelContext, x: Tensor, plans: Sequence[AxisPlan], sampler: Sampler
 ) -> Tensor:
     out = context.output(0, tuple(plan.output for plan in plans), x.dtype)
     if out.size == 0:
@@ -220,72 +50,9 @@ def _resized(
     return out
 
 
-def _plans_from_scales(
-    x: Tensor, scales: Sequence[float], axes: Sequence[int], roi: Sequence[float]
-) -> list[_AxisPlan]:
-    if len(scales) != len(axes) or any(not 0 < scale < math.inf for scale in scales):
-        raise ValueError(
-            f"scales {list(scales)} are not one positive number for each of the axes {list(axes)}"
-        )
-    by_axis = dict(zip(axes, scales, strict=True))
-    regions = _regions(axes, roi)
-    plans = []
-    for axis, size in enumerate(x.shape):
-        scale = by_axis.get(axis, 1.0)
-        start, end = regions.get(axis, (0.0, 1.0))
-        output = math.floor(size * (end - start) * scale) if axis in by_axis else size
-        plans.append(
-            _AxisPlan(axis=axis, size=size, output=output, scale=scale, start=start, end=end)
-        )
-    return plans
-
-
-def _plans_from_sizes(
-    x: Tensor, sizes: Sequence[int], axes: Sequence[int], roi: Sequence[float], policy: str
-) -> list[_AxisPlan]:
-    if len(sizes) != len(axes) or any(size < 0 for size in sizes):
-        raise ValueError(f"sizes {list(sizes)} are not one for each of the axes {list(axes)}")
-    by_axis = dict(zip(axes, sizes, strict=True))
-    if any(x.shape[axis] == 0 and size for axis, size in by_axis.items()):
-        raise ValueError(
-            f"an input of shape {x.shape} has an empty axis, which cannot grow to sizes"
-            f" {list(sizes)}"
-        )
-    scales = {axis: size / x.shape[axis] if size else 1.0 for axis, size in by_axis.items()}
-    if policy != "stretch" and scales:
-        if policy not in ("not_larger", "not_smaller"):
-            raise ValueError(f"there is no aspect-ratio policy {quoted(policy)}")
-        scale = min(scales.values()) if policy == "not_larger" else max(scales.values())
-        scales = dict.fromkeys(scales, scale)
-        by_axis = {axis: math.floor(scale * x.shape[axis] + 0.5) for axis in axes}
-    regions = _regions(axes, roi)
-    return [
-        _AxisPlan(
-            axis=axis,
-            size=size,
-            output=by_axis.get(axis, size),
-            scale=scales.get(axis, 1.0),
-            start=regions.get(axis, (0.0, 1.0))[0],
-            end=regions.get(axis, (0.0, 1.0))[1],
-        )
-        for axis, size in enumerate(x.shape)
-    ]
-
-
-def _regions(axes: Sequence[int], roi: Sequence[float]) -> dict[int, tuple[float, float]]:
-    """Axis → (start, end) in normalized coordinates; ONNX lists all starts, then all ends."""
-    if not roi:
-        return {}
-    if len(roi) != 2 * len(axes):
-        raise ValueError(
-            f"a region of {len(roi)} numbers does not fit {len(axes)} axes: two per axis are needed"
-        )
-    return {axis: (roi[slot], roi[len(axes) + slot]) for slot, axis in enumerate(axes)}
-
-
 @kernel("Resize", since=(11, 13, 18, 19), types={"T1": _TYPES})
 def resize(info: OpKernelInfo) -> Compute:
-    sampler = _Sampler.of(info)
+    sampler = Sampler.of(info.node, info.attribute)
     axes, policy = (
         info.attribute("axes"),
         str(info.attribute("keep_aspect_ratio_policy", "stretch")),
@@ -302,9 +69,9 @@ def resize(info: OpKernelInfo) -> Compute:
         over = tuple(range(x.ndim)) if axes is None else normalized_axes(axes, x.ndim)
         region = widened(roi).tolist() if crops and roi is not None else []
         if sizes is not None and sizes.size:
-            plans = _plans_from_sizes(x, int_tuple(sizes), over, region, policy)
+            plans = plans_from_sizes(x.shape, int_tuple(sizes), over, region, policy)
         elif scales is not None and scales.size:
-            plans = _plans_from_scales(x, scales.tolist(), over, region)
+            plans = plans_from_scales(x.shape, scales.tolist(), over, region)
         else:
             raise ValueError("neither scales nor sizes are given")
         return _resized(context, x, plans, sampler)
@@ -315,11 +82,11 @@ def resize(info: OpKernelInfo) -> Compute:
 @kernel("Resize", since=(10,), types={"T": _TYPES})
 @kernel("Upsample", since=(9, 10), types={"T": _TYPES})
 def resize_by_scales(info: OpKernelInfo) -> Compute:
-    sampler = _Sampler.of(info)
+    sampler = Sampler.of(info.node, info.attribute)
 
     def compute(context: OpKernelContext, x: Tensor, scales: Tensor) -> Tensor:
         return _resized(
-            context, x, _plans_from_scales(x, scales.tolist(), range(x.ndim), ()), sampler
+            context, x, plans_from_scales(x.shape, scales.tolist(), range(x.ndim), ()), sampler
         )
 
     return compute
@@ -327,7 +94,7 @@ def resize_by_scales(info: OpKernelInfo) -> Compute:
 
 @kernel("Upsample", since=(1, 7), types={"T": _TYPES})
 def upsample_by_attribute(info: OpKernelInfo) -> Compute:
-    sampler = _Sampler.of(info)
+    sampler = Sampler.of(info.node, info.attribute)
     scales = info.attribute("scales") or (
         1.0,
         1.0,
@@ -335,5 +102,5 @@ def upsample_by_attribute(info: OpKernelInfo) -> Compute:
         info.attribute("width_scale"),
     )
     return lambda context, x: _resized(
-        context, x, _plans_from_scales(x, scales, range(x.ndim), ()), sampler
+        context, x, plans_from_scales(x.shape, scales, range(x.ndim), ()), sampler
     )
