@@ -158,9 +158,11 @@ class CompilingProvider(CompilingInterface):
             self._context_nodes += self._context_writer().keep(
                 [node for node, _ in kept], [entry for _, entry in kept]
             )
-        return [
-            NodeComputeInfo(compute=_compute, create_state=_hands_out(each)) for each in compiled
-        ]
+        return [self._compute_info(each) for each in compiled]
+
+    @staticmethod
+    def _compute_info(compiled: CompiledPartition) -> NodeComputeInfo:
+        return NodeComputeInfo(compute=_compute, create_state=_hands_out(compiled))
 
     def context_node_of(self, fused: FusedNode) -> Node | None:
         """The EPContext node that a fused node stands for.

@@ -40,13 +40,13 @@ from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program_parts import dump_parts, load_parts
 from ortpkg.machine_code.thread_team import ThreadTeam
 from ortpkg.providers.compiled_partition import CompiledPartition
-from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
     FusedNode,
     GraphViewer,
     NodeComputeInfo,
 )
+from ortpkg.providers.exporting_provider import ExportingProvider
 from ortpkg.providers.llvm_compatibility import (
     BFLOAT_PRECISION,
     FULL_PRECISION,
@@ -79,7 +79,7 @@ _MOST_NAMES_SHOWN = 5
 _MOST_ROUNDS = 16
 
 
-class LLVMExecutionProvider(CompilingProvider):
+class LLVMExecutionProvider(ExportingProvider):
     """Runs partitions as machine code."""
 
     backend = "llvm"

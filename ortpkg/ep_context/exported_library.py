@@ -1,0 +1,43 @@
+"""The library that a provider exports: the functions of fused nodes, found by the nodes' names.
+
+It is a file of contexts (``ep_context_file``), whose index is its table of symbols.
+
+Source: the partitioning article, ``Compile(nodes, dll_path)`` and ``AddFuncInfo(name, dll_path)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ortpkg.ep_context.context_file_writing import write_context_file
+from ortpkg.ep_context.ep_context_file import ContextEntry, read_context_file
+from ortpkg.ep_context.mapped_context import map_context
+from ortpkg.errors import CompileError, EpContextError, ModelFileError, quoted
+
+
+def write_library(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
+    """Writes what was compiled of fused nodes, in place of what is there, in one step.
+
+    Raises CompileError where two have one name, EpContextWriteError where it cannot be written.
+    """
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise CompileError(
+                f"two fused nodes are called {quoted(name)}: a library finds them by name",
+                ep_name=ep_name,
+            )
+    write_context_file(path, ep_name, entries)
+
+
+def read_library_entry(path: Path, name: str, ep_name: str) -> ContextEntry:
+    """What a library has of the fused node of that name, each part compared with its digest.
+
+    EpContextError where it has nothing of it, is damaged, or cannot be read.
+    """
+    try:
+        library = read_context_file(map_context(path), ep_name=ep_name)
+    except ModelFileError as error:
+        raise EpContextError(f"the library: {error}", ep_name=ep_name) from error
+    return library.entry(name)

@@ -1,0 +1,48 @@
+"""Providers whose compiled functions can lie in a library file and be found there by node name.
+
+Source: the partitioning article, ``Compile(nodes, dll_path)`` and ``AddFuncInfo(name, dll_path)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ortpkg.ep_context.ep_context_descriptor import SOURCE_FIELDS, find_mismatch
+from ortpkg.ep_context.exported_library import read_library_entry, write_library
+from ortpkg.errors import EpContextError, quoted
+from ortpkg.providers.compiling_provider import CompilingProvider
+from ortpkg.providers.execution_provider import FusedNode, NodeComputeInfo
+
+
+class ExportingProvider(CompilingProvider):
+    """Compiles fused nodes into a library, and finds their functions in one."""
+
+    def compile_to_library(self, fused_nodes: Sequence[FusedNode], library_path: Path) -> None:
+        """Compiles the nodes and writes their functions to a library, in one step.
+
+        Raises CompileError where one cannot be compiled, or two have one name;
+        EpContextWriteError where the library cannot be written. What was there stays then.
+        """
+        entries = [self._entry(fused, self._compile(fused)) for fused in fused_nodes]
+        write_library(library_path, self.name, entries)
+
+    def add_func_info(self, fused: FusedNode, library_path: Path) -> NodeComputeInfo:
+        """The function of a fused node, found in a library by the node's name.
+
+        Raises EpContextError where the library has none of that name, is damaged, was made for
+        another machine, or of another node of that name.
+        """
+        name = fused.node.name
+        entry = read_library_entry(library_path, name, self.name)
+        here = self._describe(fused)
+        mismatch = find_mismatch(entry.descriptor, here, names=SOURCE_FIELDS)
+        mismatch = mismatch or self.find_mismatch(entry.descriptor, self._environment())
+        if mismatch is not None:
+            raise EpContextError(
+                f"the library {quoted(library_path)} does not fit node {quoted(name)}: its"
+                f" {mismatch}; compile it anew",
+                ep_name=self.name,
+                partition_name=name,
+            )
+        return self._compute_info(self._import(entry, fused))
