@@ -4,7 +4,8 @@ A compiled partition is code (one position-independent image), constants, and a 
 says which functions of the code run in which order on which buffers. Compilers are in other
 folders; this one needs none.
 
-Other folders may import: ``abi``, ``compilation_stages``, ``cpu_targets``, ``executable_memory``,
-``executable_pages``, ``executor_abi``, ``loaded_program``, ``program``, ``program_checks``,
-``program_format``, ``program_parts``, ``program_text``, ``system_waiting``, ``thread_team``.
+Other folders may import: ``abi``, ``aligned_memory``, ``compilation_stages``, ``cpu_targets``,
+``executable_memory``, ``executable_pages``, ``executor_abi``, ``loaded_program``, ``program``,
+``program_checks``, ``program_format``, ``program_parts``, ``program_text``, ``system_waiting``,
+``thread_team``.
 """

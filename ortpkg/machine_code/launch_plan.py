@@ -354,10 +354,3 @@ def _shown(shape: Sequence[Size]) -> str:
 
 def _shown_symbols(symbols: Mapping[str, int]) -> str:
     return ", ".join(f"{quoted(name)} = {value}" for name, value in symbols.items()) or "no symbols"
-
-
-def aligned_block(nbytes: int) -> tuple[npt.NDArray[np.uint8], int]:
-    """Memory of so many bytes, with the address of its first byte that is aligned."""
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-    address = int(memory.ctypes.data)
-    return memory, address + -address % ALIGNMENT

@@ -14,6 +14,7 @@ from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import EpContextError, LimitExceededError, RunError, UsageError, quoted
 from ortpkg.graph.types import numpy_dtype
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
+from ortpkg.machine_code.aligned_memory import aligned_block, aligned_bytes
 from ortpkg.machine_code.array_addresses import address_of
 from ortpkg.machine_code.cpu_targets import reason_against_this_machine, target_named
 from ortpkg.machine_code.executable_memory import ExecutableCode
@@ -25,9 +26,9 @@ from ortpkg.machine_code.executor_abi import (
     LaunchWord,
     Outcome,
 )
-from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner, aligned_block
+from ortpkg.machine_code.launch_plan import LaunchPlan, LaunchPlanner
 from ortpkg.machine_code.launch_words import LaunchWords, Words
-from ortpkg.machine_code.program import ALIGNMENT, Program, Space
+from ortpkg.machine_code.program import Program, Space
 from ortpkg.machine_code.system_waiting import wait_functions
 from ortpkg.machine_code.thread_team import ThreadTeam
 
@@ -316,13 +317,8 @@ def _constant(
             f" {nbytes}",
             ep_name=LLVM_EP,
         )
-    address = int(held.ctypes.data)
-    if address % ALIGNMENT == 0:
-        return held, address
-    memory, address = aligned_block(nbytes)
-    start = address - int(memory.ctypes.data)
-    memory[start : start + nbytes] = held
-    return memory, address
+    aligned = aligned_bytes(held)
+    return aligned, int(aligned.ctypes.data)
 
 
 def _keep(idle: list[Any], one: Any) -> None:

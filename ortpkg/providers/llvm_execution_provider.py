@@ -190,9 +190,14 @@ class LLVMExecutionProvider(ExportingProvider):
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         try:
-            return super().compile(fused_nodes)
+            made = super().compile(fused_nodes)
         finally:
             self._close_compiler()
+        if not self._keeps_texts:  # what is packed by now is held no longer by partitions' graphs
+            for body in (fused.body for fused in fused_nodes):
+                for name in list(body.initializers):
+                    body.remove_initializer(name)
+        return made
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
         made = self._session_compiler().compile(fused.body)
@@ -219,8 +224,12 @@ class LLVMExecutionProvider(ExportingProvider):
         return self._kept.texts(fused_node, self._compilation_target(), stages, kernel)
 
     def _keep(self, fused: FusedNode, parts: Mapping[str, Part]) -> None:
-        if self.session_settings.other_entries.get(KEEP_TEXT_ENTRY) == "1":
+        if self._keeps_texts:
             self._kept.keep(fused, parts)
+
+    @property
+    def _keeps_texts(self) -> bool:
+        return self.session_settings.other_entries.get(KEEP_TEXT_ENTRY) == "1"
 
     def _loaded(
         self, parts: Mapping[str, Part], file: PartsFile | None = None

@@ -17,8 +17,8 @@ from ortpkg.errors import (
     OrtpkgError,
     RunError,
 )
+from ortpkg.machine_code.aligned_memory import aligned_block
 from ortpkg.machine_code.executable_memory import map_code
-from ortpkg.machine_code.launch_plan import aligned_block
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program import (
     ConstantSpec,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -24,6 +25,8 @@ from ortpkg.errors import (
     ModelFileError,
     OrtpkgError,
 )
+from ortpkg.graph.graph_parts import ArrayInitializer
+from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.machine_code.cpu_targets import host_target, targets_of
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program import Program
@@ -287,3 +290,18 @@ def test_a_cpu_without_products_of_bfloat16_is_refused_their_precision(
         InvalidSessionOptionError, match=r"bfloat16, and (this machine's CPU lacks|linux-)"
     ):
         _session_of_precision(model, "bf16")
+
+
+def test_weights_that_are_packed_are_held_once(tmp_path: Path) -> None:
+    weights = np.arange(64 * 48, dtype=np.float32).reshape(64, 48)
+    graph = onnx.parser.parse_graph("g (float[8, 64] x) => (float[8, 48] y) { y = MatMul(x, w) }")
+    graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    opset = onnx.helper.make_opsetid("", 20)
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=10), path)
+    session = InferenceSession(path, providers=["llvm", "cpu"])
+    gc.collect()
+    kinds = (ArrayInitializer, MappedInitializer)
+    assert not [each for each in gc.get_objects() if isinstance(each, kinds) and each.name == "w"]
+    x = np.ones((8, 64), np.float32)
+    assert np.array_equal(session.run(None, {"x": x})[0], x @ weights)

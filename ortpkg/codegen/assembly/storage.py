@@ -13,6 +13,7 @@ from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Alias
 from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
+from ortpkg.machine_code.aligned_memory import aligned_bytes
 from ortpkg.machine_code.program import ArenaBuffer, BufferUse, ConstantSpec, Space
 from ortpkg.shapes.expressions import Size
 
@@ -85,7 +86,7 @@ class Storage:
         if name not in self._parts:
             self._parts[name] = len(self.constants)
             self.constants.append(ConstantSpec(part=name, nbytes=raw.nbytes))
-            self.parts[name] = raw
+            self.parts[name] = aligned_bytes(raw)
         return self._parts[name]
 
 
