@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.elementwise_lowering import as_kind, widened
@@ -21,6 +21,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Place,
     Position,
     Read,
+    SizeValue,
     Tensor,
     along,
     scalar_of,
@@ -155,27 +156,54 @@ def _first_taken(start: Size, size: Size, step: int) -> Size:
 
 @lowers("Pad")
 def lower_pad(scope: LoweringScope, node: Node) -> None:
-    """A constant around the elements: one map for it, one for what is inside."""
-    if attribute(node, "mode", "constant") != "constant":
-        raise NotLoweredError("it pads with what is at the edges")
+    """Elements around the tensor: one number, or what is at its edges again."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     given = [*node.inputs, "", "", ""]
-    if "pads" in node.attributes:
-        pads = tuple(attribute(node, "pads", ()))
-        value: Element = number(float(attribute(node, "value", 0.0)), source.scalar)
-    else:
-        pads = scope.numbers(given[1], "pads")
-        value = scope.broadcast(given[2], ()) if given[2] else number(0, source.scalar)
+    is_input = "pads" not in node.attributes
+    pads = scope.numbers(given[1], "pads") if is_input else tuple(attribute(node, "pads", ()))
     axes = scope.numbers(given[3], "axes") if given[3] else range(rank)
     before = [0] * rank
     for place, axis in enumerate(axes):
         before[axis] = pads[place]
         if pads[place] < 0 or pads[place + len(axes)] < 0:
             raise NotLoweredError("it takes elements away")
+    mode = attribute(node, "mode", "constant")
+    if mode != "constant":
+        scope.map(output, Read(source, tuple(_at_edges(source, output, before, mode))))
+        return
+    if not is_input:
+        value: Element = number(float(attribute(node, "value", 0.0)), source.scalar)
+    elif given[2]:
+        value = scope.broadcast(given[2], scope.shape(given[2]))
+    else:
+        value = number(0, source.scalar)
     scope.map(output, value)
     places = tuple(Place(((axis, 1),), before[axis]) for axis in range(rank))
     scope.emit(Map(output=output, axes=source.shape, value=identity_read(source), places=places))
+
+
+def _at_edges(source: Tensor, output: Tensor, before: Sequence[int], mode: str) -> Iterator[Place]:
+    """Where the elements around a tensor come from, for each of its dimensions."""
+    if mode not in {"edge", "reflect", "wrap"}:
+        raise NotLoweredError(f"it pads by {mode}")
+    for axis, (first, size, wide) in enumerate(
+        zip(before, source.shape, output.shape, strict=True)
+    ):
+        if size == wide:
+            yield along(axis)
+            continue
+        last: Element = SizeValue(size - 1)
+        at: Element = Call(Function.SUB, (Position(axis), number(first, Scalar.I64)))
+        if mode != "edge":  # it repeats: there and back again, or from the start
+            period = SizeValue(size if mode == "wrap" else 2 * size - 2)
+            rest = Call(Function.REM, (at, period))
+            at = Call(Function.REM, (Call(Function.ADD, (rest, period)), period))
+        if mode == "reflect":
+            from_end = Call(Function.ABS, (Call(Function.SUB, (last, at)),))
+            at = Call(Function.SUB, (last, from_end))
+        within = Call(Function.MAX, (Call(Function.MIN, (at, last)), number(0, Scalar.I64)))
+        yield Place(value=within)
 
 
 @lowers("DepthToSpace", "SpaceToDepth")
