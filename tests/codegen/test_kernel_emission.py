@@ -76,3 +76,27 @@ def test_every_cpu_is_compiled_for(
     code = compiler.link(kernel_function(_relu_of_sum(), "kernel", options))
     assert set(code.functions) == {"kernel"}
     assert code.data
+
+
+#: Beyond what integers have, at their bounds, between them, and NaN.
+_FLOATS = [
+    np.nan, np.inf, -np.inf, 0.0, 1.9, -1.9, 127.9, 128.0, -128.9, -129.0, 255.5, 256.0,
+    2.0**31 - 128, 2.0**31, -(2.0**31), -(2.0**31) - 256,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v4"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32"])
+@pytest.mark.parametrize("given", ["float32", "float64"])
+def test_floats_become_the_nearest_integer_that_there_is(given: str, dtype: str, cpu: str) -> None:
+    kinds = {"float32": Scalar.F32, "float64": Scalar.F64, "int8": Scalar.I8, "uint8": Scalar.U8,
+             "int16": Scalar.I16, "uint16": Scalar.U16, "int32": Scalar.I32}  # fmt: skip
+    b = KernelBuilder("saturated")
+    source, output = b.input("source", kinds[given]), b.output("made", kinds[dtype])
+    b.store(output, 0, b.cast(b.load(source, 0, 16), kinds[dtype]))
+    floats, made = np.array(_FLOATS, given), np.zeros(16, dtype)
+    run_kernel(b.kernel(), [floats, made], tile_count=1, cpu=cpu)
+    limits = np.iinfo(dtype)
+    wanted = [0 if np.isnan(each) else int(np.clip(np.trunc(float(each)), limits.min, limits.max))
+              for each in floats]  # fmt: skip
+    np.testing.assert_array_equal(made, wanted)

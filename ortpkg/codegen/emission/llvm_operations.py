@@ -56,6 +56,7 @@ _FLOAT_PREDICATES = {Op.EQ: "oeq", Op.NE: "une", Op.LT: "olt", Op.LE: "ole", Op.
 _REDUCED_BY = {Op.SUM: Op.ADD, Op.LARGEST: Op.MAX, Op.SMALLEST: Op.MIN}
 _DOT_GROUP = 4
 _SHORT_NBYTES = 2
+_GREATEST_F32_OF_I32 = 2**31 - 128
 #: Lanes of f32 → what the CPU must have to add products of pairs of bf16, and the intrinsics.
 _BFLOAT_DOTS = {
     4: {
@@ -206,8 +207,8 @@ def _cast_word(source: Scalar, target: Scalar) -> str:
 
 def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
     """The nearest integer that the target has, towards 0; of NaN 0."""
-    if target.scalar.nbytes <= _SHORT_NBYTES:
-        return _saturated_shortly(source, target, operand, emitter)
+    if target.scalar.nbytes <= _SHORT_NBYTES or target.scalar is Scalar.I32:
+        return _saturated_by_i32(source, target, operand, emitter)
     name = "fptoui" if target.scalar.is_unsigned else "fptosi"
     given, made = llvm_type(source), llvm_type(target)
     return emitter.call(
@@ -215,23 +216,46 @@ def _saturated(source: LoopType, target: LoopType, operand: str, emitter: Emitte
     )
 
 
-def _saturated_shortly(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
+def _saturated_by_i32(source: LoopType, target: LoopType, operand: str, emitter: Emitter) -> str:
     """Bounds the float, then brings it to i32: LLVM has no vector code for the saturating cast."""
-    bits = 8 * target.scalar.nbytes
+    bits, text = 8 * target.scalar.nbytes, llvm_type(source)
     least, most = (0, (1 << bits) - 1) if target.scalar.is_unsigned else (
         -(1 << bits - 1), (1 << bits - 1) - 1)  # fmt: skip
-    text, condition = llvm_type(source), vector_of("i1", source.lanes)
+    bound = most
+    if target.scalar.nbytes == source.scalar.nbytes:  # f32 has not the greatest i32
+        bound = _GREATEST_F32_OF_I32
+    bounded = operand
     if least:  # else NaN becomes 0 by the first comparison
-        is_number = emitter.do(f"fcmp ord {text} {operand}, {operand}")
         zero = _every_lane(0, source, emitter)
-        operand = emitter.do(f"select {condition} {is_number}, {text} {operand}, {text} {zero}")
-    for predicate, number in (("ogt", least), ("olt", most)):
-        bound = _every_lane(number, source, emitter)
-        is_inside = emitter.do(f"fcmp {predicate} {text} {operand}, {bound}")
-        operand = emitter.do(f"select {condition} {is_inside}, {text} {operand}, {text} {bound}")
-    wide = llvm_type(target.with_scalar(Scalar.I32))
-    whole = emitter.do(f"fptosi {text} {operand} to {wide}")
-    return emitter.do(f"trunc {wide} {whole} to {llvm_type(target)}")
+        bounded = _chosen("ord", (operand, operand), (operand, zero), source, emitter)
+    for predicate, number in (("ogt", least), ("olt", bound)):
+        other = _every_lane(number, source, emitter)
+        bounded = _chosen(predicate, (bounded, other), (bounded, other), source, emitter)
+    wide = target.with_scalar(Scalar.I32)
+    whole = emitter.do(f"fptosi {text} {bounded} to {llvm_type(wide)}")
+    if bound != most:
+        beyond = (operand, _every_lane(bound, source, emitter))
+        greatest = _every_lane(most, wide, emitter)
+        return _chosen("ogt", beyond, (greatest, whole), source, emitter, made=wide)
+    if target.scalar is Scalar.I32:
+        return whole
+    return emitter.do(f"trunc {llvm_type(wide)} {whole} to {llvm_type(target)}")
+
+
+def _chosen(
+    predicate: str,
+    compared: tuple[str, str],
+    values: tuple[str, str],
+    kind: LoopType,
+    emitter: Emitter,
+    *,
+    made: LoopType | None = None,
+) -> str:
+    """The first of two values where floats compare so, else the second."""
+    left, right = compared
+    is_so = emitter.do(f"fcmp {predicate} {llvm_type(kind)} {left}, {right}")
+    text, condition = llvm_type(made or kind), vector_of("i1", kind.lanes)
+    return emitter.do(f"select {condition} {is_so}, {text} {values[0]}, {text} {values[1]}")
 
 
 def _every_lane(number: int, kind: LoopType, emitter: Emitter) -> str:
