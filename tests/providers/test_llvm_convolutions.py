@@ -99,3 +99,43 @@ def test_convolutions_and_poolings_of_float16() -> None:
     shapes = {"w": (16, 3, 3, 3), "b": (16,), "v": (16, 1, 2, 1)}
     constants = {name: _random(*shape, dtype="float16") for name, shape in shapes.items()}
     _assert_close(text, constants, {"x": _random(2, 3, 9, 8, dtype="float16")}, rtol=2e-3)
+
+
+_WINOGRAD = """g ({kind}[batch, 40, 21, 18] x, {kind}[batch, 48, 20, 20] r)
+    => ({kind}[batch, 48, 20, 20] y)
+    {{ t = Conv(x, u) a = Conv<pads = [0, 2, 1, 2]>(t, w, b) s = Add(a, r) y = Relu(s) }}"""
+
+
+def _winograd_model(dtype: str) -> tuple[str, Mapping[str, Array], Mapping[str, Array]]:
+    """Windows of 3 x 3 that are cheaper by transforms, with a bias, an addend and an activation."""
+    text = _WINOGRAD.format(kind=dtype.replace("32", ""))
+    shapes = {"u": (40, 40, 1, 1), "w": (48, 40, 3, 3), "b": (48,)}
+    weights = {name: _random(*shape, dtype=dtype) for name, shape in shapes.items()}
+    weights = {name: array / array.dtype.type(8) for name, array in weights.items()}
+    feeds = {"x": _random(2, 40, 21, 18, dtype=dtype), "r": _random(2, 48, 20, 20, dtype=dtype)}
+    return text, weights, feeds
+
+
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 1e-5), ("float16", 2e-3)])
+def test_windows_that_are_transformed(dtype: str, rtol: float) -> None:
+    text, weights, feeds = _winograd_model(dtype)
+    _assert_close(text, weights, feeds, rtol=rtol)
+
+
+def test_the_entry_has_windows_summed_directly() -> None:
+    """Both are near each other, and not the same bits: transforms round elsewhere."""
+    text, weights, feeds = _winograd_model("float32")
+    proto = onnx.parser.parse_model(HEADER + text)
+    for name, array in weights.items():
+        proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    made = []
+    for entry in ("0", "1", ""):
+        options = SessionOptions()
+        if entry:
+            options.add_session_config_entry("ortpkg.llvm_winograd", entry)
+        with InferenceSession(proto.SerializeToString(), options, [LLVM_EP]) as session:
+            made.append(session.run(None, dict(feeds))[0])
+    direct, transformed, usual = made
+    np.testing.assert_array_equal(transformed, usual)
+    assert (direct != transformed).any()
+    np.testing.assert_allclose(direct, transformed, rtol=1e-5, atol=1e-4)
