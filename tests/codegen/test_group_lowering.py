@@ -44,3 +44,11 @@ def test_infinities_of_the_signs_that_are_asked_for_are_found(attributes: str) -
 def test_signs_of_integers_are_integers(kind: str) -> None:
     x = np.array([0, 1, 100, -1 if kind.startswith("i") else 7], kind)
     assert_as_engine(f"g ({kind}[n] x) => ({kind}[n] y) {{ y = Sign(x) }}", {"x": x})
+
+
+def test_the_logarithm_of_a_sum_of_exponentials_passes_no_bound() -> None:
+    text = """g (float[n, 3] x) => (float[n] y, float[1, 3] z)
+        <int64[1] last = {-1}, int64[1] first = {0}> {
+            y = ReduceLogSumExp<keepdims = 0>(x, last)  z = ReduceLogSumExp(x, first) }"""
+    x = np.array([[200, 199, -5], [-300, -301, -302], [0, 1, np.inf], [1, 1, 1]], np.float32)
+    assert_as_engine(text, {"x": x}, rtol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 
@@ -22,7 +23,6 @@ from ortpkg.codegen.tensor_ir.elements import (
     Element,
     Function,
     Made,
-    Place,
     Read,
     SizeValue,
     Tensor,
@@ -171,14 +171,10 @@ def lower_reduction(scope: LoweringScope, node: Node) -> None:
     axes = _reduced_axes(scope, node, len(source.shape))
     if not axes:
         raise NotLoweredError("it reduces no axis")
-    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
-    places = [Place()] * len(source.shape)
-    for number_, axis in enumerate([*kept, *axes]):
-        places[axis] = along(number_)
+    read, shape = _read_reduced(source, axes)
     combiner = _COMBINERS[node.op_type]
-    shape = tuple(source.shape[axis] for axis in kept)
     made = scope.temporary(output.scalar, shape, "reduced")
-    value = _before(node, widened(Read(source, tuple(places))))
+    value = _before(node, widened(read))
     if scalar_of(value) not in {Scalar.F32, Scalar.I32, Scalar.I64}:
         raise NotLoweredError(f"reductions of {source.scalar.value} are not compiled")
     total = _after(node, Made(scalar_of(value)), [source.shape[axis] for axis in axes])
@@ -193,6 +189,46 @@ def lower_reduction(scope: LoweringScope, node: Node) -> None:
         )
     )
     scope.alias(output, made)
+
+
+@lowers("ReduceLogSumExp")
+def lower_log_sum_exp(scope: LoweringScope, node: Node) -> None:
+    """The logarithm of a sum of exponentials, of which the greatest is brought to 1 before."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    _check_float(source)
+    axes = _reduced_axes(scope, node, len(source.shape))
+    if not axes:
+        raise NotLoweredError("it reduces no axis")
+    read, shape = _read_reduced(source, axes)
+    value, reduced = widened(read), tuple(source.shape[axis] for axis in axes)
+    largest = scope.temporary(Scalar.F32, shape, "largest")
+    made = scope.temporary(output.scalar, shape, "reduced")
+    scope.emit(
+        Reduce(output=largest, axes=shape, reduced=reduced, combiner=Combiner.MAX, value=value)
+    )
+    found = identity_read(largest)
+    is_far = Call(Function.EQ, (Call(Function.ABS, (found,)), number(math.inf, Scalar.F32)))
+    moved = Call(Function.SELECT, (is_far, number(0, Scalar.F32), found))
+    total = Call(Function.ADD, (Call(Function.LOG, (Made(Scalar.F32),)), moved))
+    scope.emit(
+        Reduce(
+            output=made,
+            axes=shape,
+            reduced=reduced,
+            combiner=Combiner.SUM,
+            value=Call(Function.EXP, (Call(Function.SUB, (value, moved)),)),
+            epilogue=narrowed(total, made),
+        )
+    )
+    scope.alias(output, made)
+
+
+def _read_reduced(source: Tensor, axes: Sequence[int]) -> tuple[Read, tuple[Size, ...]]:
+    """The element over the axes that are kept, then over those that are reduced; sizes of kept."""
+    kept = [axis for axis in range(len(source.shape)) if axis not in axes]
+    order = [*kept, *axes]
+    places = tuple(along(order.index(axis)) for axis in range(len(order)))
+    return Read(source, places), tuple(source.shape[axis] for axis in kept)
 
 
 def _reduced_axes(scope: LoweringScope, node: Node, rank: int) -> list[int]:
