@@ -95,7 +95,8 @@ def lower_unary(scope: LoweringScope, node: Node) -> None:
     finish(scope, node, Call(_UNARY[node.op_type], (operand,)))
 
 
-def _float_operands(scope: LoweringScope, node: Node) -> list[Element]:
+def float_operands(scope: LoweringScope, node: Node) -> list[Element]:
+    """The node's inputs as :func:`operands_of`; NotLoweredError where one is no float up to f32."""
     found = operands_of(scope, node)
     if any(scalar_of(each) is not Scalar.F32 for each in found):
         raise NotLoweredError("it is compiled for float32 and narrower floats alone")
@@ -105,14 +106,14 @@ def _float_operands(scope: LoweringScope, node: Node) -> list[Element]:
 @lowers(*_UNARY_FLOAT)
 def lower_unary_float(scope: LoweringScope, node: Node) -> None:
     """Functions of floats."""
-    (operand,) = _float_operands(scope, node)
+    (operand,) = float_operands(scope, node)
     finish(scope, node, Call(_UNARY_FLOAT[node.op_type], (operand,)))
 
 
 @lowers("Reciprocal")
 def lower_reciprocal(scope: LoweringScope, node: Node) -> None:
     """1 / x."""
-    (operand,) = _float_operands(scope, node)
+    (operand,) = float_operands(scope, node)
     finish(scope, node, Call(_F.DIV, (number(1, Scalar.F32), operand)))
 
 
@@ -127,7 +128,8 @@ def lower_relu(scope: LoweringScope, node: Node) -> None:
 Formula = Callable[[Element, float, float], Element]
 
 
-def _call(function: Function, *operands: Element | float) -> Element:
+def f32(function: Function, *operands: Element | float) -> Element:
+    """A function of float32 elements and numbers."""
     return Call(
         function,
         tuple(
@@ -137,44 +139,44 @@ def _call(function: Function, *operands: Element | float) -> Element:
 
 
 def _where_negative(x: Element, then: Element) -> Element:
-    return _call(_F.SELECT, _call(_F.LT, x, 0.0), then, x)
+    return f32(_F.SELECT, f32(_F.LT, x, 0.0), then, x)
 
 
 def _less_one(x: Element) -> Element:
-    return _call(_F.SUB, _call(_F.EXP, x), 1.0)
+    return f32(_F.SUB, f32(_F.EXP, x), 1.0)
 
 
 def _hard_sigmoid(x: Element, alpha: float, beta: float) -> Element:
-    line = _call(_F.ADD, _call(_F.MUL, x, alpha), beta)
-    return _call(_F.MAX, _call(_F.MIN, line, 1.0), 0.0)
+    line = f32(_F.ADD, f32(_F.MUL, x, alpha), beta)
+    return f32(_F.MAX, f32(_F.MIN, line, 1.0), 0.0)
 
 
 def _gelu(x: Element) -> Element:
-    half = _call(_F.MUL, x, 0.5)
-    return _call(_F.MUL, half, _call(_F.ADD, _call(_F.ERF, _call(_F.MUL, x, _SQRT_HALF)), 1.0))
+    half = f32(_F.MUL, x, 0.5)
+    return f32(_F.MUL, half, f32(_F.ADD, f32(_F.ERF, f32(_F.MUL, x, _SQRT_HALF)), 1.0))
 
 
 def gelu_tanh(x: Element) -> Element:
     """GELU by a hyperbolic tangent."""
-    cube = _call(_F.MUL, _call(_F.MUL, x, x), x)
-    inner = _call(_F.MUL, _call(_F.ADD, x, _call(_F.MUL, cube, _GELU_CUBE)), _SQRT_2_BY_PI)
-    half = _call(_F.MUL, x, 0.5)
-    return _call(_F.MUL, half, _call(_F.ADD, _call(_F.TANH, inner), 1.0))
+    cube = f32(_F.MUL, f32(_F.MUL, x, x), x)
+    inner = f32(_F.MUL, f32(_F.ADD, x, f32(_F.MUL, cube, _GELU_CUBE)), _SQRT_2_BY_PI)
+    half = f32(_F.MUL, x, 0.5)
+    return f32(_F.MUL, half, f32(_F.ADD, f32(_F.TANH, inner), 1.0))
 
 
 def _softplus(x: Element) -> Element:
-    rest = _call(_F.LOG, _call(_F.ADD, _call(_F.EXP, _call(_F.NEG, _call(_F.ABS, x))), 1.0))
-    return _call(_F.ADD, _call(_F.MAX, x, 0.0), rest)
+    rest = f32(_F.LOG, f32(_F.ADD, f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))), 1.0))
+    return f32(_F.ADD, f32(_F.MAX, x, 0.0), rest)
 
 
 #: Operator → its formula over x, alpha and beta, and the defaults of these.
 ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
-    "LeakyRelu": (lambda x, a, _: _where_negative(x, _call(_F.MUL, x, a)), 0.01, 0.0),
-    "ThresholdedRelu": (lambda x, a, _: _call(_F.SELECT, _call(_F.GT, x, a), x, 0.0), 1.0, 0.0),
-    "Elu": (lambda x, a, _: _where_negative(x, _call(_F.MUL, _less_one(x), a)), 1.0, 0.0),
+    "LeakyRelu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, x, a)), 0.01, 0.0),
+    "ThresholdedRelu": (lambda x, a, _: f32(_F.SELECT, f32(_F.GT, x, a), x, 0.0), 1.0, 0.0),
+    "Elu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, _less_one(x), a)), 1.0, 0.0),
     "HardSigmoid": (_hard_sigmoid, 0.2, 0.5),
-    "HardSwish": (lambda x, a, b: _call(_F.MUL, x, _hard_sigmoid(x, a, b)), 1 / 6, 0.5),
-    "Softsign": (lambda x, _, __: _call(_F.DIV, x, _call(_F.ADD, _call(_F.ABS, x), 1.0)), 0.0, 0.0),
+    "HardSwish": (lambda x, a, b: f32(_F.MUL, x, _hard_sigmoid(x, a, b)), 1 / 6, 0.5),
+    "Softsign": (lambda x, _, __: f32(_F.DIV, x, f32(_F.ADD, f32(_F.ABS, x), 1.0)), 0.0, 0.0),
     "Softplus": (lambda x, _, __: _softplus(x), 0.0, 0.0),
 }
 
@@ -182,7 +184,7 @@ ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
 @lowers(*ACTIVATIONS)
 def lower_activation(scope: LoweringScope, node: Node) -> None:
     """Activations with up to two attributes."""
-    (operand,) = _float_operands(scope, node)
+    (operand,) = float_operands(scope, node)
     formula, alpha, beta = ACTIVATIONS[node.op_type]
     value = formula(operand, float(attribute(node, "alpha", alpha)),
                     float(attribute(node, "beta", beta)))  # fmt: skip
@@ -192,7 +194,7 @@ def lower_activation(scope: LoweringScope, node: Node) -> None:
 @lowers("Gelu")
 def lower_gelu(scope: LoweringScope, node: Node) -> None:
     """GELU, exact or by tanh."""
-    (operand,) = _float_operands(scope, node)
+    (operand,) = float_operands(scope, node)
     is_tanh = attribute(node, "approximate", "none") == "tanh"
     finish(scope, node, gelu_tanh(operand) if is_tanh else _gelu(operand))
 
@@ -200,25 +202,25 @@ def lower_gelu(scope: LoweringScope, node: Node) -> None:
 @lowers("Gelu", "BiasGelu", "FastGelu", domain=MICROSOFT_DOMAIN)
 def lower_microsoft_gelu(scope: LoweringScope, node: Node) -> None:
     """GELU of a sum."""
-    operands = _float_operands(scope, node)
-    x = reduce(lambda left, right: _call(_F.ADD, left, right), operands)
+    operands = float_operands(scope, node)
+    x = reduce(lambda left, right: f32(_F.ADD, left, right), operands)
     finish(scope, node, gelu_tanh(x) if node.op_type == "FastGelu" else _gelu(x))
 
 
 @lowers("QuickGelu", domain=MICROSOFT_DOMAIN)
 def lower_quick_gelu(scope: LoweringScope, node: Node) -> None:
     """x * sigmoid(alpha * x)."""
-    (operand,) = _float_operands(scope, node)
+    (operand,) = float_operands(scope, node)
     alpha = float(attribute(node, "alpha", 1.702))
-    value = _call(_F.MUL, operand, _call(_F.SIGMOID, _call(_F.MUL, operand, alpha)))
+    value = f32(_F.MUL, operand, f32(_F.SIGMOID, f32(_F.MUL, operand, alpha)))
     finish(scope, node, value)
 
 
 @lowers("PRelu")
 def lower_prelu(scope: LoweringScope, node: Node) -> None:
     """x where it is not negative, else x times the slope."""
-    x, slope = _float_operands(scope, node)
-    finish(scope, node, _where_negative(x, _call(_F.MUL, x, slope)))
+    x, slope = float_operands(scope, node)
+    finish(scope, node, _where_negative(x, f32(_F.MUL, x, slope)))
 
 
 @lowers("Clip")
@@ -261,7 +263,7 @@ def _known_power(base: Element, exponent: float) -> Element | None:
         3.0: Call(_F.MUL, (square, base)),
         4.0: Call(_F.MUL, (square, square)),
         0.5: Call(_F.SQRT, (base,)),
-        -1.0: _call(_F.DIV, 1.0, base),
+        -1.0: f32(_F.DIV, 1.0, base),
     }.get(exponent)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.lowering.elementwise_lowering import finish, operands_of
+from ortpkg.codegen.lowering.elementwise_lowering import f32, finish, float_operands, operands_of
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
-    NotLoweredError,
     attribute,
     number,
 )
-from ortpkg.codegen.tensor_ir.elements import Call, Element, Function, scalar_of
+from ortpkg.codegen.tensor_ir.elements import Call, Function, scalar_of
 from ortpkg.graph.graph import Node
 
 _F = Function
@@ -24,62 +23,47 @@ _SELU_ALPHA, _SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 _MISH_IS_LINE = 20.0
 
 
-def _f32(function: Function, *operands: Element | float) -> Element:
-    return Call(
-        function,
-        tuple(
-            number(each, Scalar.F32) if isinstance(each, int | float) else each for each in operands
-        ),
-    )
-
-
-def _operand(scope: LoweringScope, node: Node) -> Element:
-    (operand,) = operands_of(scope, node)
-    if scalar_of(operand) is not Scalar.F32:
-        raise NotLoweredError("it is compiled for float32 and narrower floats alone")
-    return operand
-
-
 @lowers("Selu", "Celu")
 def lower_scaled_exponential(scope: LoweringScope, node: Node) -> None:
     """An exponential below 0, a line above it."""
-    x = _operand(scope, node)
+    (x,) = float_operands(scope, node)
     if node.op_type == "Celu":
         alpha, gamma = float(attribute(node, "alpha", 1.0)), 1.0
-        below = _f32(_F.MUL, _f32(_F.SUB, _f32(_F.EXP, _f32(_F.DIV, x, alpha)), 1.0), alpha)
+        below = f32(_F.MUL, f32(_F.SUB, f32(_F.EXP, f32(_F.DIV, x, alpha)), 1.0), alpha)
     else:
         alpha = float(attribute(node, "alpha", _SELU_ALPHA))
         gamma = float(attribute(node, "gamma", _SELU_GAMMA))
-        below = _f32(_F.MUL, _f32(_F.SUB, _f32(_F.EXP, x), 1.0), alpha)
-    chosen = _f32(_F.SELECT, _f32(_F.LE, x, 0.0), below, x)
-    finish(scope, node, chosen if gamma == 1 else _f32(_F.MUL, chosen, gamma))
+        below = f32(_F.MUL, f32(_F.SUB, f32(_F.EXP, x), 1.0), alpha)
+    chosen = f32(_F.SELECT, f32(_F.LE, x, 0.0), below, x)
+    finish(scope, node, chosen if gamma == 1 else f32(_F.MUL, chosen, gamma))
 
 
 @lowers("Swish")
 def lower_swish(scope: LoweringScope, node: Node) -> None:
     """x * sigmoid(alpha * x)."""
-    x, alpha = _operand(scope, node), float(attribute(node, "alpha", 1.0))
-    inner = x if alpha == 1 else _f32(_F.MUL, x, alpha)
-    finish(scope, node, _f32(_F.MUL, x, _f32(_F.SIGMOID, inner)))
+    (x,) = float_operands(scope, node)
+    alpha = float(attribute(node, "alpha", 1.0))
+    inner = x if alpha == 1 else f32(_F.MUL, x, alpha)
+    finish(scope, node, f32(_F.MUL, x, f32(_F.SIGMOID, inner)))
 
 
 @lowers("Mish")
 def lower_mish(scope: LoweringScope, node: Node) -> None:
     """x * tanh(log(1 + exp(x))): with e = exp(x), the tangent is e (e + 2) / (e (e + 2) + 2)."""
-    x = _operand(scope, node)
-    power = _f32(_F.EXP, _f32(_F.MIN, x, _MISH_IS_LINE))
-    part = _f32(_F.MUL, power, _f32(_F.ADD, power, 2.0))
-    finish(scope, node, _f32(_F.MUL, x, _f32(_F.DIV, part, _f32(_F.ADD, part, 2.0))))
+    (x,) = float_operands(scope, node)
+    power = f32(_F.EXP, f32(_F.MIN, x, _MISH_IS_LINE))
+    part = f32(_F.MUL, power, f32(_F.ADD, power, 2.0))
+    finish(scope, node, f32(_F.MUL, x, f32(_F.DIV, part, f32(_F.ADD, part, 2.0))))
 
 
 @lowers("Shrink")
 def lower_shrink(scope: LoweringScope, node: Node) -> None:
     """What is far from 0, moved towards it; 0 for what is near."""
-    x = _operand(scope, node)
+    (x,) = float_operands(scope, node)
     far, bias = float(attribute(node, "lambd", 0.5)), float(attribute(node, "bias", 0.0))
-    above = _f32(_F.SELECT, _f32(_F.GT, x, far), _f32(_F.SUB, x, bias), 0.0)
-    below = _f32(_F.ADD, x, bias)
-    finish(scope, node, _f32(_F.SELECT, _f32(_F.LT, x, -far), below, above))
+    above = f32(_F.SELECT, f32(_F.GT, x, far), f32(_F.SUB, x, bias), 0.0)
+    below = f32(_F.ADD, x, bias)
+    finish(scope, node, f32(_F.SELECT, f32(_F.LT, x, -far), below, above))
 
 
 @lowers("Sign")
