@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,10 @@ from ortpkg.devices.machine import Machine
 from ortpkg.devices.machine_probe import probe
 from ortpkg.devices.profiles import make_profile
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import UsageError
+from ortpkg.errors import CompileError, UsageError
 from ortpkg.machine_code.cpu_targets import host_target, target_named
 from ortpkg.providers.llvm_compatibility import distance
-from tests.ep_context.compiling import compiled
+from tests.ep_context.compiling import compiled, tree
 from tests.ep_context.conftest import EXPECTED, X
 
 pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
@@ -135,3 +136,20 @@ def test_without_a_compiler_the_nearest_target_comes_first_whatever_was_declared
     assert selection.best is not None
     assert selection.best.variant.name == f"plain-{nearest.short_name}"
     assert selection.best.compatibility == "EP_SUPPORTED_OPTIMAL"
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"timeout_s": 0.01}, "did not compile 'net.onnx': no answer within 10 ms"),
+        ({"memory_limit_nbytes": 64 << 20}, "'net.onnx': it held more than 64 MiB of memory"),
+    ],
+)
+def test_a_compile_that_passes_its_limits_leaves_the_package_as_it_was(
+    package: Path, machine: Path, limits: dict[str, Any], said: str
+) -> None:
+    del machine
+    before = tree(package)
+    with pytest.raises(CompileError, match=said):
+        compiled(package, ep="llvm", targets=("linux-aarch64", "linux-x86_64_v3"), **limits)
+    assert tree(package) == before
