@@ -100,3 +100,16 @@ def test_floats_become_the_nearest_integer_that_there_is(given: str, dtype: str,
     wanted = [0 if np.isnan(each) else int(np.clip(np.trunc(float(each)), limits.min, limits.max))
               for each in floats]  # fmt: skip
     np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_one_narrow_element_leaves_those_behind_it(dtype: str, cpu: str) -> None:
+    kind = {"uint8": Scalar.U8, "int16": Scalar.I16}[dtype]
+    b = KernelBuilder("one")
+    source, output = b.input("source", Scalar.F32), b.output("made", kind)
+    rounded = b.compute(Op.ROUND, b.load(source, 0, 16))
+    b.store(output, 0, b.cast(rounded, kind), 1)
+    made = np.full(16, 7, dtype)
+    run_kernel(b.kernel(), [np.ones(16, np.float32), made], tile_count=1, cpu=cpu)
+    np.testing.assert_array_equal(made, [1] + [7] * 15)

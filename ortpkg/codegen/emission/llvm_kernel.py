@@ -211,7 +211,7 @@ class _KernelEmitter:
         self._names[load.result] = self._from_memory(loaded, kind)
 
     def _masked_load(self, memory: str, address: str, kind: LoopType, count: Value) -> str:
-        mask = self._mask(count, kind.lanes)
+        mask = self._mask(self._names[count], kind.lanes)
         return self.call(
             f"llvm.masked.load.{suffix_of(memory)}.p0",
             memory,
@@ -258,7 +258,10 @@ class _KernelEmitter:
         if store.count is None:
             self._line(f"store {memory} {value}, ptr {address}, align {kind.scalar.nbytes}")
             return
-        mask = self._mask(store.count, kind.lanes)
+        count = self._names[store.count]
+        if kind.scalar.nbytes < 4:  # where it knows of one, LLVM 22 writes 4 bytes
+            count = self._do(f'call i64 asm "", "=r,0"(i64 {count})')
+        mask = self._mask(count, kind.lanes)
         self.call(
             f"llvm.masked.store.{suffix_of(memory)}.p0",
             "void",
@@ -284,10 +287,10 @@ class _KernelEmitter:
         return self._do(f"icmp ne {memory} {loaded}, zeroinitializer" if kind.lanes > 1
                         else f"icmp ne {memory} {loaded}, 0")  # fmt: skip
 
-    def _mask(self, count: Value, lanes: int) -> str:
+    def _mask(self, count: str, lanes: int) -> str:
         """The first ``count`` lanes."""
         numbers = f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>"
-        most = self._splat(f"i64 {self._names[count]}", "i64", lanes)
+        most = self._splat(f"i64 {count}", "i64", lanes)
         return self._do(f"icmp slt <{lanes} x i64> {numbers}, {most}")
 
     def _splat(self, typed: str, element: str, lanes: int) -> str:
