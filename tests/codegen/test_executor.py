@@ -96,6 +96,13 @@ class Launch:
         return address_of(self.words)
 
 
+def await_helpers(launch: int) -> None:
+    """Until the last worker has left a launch, whose memory may go from then on."""
+    helpers = ctypes.c_int64.from_address(launch + 8 * LaunchWord.HELPERS)
+    while helpers.value:
+        time.sleep(0)
+
+
 class Team:
     """Worker threads, each inside of ``work``."""
 
@@ -117,9 +124,7 @@ class Team:
 
     def lead(self, launch: int) -> int:
         outcome = self.code.call("lead", address_of(self.words), launch)
-        helpers = ctypes.c_int64.from_address(launch + 8 * LaunchWord.HELPERS)
-        while helpers.value:  # a launch outlasts its helpers
-            time.sleep(0)
+        await_helpers(launch)
         return outcome
 
     def __exit__(self, *_: object) -> None:
@@ -435,17 +440,20 @@ def test_the_code_for_windows_runs_where_its_system_is_stood_in_for() -> None:
     ]
     for each in workers:
         each.start()
-    numbers = np.zeros(50, np.int64)
-    for _ in range(100):
+    numbers, runs = np.zeros(50, np.int64), 0
+    # Waits return at once, so that a worker sleeps now and then alone: until one was woken.
+    while runs < 100 or (runs < 1_000_000 and not seen[3]):
+        runs += 1
         launch = Launch().step(count, 50, [numbers]).step(count, 50, [numbers], chunk=9)
         words = launch.ready(spins=0)
         launch.words[LaunchWord.WAIT], launch.words[LaunchWord.WAKE] = addresses[:2]
         assert code.call("enter_lead", address_of(team), words) == Outcome.DONE
+        await_helpers(words)
     code.call("enter_dismiss", address_of(team))
     for each in workers:
         each.join(60)
         assert not each.is_alive()
-    assert numbers.tolist() == [200] * 50
+    assert numbers.tolist() == [2 * runs] * 50
     calls, nbytes, duration_ms, wakes = seen[:4].tolist()
     assert calls > 0
     assert wakes > 0
