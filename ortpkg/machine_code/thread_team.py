@@ -138,7 +138,6 @@ class _Workers:
         self._words[TeamWord.SPINS] = spins
         self.address = int(self._words.ctypes.data)
         self._left: list[LeftLaunch] = []
-        self._cores = usable_core_set()
         self._is_dismissed = False
         self._dismiss = ctypes.CFUNCTYPE(None, ctypes.c_int64)(
             code.address + functions[DISMISS_FUNCTION]
@@ -165,9 +164,12 @@ class _Workers:
             thread.start()
 
     def avoid(self, core: int | None) -> None:
-        """Has the threads run on all cores of this process but that."""
+        """Has the threads run on the cores that the caller may use now, but not on that.
+
+        Where no other core is left, they stay where they are.
+        """
         native_ids = [each.native_id for each in self._threads if each.native_id is not None]
-        restrict_to(self._cores - {core}, native_ids)
+        restrict_to(usable_core_set() - {core}, native_ids)
 
     def keep(self, launch: LeftLaunch) -> None:
         """Holds a launch until the last worker has left it."""

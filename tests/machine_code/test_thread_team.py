@@ -84,6 +84,27 @@ def test_workers_stay_off_the_core_that_their_leader_is_on(
     team.close()
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores are chosen on Linux")
+def test_workers_leave_no_core_that_their_process_was_limited_to(code: ExecutableCode) -> None:
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        pytest.skip("there is one core")
+    team = ThreadTeam(2)
+    try:
+        for core in sorted(cores)[:2]:
+            native_ids = [each.native_id for each in workers() if each.native_id is not None]
+            for thread in (0, *native_ids):
+                os.sched_setaffinity(thread, {core})
+            team.borrow(code, CODE.functions)
+            team.give_back()
+            for native_id in native_ids:
+                assert os.sched_getaffinity(native_id) == {core}, "it left the process's core"
+        assert native_ids, "there were workers to limit"
+    finally:
+        os.sched_setaffinity(0, cores)
+        team.close()
+
+
 def test_a_launch_is_held_until_the_last_worker_has_left_it(code: ExecutableCode) -> None:
     class Launch:
         helpers = 1
