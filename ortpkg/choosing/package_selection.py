@@ -91,6 +91,7 @@ def select_component(
             operators=operator_evidence(offer),
             package_version=package.version,
             compiled_distance=offer.compiled_distance,
+            compiled_refusal=offer.compiled_refusal,
         )
         selection = select_ep_devices(component, request)
     duration_s = time.perf_counter() - start_s

@@ -112,6 +112,18 @@ class EpFactory(ABC):
         """
         return 0
 
+    def compiled_model_refusal(
+        self,
+        devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
+        info: str,  # noqa: ARG002
+    ) -> str:
+        """Why ``devices`` do not run what a compatibility string is for, as a sentence's end.
+
+        Asked of compatibility strings that are UNSUPPORTED; "", the default, where no more is
+        known.
+        """
+        return ""
+
     def operator_support(self, needed: ModelOperators) -> OperatorSupport:
         """What of a model's needs neither the EP nor the CPU provider behind it meets.
 

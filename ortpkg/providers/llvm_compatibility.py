@@ -64,13 +64,21 @@ def rate(
     read = _read(info)
     if read is None or not devices:
         return CompiledModelCompatibility.UNSUPPORTED
-    target, extras = read.target, read.extras
-    if any(reason_against(target, each, os, extras) is not None for each in devices):
+    if refusal(devices, info, os=os):
         return CompiledModelCompatibility.UNSUPPORTED
-    is_nearest = all(targets_of(each, os)[0] is target for each in devices)
+    is_nearest = all(targets_of(each, os)[0] is read.target for each in devices)
     if is_nearest or not can_compile:
         return CompiledModelCompatibility.OPTIMAL
     return CompiledModelCompatibility.PREFER_RECOMPILATION
+
+
+def refusal(devices: Sequence[HardwareDevice], info: str, *, os: str) -> str:
+    """What devices lack to run the code: their system, or each feature; "" where they run it."""
+    read = _read(info)
+    if read is None:
+        return f"it is no compatibility string of ABI {ABI_VERSION}"
+    reasons = (reason_against(read.target, each, os, read.extras) for each in devices)
+    return next(filter(None, reasons), "")
 
 
 def distance(devices: Sequence[HardwareDevice], info: str, *, os: str) -> int:

@@ -281,9 +281,11 @@ class LLVMExecutionProvider(ExportingProvider):
         if found is not None:
             return found
         extras = tuple(filter(None, recorded.options.get("extras", "").split(",")))
-        if self._reason_against(target, extras) is None:
+        reason = self._reason_against(target, extras)
+        if reason is None:
             return None
-        return ContextMismatch(field="architecture", recorded=target, needed=self._target.name)
+        needed = f"{self._target.name}, where {reason}"
+        return ContextMismatch(field="architecture", recorded=target, needed=needed)
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
         del graph

@@ -56,18 +56,18 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     def _has_compiler(self) -> bool:
         return has_compiler() if self._software is None else COMPILER in self._software
 
-    def _runs_code(self) -> bool:
-        """Whether the system lets code of ours run; of another machine nobody knows better."""
+    def _reason_against_code(self) -> str | None:
+        """Why the system lets no code of ours run; of another machine nobody knows better."""
         from ortpkg.machine_code.executable_memory import reason_against_code  # as above
 
-        return self._software is not None or reason_against_code() is None
+        return None if self._software is not None else reason_against_code()
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
     ) -> CompiledModelCompatibility:
         from ortpkg.providers import llvm_compatibility  # only where there is such a string
 
-        if not self._runs_code():
+        if self._reason_against_code() is not None:
             return CompiledModelCompatibility.UNSUPPORTED
         return llvm_compatibility.rate(
             devices, info, os=self._system(), can_compile=self._has_compiler()
@@ -77,6 +77,12 @@ class LlvmEpFactory(CpuDevicesEpFactory):
         from ortpkg.providers import llvm_compatibility  # as above
 
         return llvm_compatibility.distance(devices, info, os=self._system())
+
+    def compiled_model_refusal(self, devices: Sequence[HardwareDevice], info: str) -> str:
+        from ortpkg.providers import llvm_compatibility  # as above
+
+        refusal = self._reason_against_code()
+        return refusal or llvm_compatibility.refusal(devices, info, os=self._system())
 
     def _system(self) -> str:
         from ortpkg.devices.machine_probe import probe  # as above

@@ -84,11 +84,19 @@ class MachineOffer(NamedTuple):
 
     def compiled_distance(self, ep_device: EpDevice, info: str) -> int:
         """How far behind an EP device that one is which a model was compiled for, by its EP."""
-        for factory in self.factories:
-            if (factory.ep_name, factory.backend) == (ep_device.ep_name, ep_device.backend):
-                devices = [] if ep_device.device is None else [ep_device.device]
-                return factory.compiled_model_distance(devices, info)
-        return 0
+        factory, devices = self._factory_of(ep_device)
+        return 0 if factory is None else factory.compiled_model_distance(devices, info)
+
+    def compiled_refusal(self, ep_device: EpDevice, info: str) -> str:
+        """Why an EP device does not run what a compatibility string is for; "" if not known."""
+        factory, devices = self._factory_of(ep_device)
+        return "" if factory is None else factory.compiled_model_refusal(devices, info)
+
+    def _factory_of(self, ep_device: EpDevice) -> tuple[EpFactory | None, Sequence[HardwareDevice]]:
+        """Who offers an EP device, None where that is not installed, and the device itself."""
+        whose = (ep_device.ep_name, ep_device.backend)
+        found = (each for each in self.factories if (each.ep_name, each.backend) == whose)
+        return next(found, None), () if ep_device.device is None else (ep_device.device,)
 
     def rating_of_release(
         self, ep_devices: Sequence[EpDevice], info: str

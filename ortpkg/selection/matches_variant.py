@@ -255,9 +255,11 @@ def match_compatibility_info(
         failed = f"{ep_device.ep_name} failed to judge ep_compatibility_info: {quoted(error)}"
         return Judgement(notes=(f"{failed}; not counted",))
     if rating is CompiledModelCompatibility.UNSUPPORTED:
+        why = request.compiled_refusal(ep_device, info)
         return Judgement(
             code=ReasonCode.COMPILED_MODEL_UNSUPPORTED,
-            reason=f"{ep_device.ep_name} does not support what it was compiled for: {quoted(info)}",
+            reason=f"{ep_device.ep_name} does not support what it was compiled for: {quoted(info)}"
+            + (f": {why}" if why else ""),
             compatibility=rating,
         )
     is_optimal = rating is CompiledModelCompatibility.OPTIMAL

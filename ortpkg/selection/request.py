@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ortpkg.selection.operators import OperatorEvidence
 
 DistanceOf = Callable[[EpDevice, str], int]
+RefusalOf = Callable[[EpDevice, str], str]
 CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
 
@@ -51,6 +52,8 @@ class SelectionRequest(NamedTuple):
         package_version: the version of variants that state none of their own.
         compiled_distance: how far behind an EP device the one is that a compatibility string is
             for, as its EP sees it.
+        compiled_refusal: why an EP device does not run what a compatibility string is for; "" where
+            its EP does not say.
         includes_absent: variants of a sparse package count whose files are not here.
     """
 
@@ -72,6 +75,7 @@ class SelectionRequest(NamedTuple):
     operators: OperatorEvidence | None = None
     package_version: str | None = None
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0
+    compiled_refusal: RefusalOf = lambda _ep_device, _info: ""
     includes_absent: bool = False
 
     def has_ep(self, name: str) -> bool:
@@ -102,6 +106,7 @@ def make_request(
     operators: OperatorEvidence | None = None,
     package_version: str | None = None,
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0,
+    compiled_refusal: RefusalOf = lambda _ep_device, _info: "",
 ) -> SelectionRequest:
     """The request that a caller's wishes become on a machine.
 
@@ -139,6 +144,7 @@ def make_request(
         operators=operators,
         package_version=package_version,
         compiled_distance=compiled_distance,
+        compiled_refusal=compiled_refusal,
         includes_absent=wishes.include_absent,
     )
 

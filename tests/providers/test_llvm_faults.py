@@ -123,6 +123,7 @@ def test_selection_takes_no_machine_code_where_none_can_be_mapped(
     assert rate(cpus, info) is CompiledModelCompatibility.OPTIMAL
     monkeypatch.setattr(executable_memory, "page_source", _RefusingPages)
     assert rate(cpus, info) is CompiledModelCompatibility.UNSUPPORTED
+    assert factory.compiled_model_refusal(cpus, info) == _REFUSED
 
 
 def test_without_llvmlite_the_cpu_provider_stands_in_and_says_what_to_install(

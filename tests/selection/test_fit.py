@@ -263,6 +263,19 @@ def _facts(record: Any) -> dict[str, Any]:
 # --- compatibility and architecture ---------------------------------------------------------------
 
 
+def test_what_a_compiled_variant_lacks_on_the_machine_is_part_of_the_reason(
+    machines: Any, make_variant: Any, select: Any
+) -> None:
+    compiled = make_variant("compiled", ep="OpenVINOExecutionProvider", compat="EP_UNSUPPORTED")
+
+    selection = select(
+        machines["core-ultra"], [compiled], compiled_refusal=lambda *_: "the CPU lacks avx512f"
+    )
+
+    reason = _first(selection, ReasonCode.COMPILED_MODEL_UNSUPPORTED).reason
+    assert reason.endswith("compiled for: 'EP_UNSUPPORTED': the CPU lacks avx512f"), reason
+
+
 def test_a_winner_that_would_be_better_recompiled_is_warned_of(
     machines: Any, variants: Any, select: Any
 ) -> None:

@@ -332,6 +332,28 @@ def test_machine_code_is_rated_for_the_system_of_the_profile(
         )
 
 
+def test_a_refusal_of_machine_code_names_the_system_or_the_features_that_are_missing() -> None:
+    offer = offer_of_profile(
+        make_profile(
+            "board",
+            Machine(os="linux", hardware=(_ARM_BOARD,)),
+            [EpDevice(ep_name=CPU_EP, device=_ARM_BOARD, ep_vendor="ortpkg")],
+            software={},
+        ),
+        named=["llvm"],
+    )
+    (machine_code,) = (each for each in offer.ep_devices if each.backend == "llvm")
+    dot_products, apple = target_named("linux-aarch64_dotprod"), target_named("macos-arm64")
+
+    for info, reason in (
+        (compatibility_info(dot_products, ["bf16"]), "the CPU lacks bf16"),
+        (compatibility_info(apple), "it is for macos, and this is 'linux'"),
+        (compatibility_info(dot_products), ""),
+        ("llvm;abi=999", "it is no compatibility string of ABI 1"),
+    ):
+        assert offer.compiled_refusal(machine_code, info) == reason, info
+
+
 def test_a_profile_without_our_engine_has_no_machine_code_either() -> None:
     laptop = read_profile("plain-server")
     foreign = replace(
