@@ -108,6 +108,21 @@ def test_long_sums_are_as_precise_as_numpys(target: NativeTarget) -> None:
     np.testing.assert_allclose(made[output], array.sum(1, dtype=np.float64), rtol=3e-7)
 
 
+def test_long_sums_stay_precise_beside_numbers_of_their_rows() -> None:
+    tensor, row = Tensor("x", Scalar.F32, (2, 1_000_003)), Tensor("row", Scalar.F32, (2,))
+    output = Tensor("y", Scalar.F32, (2,))
+    array = np.random.default_rng(4).uniform(0, 1, (2, 1_000_003)).astype(np.float32)
+    of_row = Read(row, (along(0),))
+    shifted = Call(Function.ADD, (Read(tensor, (along(0), along(1))), of_row))
+    operation = Reduce(
+        output=output, axes=(2,), reduced=(1_000_003,), combiner=Combiner.SUM,
+        value=Call(Function.ADD, (shifted, of_row)),
+    )  # fmt: skip
+    arrays: dict[Tensor, Array] = {tensor: array, row: np.zeros(2, np.float32)}
+    made = run_scheduled(schedule_reduce(operation, V4.model, ()), arrays, V4)
+    np.testing.assert_allclose(made[output], array.sum(1, dtype=np.float64), rtol=3e-7)
+
+
 def test_an_epilogue_follows_each_reduced_value() -> None:
     tensor, output = Tensor("x", Scalar.F32, (5, 40, 33)), Tensor("y", Scalar.F32, (5, 33))
     bias = Tensor("bias", Scalar.F32, (33,))

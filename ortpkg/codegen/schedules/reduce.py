@@ -74,6 +74,8 @@ class _ReduceKernel:
         for part in parts_of(self._value):
             if isinstance(part, Read):
                 place = linear_place(part)
+                if place.stride(len(self._axes) - 1) == 0:
+                    continue  # the same for all that are folded
                 for which, axis in enumerate((self._kept - 1, len(self._axes) - 1)):
                     counts[which] += place.stride(axis) == 1
         inner, outer = self._axes[-1], self._axes[self._kept - 1]
