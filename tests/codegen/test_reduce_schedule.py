@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortpkg.codegen.loop_ir.kernel_text import kernel_text
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.reduce import schedule_reduce
 from ortpkg.codegen.tensor_ir.elements import Call, Function, Made, Number, Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Combiner, Reduce
-from ortpkg.shapes.expressions import evaluate
+from ortpkg.shapes.expressions import evaluate, symbol
 from tests.codegen.generated_elements import Generated, random_axes, symbolic
 from tests.codegen.native_kernels import Array
 from tests.codegen.native_targets import AARCH64, NATIVE_TARGETS, V2, V4, NativeTarget
@@ -121,6 +122,21 @@ def test_long_sums_stay_precise_beside_numbers_of_their_rows() -> None:
     arrays: dict[Tensor, Array] = {tensor: array, row: np.zeros(2, np.float32)}
     made = run_scheduled(schedule_reduce(operation, V4.model, ()), arrays, V4)
     np.testing.assert_allclose(made[output], array.sum(1, dtype=np.float64), rtol=3e-7)
+
+
+def test_a_long_way_from_row_to_row_looks_whether_the_run_is_to_end() -> None:
+    rows = symbol("rows")
+    tensor = Tensor("x", Scalar.F32, (rows, 32))
+    operation = Reduce(
+        output=Tensor("y", Scalar.F32, (32,)), axes=(32,), reduced=(rows,),
+        combiner=Combiner.SUM, value=Read(tensor, (along(1), along(0))),
+    )  # fmt: skip
+    text = kernel_text(schedule_reduce(operation, V4.model, ())[0].kernel)
+    loops = [
+        line for line in text.splitlines() if " to size0 with" in line or " to size0 may" in line
+    ]
+    assert loops, text
+    assert all("may stop" in each for each in loops), text
 
 
 def test_an_epilogue_follows_each_reduced_value() -> None:

@@ -165,10 +165,14 @@ class _ReduceKernel:
         step: Callable[[Value, Sequence[Operand]], Value],
         at: tuple[Operand, ...] = (),
     ) -> Value:
-        """Makes a loop for each size, one in the other; ``step`` goes from total to total."""
+        """Makes a loop for each size, one in the other; ``step`` goes from total to total.
+
+        Those of open sizes look whether the run is to end, as they may take long.
+        """
         if not sizes:
             return step(start, at)
-        with self._maker.builder.loop(0, self._maker.size(sizes[0]), carried=[start]) as loop:
+        count, is_open = self._maker.size(sizes[0]), not isinstance(sizes[0], int)
+        with self._maker.builder.loop(0, count, carried=[start], may_stop=is_open) as loop:
             loop.hand_on(self._over_reduced(loop.carried[0], sizes[1:], step, (*at, loop.index)))
         return loop.results[0]
 
