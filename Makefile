@@ -161,7 +161,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python scripts/generate_rules.py
 	$(BIN)/python scripts/generate_operator_table.py
 	$(BIN)/python scripts/generate_onnx_operators.py
-	$(BIN)/python scripts/generate_machine_code_stages.py
+	$(BIN)/python -m scripts.generate_machine_code_stages
 	$(BIN)/python -m scripts.generate_protocol_table
 	$(BIN)/python -m tests.distribution.two_machines
 

@@ -1,4 +1,4 @@
-"""Writes docs/machine_code_stages.md: a small model's way through the compiler, stage by stage.
+"""Writes docs/machine_code_stages.md, a small model's way through the compiler, and its picture.
 
 Run by ``make docs``; a test checks that the committed page is current.
 """
@@ -13,13 +13,18 @@ from onnx.numpy_helper import from_array
 
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.compilation_text import compilation_texts
+from ortpkg.codegen.compiler import TensorStages
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.machine_code.compilation_stages import Stage
 from ortpkg.machine_code.cpu_targets import target_named
 from ortpkg.shapes.inference import infer_types
+from scripts.draw_compiler_stages import drawn, parts_of_nodes, parts_of_program
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "machine_code_stages.md"
+_DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCUMENT = _DOCS / "machine_code_stages.md"
+PICTURE = _DOCS / "pictures" / "machine-code-stages.svg"
+_TARGET = "linux-x86_64_v4"
 _NODES = """net (
   float[batch, 16, 8, 8] x, float[32, 16, 3, 3] w, float[32] b, float[32, 32, 1, 1] v
 ) => (float[batch, 32, 1, 1] y)
@@ -37,6 +42,8 @@ model becomes code, and why, says [machine code](machine_code.md). Here are the 
 small convolutional net, compiled for `linux-x86_64_v4`; the command shows the
 kernels and the steps of any model.
 
+![The same net as ONNX nodes, lowered, fused and in blocks](pictures/machine-code-stages.svg)
+
 ## The ONNX nodes
 """
 _TITLES = {Stage.TENSOR: "Lowered", Stage.FUSED: "Fused", Stage.BLOCKED: "Blocked"}
@@ -53,7 +60,7 @@ partition alone; this first convolution reads its few channels as they are.""",
 
 def document() -> str:
     """The text of docs/machine_code_stages.md as it should be now."""
-    texts = compilation_texts(_graph(), CompilationTarget(target_named("linux-x86_64_v4")), _TITLES)
+    texts = compilation_texts(_graph(), CompilationTarget(target_named(_TARGET)), _TITLES)
     lines = [_BEGINNING, *_block(_NODES)]
     for stage, title in _TITLES.items():
         (text,) = texts[stage].values()
@@ -61,9 +68,26 @@ def document() -> str:
     return "\n".join(lines) + "\n"
 
 
+def picture() -> str:
+    """The picture of the page as it should be now."""
+    stages = TensorStages.of(_graph(), CompilationTarget(target_named(_TARGET)))
+    columns = [("ONNX nodes", parts_of_nodes(_model().graph))]
+    columns += [
+        (title, parts_of_program(program))
+        for title, program in (
+            ("Lowered", stages.lowered), ("Fused", stages.fused), ("Blocked", stages.blocked)
+        )
+    ]  # fmt: skip
+    return drawn(columns)
+
+
+def _model() -> onnx.ModelProto:
+    return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {_NODES}')
+
+
 def _graph() -> Graph:
     """The nodes as a partition: their weights are constants, which no stage here looks at."""
-    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {_NODES}')
+    model = _model()
     inputs = list(model.graph.input)
     del model.graph.input[1:]
     for each in inputs[1:]:
@@ -80,3 +104,4 @@ def _block(text: str) -> list[str]:
 
 if __name__ == "__main__":
     DOCUMENT.write_text(document(), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")
