@@ -316,7 +316,8 @@ def test_a_team_runs_thousands_of_random_programs(code: NativeCode, spins: int) 
             launch.step(code.address("count"), count, [numbers[-1]], chunk=chosen.randrange(1, 9))
             assert team.lead(launch.ready(spins=spins)) == Outcome.DONE
             assert numbers[-1].tolist() == [len(numbers)] * count
-            assert team.words[TeamWord.INSIDE] == 0
+            while team.words[TeamWord.INSIDE]:
+                time.sleep(0)  # one that looks whether there is something to do
 
 
 def test_a_stopped_run_leaves_the_team_ready_for_the_next(code: NativeCode) -> None:

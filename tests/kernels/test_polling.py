@@ -15,8 +15,7 @@ from onnx import TensorProto, helper
 
 from ortpkg.errors import CancelledError, LimitExceededError, OrtpkgError
 from ortpkg.kernels import einsum as einsum_module
-from ortpkg.kernels import matrix_product
-from ortpkg.kernels import resize as resize_module
+from ortpkg.kernels import matrix_product, resampling
 from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.polling import poll_run, polled, run_interruptibly
 from ortpkg.session.inference_session import InferenceSession
@@ -214,7 +213,7 @@ def test_a_product_in_blocks_is_the_same(
 
 def test_texts_resized_in_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.array([["a", "b", "c"], ["d", "e", "f"]], object)
-    monkeypatch.setattr(resize_module, "_MOST_ELEMENTS_AT_ONCE", 4)
+    monkeypatch.setattr(resampling, "_MOST_ELEMENTS_AT_ONCE", 4)
     feeds = {"x": x, "scales": np.array([1, 3], np.float32)}
     with InferenceSession(model("Upsample", feeds, opset=9), None, ["cpu"]) as session:
         (found,) = session.run(None, feeds)
@@ -222,7 +221,7 @@ def test_texts_resized_in_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_resizing_texts_ends_with_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resize_module, "_MOST_ELEMENTS_AT_ONCE", 4)
+    monkeypatch.setattr(resampling, "_MOST_ELEMENTS_AT_ONCE", 4)
     feeds = {"x": np.array(["a"] * 10, object), "scales": np.array([4e6], np.float32)}
     content = model("Upsample", feeds, opset=9)
     with (
