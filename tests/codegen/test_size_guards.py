@@ -89,3 +89,26 @@ def test_gathers_of_nothing_are_told(tmp_path: Path) -> None:
         assert session.get_placement().entries[0].ep_name == LLVM_EP
         with pytest.raises(OrtpkgError):
             session.run(None, {"x": np.ones((0, 4), np.float32), "i": np.zeros(3, np.int64)})
+
+
+@pytest.mark.parametrize("height", ["h", "1"])
+def test_transposed_convolutions_that_would_give_nothing_are_told(
+    tmp_path: Path, height: str
+) -> None:
+    weights = ", ".join(["1"] * 8)
+    signature = (
+        f"(float[1, 2, {height}, 3] x) => (float[n, c, y, z] out)"
+        f" <float[2, 1, 2, 2] w = {{{weights}}}>"
+    )
+    body = "out = ConvTranspose<strides = [2, 2], pads = [1, 0, 1, 0]>(x, w)"
+    with _session(tmp_path, signature, body) as session, pytest.raises(OrtpkgError):
+        session.run(None, _ones(x=(1, 2, 1, 3)))
+
+
+def test_an_output_without_elements_needs_no_step(tmp_path: Path) -> None:
+    signature = "(float[2, 0, 4, 4] x, float[3] u) => (float[a, b, c, d] y, float[3] v)"
+    body = "y = MaxPool<kernel_shape = [2, 2]>(x) v = Relu(u)"
+    with _session(tmp_path, signature, body) as session:
+        assert session.get_placement().entries[0].ep_name == LLVM_EP
+        made = session.run(None, _ones(x=(2, 0, 4, 4), u=(3,)))
+    assert [each.shape for each in made] == [(2, 0, 3, 3), (3,)]

@@ -32,9 +32,11 @@ def size_guards(program: TensorProgram) -> tuple[Guard, ...]:
     except OperationFaultError as error:
         raise NotLoweredError(str(error)) from error
     found: dict[tuple[Axes, Size], Guard] = {}
-    for left, right in program.equal_sizes:
-        for margin in (left - right, right - left):
-            found[(), margin] = Guard(axes=(), margin=margin)
+    differences = [
+        margin for left, right in program.equal_sizes for margin in (left - right, right - left)
+    ]
+    for margin in (*differences, *program.margins):
+        found[(), margin] = Guard(axes=(), margin=margin)
     for operation in program.operations:
         for axes, margin in _margins(operation):
             if isinstance(margin, int):

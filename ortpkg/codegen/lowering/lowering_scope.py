@@ -71,6 +71,7 @@ class LoweringScope:
         self._constants: dict[Tensor, Array] = {}
         self._origins: dict[Tensor, tuple[str, ...]] = {}
         self._equal_sizes: dict[tuple[Size, Size], None] = {}
+        self._margins: dict[Size, None] = {}
         self._node_name = ""
 
     # --- what is known ----------------------------------------------------------------------------
@@ -232,6 +233,16 @@ class LoweringScope:
             raise NotLoweredError(f"sizes {left} and {right} do not fit one another")
         self._equal_sizes[left, right] = None
 
+    def require_not_negative(self, margin: Size) -> None:
+        """Notes that a run is right only where a number is not below 0.
+
+        NotLoweredError where it always is.
+        """
+        if not isinstance(margin, int):
+            self._margins[margin] = None
+        elif margin < 0:
+            raise NotLoweredError("its sizes do not fit one another")
+
     # --- operations -------------------------------------------------------------------------------
 
     def emit(self, operation: Operation) -> None:
@@ -311,6 +322,7 @@ class LoweringScope:
             operations=tuple(self.operations),
             origins=self._origins,
             equal_sizes=tuple(self._equal_sizes),
+            margins=tuple(self._margins),
         )
 
 

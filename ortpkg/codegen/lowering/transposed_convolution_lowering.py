@@ -41,6 +41,8 @@ def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
         or output.shape[:2] != (source.shape[0], weights.shape[0])
     ):
         raise NotLoweredError("its weights are for other channels")
+    for size in output.shape[2:]:  # as the numpy kernel and onnxruntime have it
+        scope.require_not_negative(size - 1)
     spread = tuple(attribute(node, "strides", (1,) * (len(given.shape) - 2)))
     kernel = [each for each in given.shape[2:] if isinstance(each, int)]
     window = _window(node, source, output, kernel)

@@ -37,6 +37,7 @@ class TensorProgram:
         operations: each after those whose outputs it reads.
         origins: an operation's output → the nodes that it computes, for people.
         equal_sizes: pairs of sizes that must be the same number for the program to be right.
+        margins: numbers that must not be below 0 for it to be right.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TensorProgram:
     operations: tuple[Operation, ...]
     origins: Mapping[Tensor, tuple[str, ...]] = field(default_factory=dict)
     equal_sizes: tuple[tuple[Size, Size], ...] = ()
+    margins: tuple[Size, ...] = ()
 
 
 def elements_of(operation: Operation) -> Iterator[Element]:

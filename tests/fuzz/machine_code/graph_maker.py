@@ -36,6 +36,8 @@ _MOST_NARROW = 1e4
 _MOST_ELEMENTS = 60_000
 _SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-42, 1.0)
 _FLIPPED_SHARE = 0.1
+#: A few numbers may happen to move little: they are moved so many times, and the furthest counts.
+_FEW, _TRIALS = 16, 6
 
 
 class UnfitError(Exception):
@@ -222,8 +224,10 @@ class GraphMaker:
         node = as_node(proto, OPSETS)
         exact = is_exact and all(each is None or each.is_exact for each in inputs)
         found = [self._computed(node, inputs, run) for run in range(self.run_count)]
-        moved = found if exact else [self._moved(node, inputs, run, is_exact=is_exact)
-                                     for run in range(self.run_count)]  # fmt: skip
+        moved = found if exact else [
+            self._furthest(found[run], node, inputs, run, is_exact=is_exact)
+            for run in range(self.run_count)
+        ]  # fmt: skip
         values = []
         for slot, name in enumerate(made):
             arrays = tuple(run[slot] for run in found)
@@ -239,6 +243,24 @@ class GraphMaker:
 
     def _computed(self, node: Node, inputs: Sequence[Value | None], run: int) -> list[Array]:
         return _outputs(node, [each.arrays[run] if each else None for each in inputs])
+
+    def _furthest(
+        self,
+        found: Sequence[Array],
+        node: Node,
+        inputs: Sequence[Value | None],
+        run: int,
+        *,
+        is_exact: bool,
+    ) -> list[Array]:
+        """What the node gives where its inputs move; of small outputs, the furthest of trials."""
+        chosen = self._moved(node, inputs, run, is_exact=is_exact)
+        if all(each.size > _FEW or not each.size for each in found):
+            return chosen
+        for _ in range(_TRIALS - 1):
+            moved = self._moved(node, inputs, run, is_exact=is_exact)
+            chosen = list(map(_further, found, chosen, moved))
+        return chosen
 
     def _moved(
         self, node: Node, inputs: Sequence[Value | None], run: int, *, is_exact: bool
@@ -368,6 +390,16 @@ def _outputs(node: Node, inputs: Sequence[Array | None]) -> list[Array]:
     except (OrtpkgError, NoKernelError, ValueError, IndexError, TypeError) as error:
         raise UnfitError(str(error)) from error
     return [np.asarray(each) for each in computed]
+
+
+def _further(found: Array, one: Array, other: Array) -> Array:
+    """The one of two that is further away, place by place, where there are few."""
+    if not 0 < found.size <= _FEW or not found.shape == one.shape == other.shape:
+        return one
+    with np.errstate(all="ignore"):
+        wide = found.astype(np.float64)
+        is_further = np.abs(other - wide) > np.abs(one - wide)
+    return np.where(is_further, other, one).astype(found.dtype)
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
