@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.codegen.emission.elf_object import LinkedCode
 from ortpkg.codegen.emission.llvm_kernel import EmissionOptions, kernel_function
 from ortpkg.codegen.emission.object_compiler import ObjectCompiler
 from ortpkg.codegen.loop_ir.kernel import Kernel
@@ -39,8 +41,7 @@ def run_kernel(
         converts_half=cpu != "x86-64-v2",
         is_checked=is_checked,
     )
-    compiler = ObjectCompiler(triple="x86_64-unknown-linux-gnu", cpu=cpu, features=features)
-    code = compiler.link(kernel_function(kernel, "kernel", options))
+    code = _linked(kernel_function(kernel, "kernel", options), cpu, tuple(features))
     memory = mmap.mmap(-1, len(code.data), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     memory.write(code.data)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -53,3 +54,10 @@ def run_kernel(
     aligned = scratch.ctypes.data + -scratch.ctypes.data % 64
     function(addresses.ctypes.data, numbers.ctypes.data, 0, tile_count, aligned, status.ctypes.data)
     return int(status[1])
+
+
+@lru_cache(maxsize=256)
+def _linked(module_text: str, cpu: str, features: tuple[str, ...]) -> LinkedCode:
+    """Tests of open sizes run one kernel for many; it is compiled once."""
+    compiler = ObjectCompiler(triple="x86_64-unknown-linux-gnu", cpu=cpu, features=features)
+    return compiler.link(module_text)

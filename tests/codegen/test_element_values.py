@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,37 +30,50 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from tests.codegen.native_kernels import run_kernel
 from tests.codegen.native_targets import NATIVE_TARGETS, V3, V4, NativeTarget
-from tests.codegen.reference_elements import DTYPES, assert_same, converted, reference_value
+from tests.codegen.reference_elements import DTYPES, assert_same, reference_value
 
 Array = npt.NDArray[Any]
 _ROWS, _COLUMNS = 3, 21
 _NUMBERS = [scalar for scalar in Scalar if scalar is not Scalar.BOOL]
 
 
-def _row_kernel(element: Element, target: NativeTarget) -> tuple[ScheduledKernel, Tensor]:
-    """A kernel that stores the element at 3 x 21 places: vectors along axis 1, then a rest."""
-    output = Tensor("made", scalar_of(element), (_ROWS, _COLUMNS))
+def _row_kernel(
+    elements: Sequence[Element], target: NativeTarget
+) -> tuple[ScheduledKernel, list[Tensor]]:
+    """A kernel that stores each element at 3 x 21 places: vectors along axis 1, then a rest."""
+    outputs = [
+        Tensor(f"made_{place}", scalar_of(each), (_ROWS, _COLUMNS))
+        for place, each in enumerate(elements)
+    ]
     maker = KernelMaker("rows")
     b, values = maker.builder, ElementValues(maker, target.model)
     lanes = target.model.lanes(Scalar.F32)
-    buffer = maker.written(output)
+    buffers = [maker.written(each) for each in outputs]
     with b.loop(0, _COLUMNS, lanes) as loop:
         count = b.least(b.sub(_COLUMNS, loop.index), lanes)
         axes = (b.tile, loop.index)
-        made = values.value_of(element, axes, vector_axis=1, lanes=lanes, count=count)
-        b.store(buffer, b.add(b.mul(b.tile, _COLUMNS), loop.index), made, count)
-    return maker.scheduled(_ROWS), output
+        place = b.add(b.mul(b.tile, _COLUMNS), loop.index)
+        for element, buffer in zip(elements, buffers, strict=True):
+            made = values.value_of(element, axes, vector_axis=1, lanes=lanes, count=count)
+            b.store(buffer, place, made, count)
+    return maker.scheduled(_ROWS), outputs
 
 
-def _values(element: Element, arrays: Mapping[Tensor, Array], target: NativeTarget) -> Array:
-    scheduled, output = _row_kernel(element, target)
-    made = np.zeros((_ROWS, _COLUMNS), DTYPES[output.scalar])
-    buffers = [made if each is output else arrays[each] for each in scheduled.buffers]
+def _assert_values(
+    elements: Mapping[str, Element], arrays: Mapping[Tensor, Array], target: NativeTarget
+) -> None:
+    """That one kernel makes of each element what numpy's reference does; the keys name them."""
+    scheduled, outputs = _row_kernel([*elements.values()], target)
+    made = {each: np.zeros((_ROWS, _COLUMNS), DTYPES[each.scalar]) for each in outputs}
+    buffers = [made[each] if each in made else arrays[each] for each in scheduled.buffers]
     failed = run_kernel(
         scheduled.kernel, buffers, tile_count=_ROWS, cpu=target.cpu, features=target.features
     )
     assert failed == 0, f"access {failed} of {kernel_text(scheduled.kernel)}"
-    return made
+    for (name, element), output in zip(elements.items(), outputs, strict=True):
+        with np.errstate(all="ignore"):
+            wanted = reference_value(element, (_ROWS, _COLUMNS), arrays)
+        assert_same(made[output], wanted, name)
 
 
 def _filled(tensor: Tensor, seed: int) -> Array:
@@ -101,23 +114,19 @@ def test_functions_of_two_are_numpys_for_every_kind(scalar: Scalar, target: Nati
     right, read_right = _matrix("right", scalar)
     arrays = {left: _filled(left, 1), right: _filled(right, 2)}
     functions = _FLOAT_FUNCTIONS if scalar.is_float else _INTEGER_FUNCTIONS
-    for function in [*functions, *_COMPARISONS]:
-        element = Call(function, (read_left, read_right))
-        wanted = reference_value(element, (_ROWS, _COLUMNS), arrays)
-        made = _values(element, arrays, target)
-        assert_same(made, wanted, f"{function} of {scalar}")
+    elements = {
+        f"{function} of {scalar}": Call(function, (read_left, read_right))
+        for function in [*functions, *_COMPARISONS]
+    }
+    _assert_values(elements, arrays, target)
 
 
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("source", list(Scalar), ids=str)
 def test_every_kind_is_converted_to_every_other(source: Scalar, target: NativeTarget) -> None:
     tensor, read = _matrix("x", source)
-    arrays = {tensor: _filled(tensor, 3)}
-    for scalar in Scalar:
-        with np.errstate(all="ignore"):
-            wanted = converted(arrays[tensor], scalar)
-        made = _values(Convert(read, scalar), arrays, target)
-        assert_same(made, wanted, f"{source} to {scalar}")
+    elements = {f"{source} to {scalar}": Convert(read, scalar) for scalar in Scalar}
+    _assert_values(elements, {tensor: _filled(tensor, 3)}, target)
 
 
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
@@ -141,24 +150,21 @@ def test_reads_of_every_stride_and_gathers_stay_inside(target: NativeTarget) -> 
         "a scalar for all": Read(far, (along(0), Place(offset=7))),
         "backwards": Read(far, (along(0), Place(((1, -1),), _COLUMNS - 1))),
     }
-    for name, element in elements.items():
-        wanted = reference_value(element, (_ROWS, _COLUMNS), arrays)
-        assert_same(_values(element, arrays, target), wanted, name)
+    _assert_values(elements, arrays, target)
 
 
 def test_positions_and_sizes_are_numbers() -> None:
     element = Call(
         Function.ADD, (Call(Function.MUL, (Position(0), Number(100, Scalar.I64))), Position(1))
     )
-    wanted = reference_value(element, (_ROWS, _COLUMNS), {})
-    assert_same(_values(element, {}, V3), wanted)
+    _assert_values({"a number for each place": element}, {}, V3)
 
 
 def test_equal_parts_are_computed_once() -> None:
     tensor, read = _matrix("x", Scalar.F32)
     again = Read(tensor, (along(0), along(1)))
     squares = [Call(Function.MUL, (each, each)) for each in (read, again)]
-    scheduled, _ = _row_kernel(Call(Function.ADD, (squares[0], squares[1])), V4)
+    scheduled, _ = _row_kernel([Call(Function.ADD, (squares[0], squares[1]))], V4)
     text = kernel_text(scheduled.kernel)
     assert text.count("load ") == 1, text
     assert text.count(": f32x16") == 3, text
@@ -168,13 +174,12 @@ def test_bools_are_combined() -> None:
     left, read_left = _matrix("left", Scalar.BOOL)
     right, read_right = _matrix("right", Scalar.BOOL)
     arrays = {left: _filled(left, 1), right: _filled(right, 2)}
-    for function in (Function.AND, Function.OR, Function.XOR, Function.MIN, Function.MAX):
-        element = Call(function, (read_left, read_right))
-        wanted = reference_value(element, (_ROWS, _COLUMNS), arrays)
-        assert_same(_values(element, arrays, V3), wanted, function)
-    chosen = Call(Function.SELECT, (read_left, read_right, Call(Function.NOT, (read_right,))))
-    wanted = np.where(arrays[left], arrays[right], ~arrays[right])
-    assert_same(_values(chosen, arrays, V3), wanted)
+    functions = (Function.AND, Function.OR, Function.XOR, Function.MIN, Function.MAX)
+    elements = {str(each): Call(each, (read_left, read_right)) for each in functions}
+    elements["a choice"] = Call(
+        Function.SELECT, (read_left, read_right, Call(Function.NOT, (read_right,)))
+    )
+    _assert_values(elements, arrays, V3)
 
 
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
