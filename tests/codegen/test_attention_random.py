@@ -25,9 +25,10 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import Attention
 from ortpkg.shapes.expressions import Size, symbol
+from tests.codegen.native_kernels import Array
 from tests.codegen.native_targets import NATIVE_TARGETS
 from tests.codegen.reference_elements import DTYPES, reference_value
-from tests.codegen.scheduled_arrays import Array, run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 
 _LAYOUTS = [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3), (0, 1, 3, 2)]
 
@@ -119,7 +120,7 @@ def test_random_attention(seed: int) -> None:
         places=read.places,
     )
     target = random_.choice(NATIVE_TARGETS)
-    run_schedule(schedule_attention(attention, target.model, ()), arrays, target, numbers)
+    run_scheduled(schedule_attention(attention, target.model, ()), arrays, target, numbers)
     order = [each.terms[0][0] for each in read.places]
     expected = np.transpose(_expected(attention, arrays, numbers), order)
     close = 2e-5 if output.scalar is Scalar.F32 else 2e-3

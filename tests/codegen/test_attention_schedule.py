@@ -30,9 +30,10 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import Attention
 from ortpkg.shapes.expressions import Size, evaluate, symbol
+from tests.codegen.native_kernels import Array
 from tests.codegen.native_targets import NATIVE_TARGETS, V2, V3, V4, NativeTarget
 from tests.codegen.reference_elements import DTYPES, reference_value
-from tests.codegen.scheduled_arrays import Array, run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 
 _MADE = Made(Scalar.F32)
 _BATCH, _HEAD, _QUERY, _KEY = range(4)
@@ -95,7 +96,7 @@ class _Case:
         }
         shape = [evaluate(each, symbols) for each in self.output.shape]
         arrays[self.output] = np.full(shape, -77, DTYPES[self.scalar])
-        run_schedule(schedule_attention(attention, target.model, ()), arrays, target, symbols)
+        run_scheduled(schedule_attention(attention, target.model, ()), arrays, target, symbols)
         expected = _expected(attention, arrays, symbols)
         made = arrays[self.output].astype(np.float64)
         close = 1e-5 if self.scalar is Scalar.F32 else 2e-3
@@ -163,7 +164,7 @@ def _check_without_keys(case: _Case, target: NativeTarget, queries: int) -> None
         each: np.full([evaluate(size, shapes) for size in each.shape], 3, np.float32)
         for each in (case.query, case.key, case.value, case.output)
     }
-    run_schedule(schedule_attention(attention, target.model, ()), arrays, target, shapes)
+    run_scheduled(schedule_attention(attention, target.model, ()), arrays, target, shapes)
     assert not arrays[case.output].any(), "the sum of nothing"
 
 
@@ -245,7 +246,7 @@ def test_keys_may_lie_side_by_side(target: NativeTarget, queries: int) -> None:
         each: _floats(*(size for size in each.shape if isinstance(size, int)), seed=seed)
         for seed, each in enumerate((query, key, value, output))
     }
-    run_schedule(schedule_attention(attention, target.model, ()), arrays, target)
+    run_scheduled(schedule_attention(attention, target.model, ()), arrays, target)
     weights = np.exp(arrays[query] @ arrays[key])
     weights /= weights.sum(axis=-1, keepdims=True)
     expected = np.swapaxes(weights @ arrays[value], 1, 2)
@@ -271,7 +272,7 @@ def test_sides_may_be_computed_and_heads_shared() -> None:
         places=(along(0), along(1), along(2)),
     )
     arrays = {query: _floats(3, 30, 16), shared: _floats(40, 16), output: _floats(3, 30, 16)}
-    run_schedule(schedule_attention(attention, V3.model, ()), arrays, V3)
+    run_scheduled(schedule_attention(attention, V3.model, ()), arrays, V3)
     weights = np.exp(arrays[query] / 2 @ arrays[shared].T)
     weights /= weights.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(arrays[output], -weights @ arrays[shared], rtol=1e-5, atol=1e-5)

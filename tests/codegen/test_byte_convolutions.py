@@ -14,8 +14,7 @@ from ortpkg.codegen.schedules.convolution_schedule import schedule_convolution
 from ortpkg.codegen.tensor_ir.elements import Element, Number, Place, Read, Tensor
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from tests.codegen.native_targets import AARCH64, V2, V3, V4, VNNI, NativeTarget
-from tests.codegen.scheduled_arrays import run_schedule
-from tests.codegen.scheduled_kernels import compile_for_aarch64
+from tests.codegen.scheduled_kernels import compile_for_aarch64, run_scheduled
 from tests.codegen.window_cases import (
     WindowCase,
     blocked_shape,
@@ -83,7 +82,7 @@ def _check(
     if isinstance(operation.weights_zero, Read) and weights_zero is not None:
         arrays[operation.weights_zero.tensor] = weights_zero
     constants = [operation.weights] if are_weights_known else []
-    run_schedule(schedule_convolution(operation, target.model, constants), arrays, target)
+    run_scheduled(schedule_convolution(operation, target.model, constants), arrays, target)
     np.testing.assert_array_equal(made, want)
 
 

@@ -37,7 +37,7 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of
 from ortpkg.shapes.expressions import Size
 from tests.codegen.native_targets import V4
 from tests.codegen.reference_program import run_program
-from tests.codegen.scheduled_arrays import run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 
 Array = npt.NDArray[Any]
 _GENERATOR = np.random.default_rng(5)
@@ -133,7 +133,7 @@ def _run_natively(program: TensorProgram, x: Array) -> list[Array]:
             shape = [int(str(each)) for each in operation.output.shape]
             arrays[operation.output] = np.full(shape, np.nan, np.float32)
         kernels = schedule(operation, V4.model, list(program.constants))
-        run_schedule(kernels, arrays, V4)
+        run_scheduled(kernels, arrays, V4)
     return [arrays[each] for each in program.outputs]
 
 

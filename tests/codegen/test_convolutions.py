@@ -30,7 +30,7 @@ from ortpkg.codegen.tensor_ir.elements import (
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from ortpkg.shapes.expressions import symbol
 from tests.codegen.native_targets import NATIVE_TARGETS, V4, NativeTarget
-from tests.codegen.scheduled_arrays import run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 from tests.codegen.window_cases import (
     WindowCase,
     blocked_shape,
@@ -92,7 +92,7 @@ def _check(
         operation.output: made,
     }
     constants = [operation.weights] if are_weights_known else []
-    run_schedule(schedule_convolution(operation, target.model, constants), arrays, target, symbols)
+    run_scheduled(schedule_convolution(operation, target.model, constants), arrays, target, symbols)
     np.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-4)
 
 
@@ -209,7 +209,7 @@ def test_the_epilogue_has_the_place_of_each_element(kernel: int, outputs: int) -
             operation.output: output,
         }
         kernels = schedule_convolution(operation, V4.model, [operation.weights])
-        run_schedule(kernels, arrays, V4, {"batch": 2})
+        run_scheduled(kernels, arrays, V4, {"batch": 2})
         np.testing.assert_allclose(output, in_blocks(made, 16), rtol=1e-4, atol=1e-4)
 
 

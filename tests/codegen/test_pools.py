@@ -15,7 +15,7 @@ from ortpkg.codegen.tensor_ir.elements import Call, Function, Made, Number, Tens
 from ortpkg.codegen.tensor_ir.operations import Pool, PoolFunction, Window
 from ortpkg.shapes.expressions import symbol
 from tests.codegen.native_targets import NATIVE_TARGETS, V4, NativeTarget
-from tests.codegen.scheduled_arrays import run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 from tests.codegen.window_cases import WindowCase, blocked_shape, in_blocks, random_window
 
 Array = npt.NDArray[Any]
@@ -65,7 +65,7 @@ def _check(
         source, want = in_blocks(source, lanes), in_blocks(want, lanes)
     made = np.full(want.shape, 77, source.dtype)
     arrays = {operation.source: source, operation.output: made}
-    run_schedule(schedule_pool(operation, target.model, []), arrays, target, symbols)
+    run_scheduled(schedule_pool(operation, target.model, []), arrays, target, symbols)
     np.testing.assert_allclose(made, want, rtol=1e-5, atol=1e-6)
 
 
@@ -140,6 +140,6 @@ def test_the_epilogue_follows() -> None:
     source = np.random.default_rng(2).standard_normal((1, 1, 4, 4, 16)).astype(np.float32)
     output = np.full((1, 1, 1, 1, 16), np.nan, np.float32)
     arrays = {operation.source: source, operation.output: output}
-    run_schedule(schedule_pool(operation, V4.model, []), arrays, V4)
+    run_scheduled(schedule_pool(operation, V4.model, []), arrays, V4)
     want = 2 * source.mean((2, 3), keepdims=True)
     np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-6)

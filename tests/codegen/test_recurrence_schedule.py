@@ -28,10 +28,11 @@ from ortpkg.codegen.tensor_ir.elements import (
 from ortpkg.codegen.tensor_ir.operations import Cell, Recurrence
 from ortpkg.codegen.tensor_ir.tensor_program import reads_of, writes_of
 from ortpkg.shapes.expressions import Size, evaluate, symbol
+from tests.codegen.native_kernels import Array
 from tests.codegen.native_targets import NATIVE_TARGETS, V2, V3, V4, NativeTarget
 from tests.codegen.reference_elements import DTYPES
 from tests.codegen.reference_program import run_operation
-from tests.codegen.scheduled_arrays import Array, run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 
 _MADE = Made(Scalar.F32)
 _SIGMOID, _TANH = (Call(each, (_MADE,)) for each in (Function.SIGMOID, Function.TANH))
@@ -113,7 +114,7 @@ def _check(
     expected = run_operation(layer, arrays, numbers)
     constants = {each for each in reads_of(layer) if each.name == "weights" and is_constant}
     kernels = schedule_recurrence(layer, target.model, constants)
-    run_schedule(kernels, {**arrays, **outputs}, target, numbers)
+    run_scheduled(kernels, {**arrays, **outputs}, target, numbers)
     tolerance = 1e-5 if layer.output.scalar is Scalar.F32 else 2e-3
     for tensor, made in outputs.items():
         np.testing.assert_allclose(

@@ -19,7 +19,7 @@ from ortpkg.codegen.tensor_ir.elements import Call, Function, Made, Place, Read,
 from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from ortpkg.shapes.expressions import symbol
 from tests.codegen.native_targets import NATIVE_TARGETS, V4, NativeTarget
-from tests.codegen.scheduled_arrays import run_schedule
+from tests.codegen.scheduled_kernels import run_scheduled
 from tests.codegen.window_cases import WindowCase, blocked_shape, convolved, in_blocks
 
 Array = npt.NDArray[Any]
@@ -87,7 +87,9 @@ def test_squares_of_any_image_are_those_of_numpy(
         bias: biases,
         operation.output: made,
     }
-    run_schedule([winograd_convolution(operation, target.model, cut)], arrays, target, {"batch": 2})
+    run_scheduled(
+        [winograd_convolution(operation, target.model, cut)], arrays, target, {"batch": 2}
+    )
     assert np.abs(made - want).max() <= _LARGEST_ERROR * terms.max()
 
 
@@ -104,7 +106,7 @@ def test_many_channels_stay_within_the_error() -> None:
     }  # fmt: skip
     (scheduled,) = schedule_convolution(operation, V4.model, [operation.weights])
     assert scheduled.kernel.name == "winograd_convolution"
-    run_schedule([scheduled], arrays, V4, {})
+    run_scheduled([scheduled], arrays, V4, {})
     want = in_blocks(convolved(source, weights, case, 1), 16)
     terms = convolved(np.abs(source), np.abs(weights), case, 1)
     assert np.abs(made - want).max() <= _LARGEST_ERROR * terms.max()
