@@ -107,15 +107,17 @@ class ExecutableGraph:
             RunError, LimitExceededError, CancelledError: with the node's name where there is one.
             SessionError: the session was closed. ModelFileError: a mapped file has become shorter.
         """
-        control.check()
+        if control.is_watched:
+            control.check()
         wanted = self.plan.outputs if outputs is None else outputs
         with self.entry:
             values = self.initial_values()
             for index, value in zip(self.plan.inputs, feeds, strict=True):
                 if value is not None:
                     values[index] = value
-            for index, value in zip(self.plan.outer_values, outer, strict=True):
-                values[index] = value
+            if self.plan.outer_values:
+                for index, value in zip(self.plan.outer_values, outer, strict=True):
+                    values[index] = value
             if self.pool is not None:
                 return self._run_in_pattern(self.pool, values, feeds, control, wanted, targets)
             return self._run(ExecutionFrame(self.ground, values, control), feeds, wanted, targets)

@@ -287,9 +287,10 @@ class ExecutionFrame:
                 f"the kernel returned {len(results)} values for {len(outputs)} outputs"
             )
         handed = context.handed
-        for slot, value in zip(outputs, results, strict=False):
+        for at, slot in enumerate(outputs):
             if slot.value_index == ABSENT:
                 continue
+            value = results[at]
             if not (handed and value is handed[-1]):
                 value = self._adopt(context, slot, value)
             self.values[slot.value_index] = value
@@ -302,21 +303,22 @@ class ExecutionFrame:
             slot.device is not None and not slot.device.is_host_accessible
         ):
             return self._adopt_far(context, slot, value)
-        if isinstance(value, np.generic):
-            return np.asarray(value)
-        if not isinstance(value, np.ndarray):
-            return (
-                without_shared_elements(value, context.arguments)
-                if isinstance(value, list)
-                else value
-            )
         handed = context.handed
-        if handed and any(value is array for array in handed):
-            return value
-        if (
-            type(value) is not np.ndarray
-        ):  # a matrix, a mask, a mapped file: their operators mean something else
+        if type(value) is not np.ndarray:
+            if isinstance(value, np.generic):
+                return np.asarray(value)
+            if not isinstance(value, np.ndarray):
+                return (
+                    without_shared_elements(value, context.arguments)
+                    if isinstance(value, list)
+                    else value
+                )
+            if handed and any(value is array for array in handed):
+                return value
+            # a matrix, a mask, a mapped file: their operators mean something else
             value = np.asarray(value)
+        elif handed and any(value is array for array in handed):
+            return value
         if slot.is_alias and slot.kind is AllocKind.REUSE:
             return value
         if value.dtype.kind in "US":
@@ -372,20 +374,20 @@ class ExecutionFrame:
         return copy
 
     def fetch_all(self, indices: Sequence[int]) -> list[Value]:
-        """The outputs in that order; one that is asked for twice is two arrays."""
-        if len(set(indices)) == len(indices):
-            return [self.fetch(index) for index in indices]
-        return [
-            self.fetch(index) if index not in indices[:position] else copied(self.values[index])
-            for position, index in enumerate(indices)
-        ]
+        """The outputs in that order, for whoever asked for them: never what somebody else holds.
 
-    def fetch(self, index: int) -> Value:
-        """A graph output for whoever asked for it: never an array that somebody else holds."""
-        value = self.values[index]
-        if self._ground.allocation.values[index].alloc_kind is not AllocKind.ALLOCATE_OUTPUT:
-            return copied(value)
-        return value
+        One that is asked for twice is two arrays.
+        """
+        values, planned = self.values, self._ground.allocation.values
+        results: list[Value] = []
+        given: set[int] = set()
+        for index in indices:
+            is_new = planned[index].alloc_kind is AllocKind.ALLOCATE_OUTPUT
+            results.append(
+                values[index] if is_new and index not in given else copied(values[index])
+            )
+            given.add(index)
+        return results
 
     # --- sub-graphs -------------------------------------------------------------------------------
 

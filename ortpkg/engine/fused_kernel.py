@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,6 +20,9 @@ from ortpkg.isolation.run_watch import run_watched
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.execution_provider import NodeComputeInfo
+
+#: A union, made at each run, would take longer than to ask for it.
+_LISTS = (list, tuple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +87,10 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         if is_strict:
             _check_inputs(body, inputs)
         if foreign is None:
-            returned = begun(called(state, inputs, context))
-            return returned.then(checked) if isinstance(returned, Pending) else checked(returned)
+            results = called(state, inputs, context)
+            if isinstance(results, Future):
+                return Pending(results).then(checked)
+            return checked(results)
         handed = getattr(context, "handed", ())
         call = partial(called, state, inputs, context)
 
@@ -99,7 +105,7 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
         return returned.then(taken) if isinstance(returned, Pending) else taken(returned)
 
     def checked(returned: Sequence[Any]) -> tuple[Value, ...]:
-        outputs = _as_outputs(kernel, returned)
+        outputs = _as_outputs(kernel, returned, len(checks))
         for at, fits in enumerate(checks):
             value = outputs[at]
             if fits(value) and not isinstance(value, np.generic):
@@ -160,13 +166,12 @@ def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) ->
     return checked
 
 
-def _as_outputs(kernel: FusedKernel, returned: Any) -> tuple[Value, ...]:
-    """What ``compute`` returned, one value for each output.
+def _as_outputs(kernel: FusedKernel, returned: Any, expected: int) -> tuple[Value, ...]:
+    """What ``compute`` returned, one value for each of the expected outputs.
 
     TypeError or ValueError where it is something else.
     """
-    expected = len(kernel.body.outputs)
-    if not isinstance(returned, list | tuple):
+    if not isinstance(returned, _LISTS):
         raise TypeError(
             f"{kernel.provider} returned {shown_value(returned)} where a list of its {expected}"
             " outputs belongs"

@@ -21,6 +21,7 @@ class RunControl:
     Attributes:
         is_watched: whether :meth:`check` can ever raise, or the caller has set a limit; a run that
             is not watched skips the call.
+        stated_limit_nbytes: the memory limit that the caller has set; None: there is none.
     """
 
     __slots__ = (
@@ -30,9 +31,9 @@ class RunControl:
         "_limit",
         "_lock",
         "_shared",
-        "_stated_limit",
         "_timeout_s",
         "is_watched",
+        "stated_limit_nbytes",
     )
 
     def __init__(
@@ -50,7 +51,7 @@ class RunControl:
         self._limit = (
             machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
         )
-        self._stated_limit = memory_limit_nbytes
+        self.stated_limit_nbytes = memory_limit_nbytes
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else time.monotonic() + timeout_s
         self._is_terminated = is_terminated
@@ -70,14 +71,9 @@ class RunControl:
         )
 
     @property
-    def stated_limit_nbytes(self) -> int | None:
-        """The memory limit that the caller has set."""
-        return self._stated_limit
-
-    @property
     def is_memory_limited(self) -> bool:
         """Whether the caller has set a memory limit."""
-        return self._stated_limit is not None
+        return self.stated_limit_nbytes is not None
 
     @property
     def time_left_s(self) -> float | None:

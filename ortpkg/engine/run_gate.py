@@ -47,13 +47,10 @@ class RunGate:
             for source in self._sources:
                 source.verify_length()
         except BaseException:
-            self._leave()
+            self.__exit__()
             raise
 
     def __exit__(self, *_error: object) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
         with self._lock:
             self._running -= 1
             if self._is_closed and not self._running:  # nobody waits before that

@@ -39,6 +39,8 @@ _MOST_PLANS = 128
 _MOST_IDLE = 4
 #: Memory that takes the place of a block that was too small has that part more than is needed.
 _SPARE_PART = 16
+#: Members of enumerations are looked up slowly, which each run would do.
+_HELPERS = int(LaunchWord.HELPERS)
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -83,7 +85,7 @@ class _Launch:
     @property
     def helpers(self) -> int:
         """How many workers are inside of the run."""
-        return int(self.view[LaunchWord.HELPERS])
+        return int(self.view[_HELPERS])
 
     def use(self, block: _Block, plan: LaunchPlan) -> None:
         """Has arena and scratch memory in this block."""
@@ -134,7 +136,7 @@ class LoadedProgram:
         self._plans: dict[tuple[Any, ...], LaunchPlan] = {}
         self._blocks: list[_Block] = []
 
-    def compute(self, inputs: Sequence[Any], context: RunContext) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], context: RunContext) -> list[Array]:
         """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
 
         Raises RunError for arrays that the program does not take, and what ``context`` raises where
@@ -154,15 +156,19 @@ class LoadedProgram:
         try:
             launch.use(block, plan)
             view = launch.view
-            addresses = [*map(address_of, arrays)]
+            addresses = [address_of(each) for each in arrays]
             for word, which, offset in plan.input_uses:
                 view[word] = addresses[which] + offset
-            addresses = [*map(address_of, outputs)]
+            addresses = [address_of(each) for each in outputs]
             for word, which, offset in plan.output_uses:
                 view[word] = addresses[which] + offset
             launch.counters.fill(0)
-            outcome = self._run(entry, plan, launch, context)
-            if outcome != Outcome.DONE:
+            outcome = (
+                self._enter_watched(entry, plan, launch, context)
+                if context.is_watched
+                else self._enter(entry, plan, launch)
+            )
+            if outcome:
                 raise _failure(outcome, view[self._status + FAILED_ACCESS])
         finally:
             _keep(self._blocks, block)
@@ -176,10 +182,9 @@ class LoadedProgram:
         self._plans.clear()
         self._blocks.clear()
 
-    def _run(self, entry: _Entry, plan: LaunchPlan, launch: _Launch, context: RunContext) -> int:
-        if not context.is_watched:
-            return self._enter(entry, plan, launch)
-
+    def _enter_watched(
+        self, entry: _Entry, plan: LaunchPlan, launch: _Launch, context: RunContext
+    ) -> int:
         def stop() -> None:
             launch.view[self._status + STOP] = 1
 
@@ -211,7 +216,8 @@ class LoadedProgram:
     def _fitting(self, inputs: Sequence[Any]) -> list[Array]:
         """The inputs, copied where they do not lie in memory as the code reads them."""
         fitting = []
-        for each, dtype in zip(inputs, self._dtypes, strict=True):
+        for index, dtype in enumerate(self._dtypes):
+            each = inputs[index]
             if each.dtype is not dtype and each.dtype != dtype:
                 raise self._wrong_type(inputs)
             flags = each.flags

@@ -27,7 +27,7 @@ _CHUNK_PS = 2 * _US
 _CHUNKS_OF_THREAD = 4
 #: With less to share than this a run is computed alone; with less than that, only with the help of
 #: workers that are awake.
-LEAST_HELPED_PS = 10 * _US
+LEAST_HELPED_PS = 20 * _US
 LEAST_WOKEN_PS = 40 * _US
 #: Longer than anybody waits; sums of costs stay within 63 bits.
 MOST_COST_PS = 10**16

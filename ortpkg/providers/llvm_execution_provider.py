@@ -206,7 +206,7 @@ class LLVMExecutionProvider(ExportingProvider):
         reason = reason_against_this_machine(self._target, self._extras())
         self._keep(fused, parts)
         if reason is not None:
-            return _ForeignPartition(fused.node.name, parts, reason)
+            return _foreign_partition(fused.node.name, parts, reason)
         return self._loaded(parts)
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
@@ -238,7 +238,7 @@ class LLVMExecutionProvider(ExportingProvider):
             self._team = ThreadTeam(self._thread_count())
         loaded = load_parts(parts, self._team, file=file)
         self._partitions.append(loaded)
-        return _MachineCodePartition(loaded, parts)
+        return _MachineCodePartition(loaded.compute, parts)
 
     def _close_compiler(self) -> None:
         """Lets go of the compiler, with what it keeps for the next partition."""
@@ -381,27 +381,25 @@ class LLVMExecutionProvider(ExportingProvider):
 
 
 class _MachineCodePartition:
-    """A loaded program, with the parts that it was loaded from."""
+    """A loaded program's compute function, with the parts that it was loaded from."""
 
-    def __init__(self, program: LoadedProgram, parts: Mapping[str, Part]) -> None:
+    def __init__(
+        self,
+        compute: Callable[[Sequence[Any], OpKernelContext], Sequence[Any]],
+        parts: Mapping[str, Part],
+    ) -> None:
+        self.compute = compute
         self.parts = parts
-        self._program = program
-
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        return list(self._program.compute(inputs, context))
 
 
-class _ForeignPartition(_MachineCodePartition):
+def _foreign_partition(name: str, parts: Mapping[str, Part], reason: str) -> _MachineCodePartition:
     """Code that was compiled here for another machine: it can be kept, not run."""
 
-    def __init__(self, name: str, parts: Mapping[str, Part], reason: str) -> None:
-        self.parts = parts
-        self._name = name
-        self._reason = reason
-
-    def compute(self, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:  # noqa: ARG002
+    def compute(_inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:
         raise EpContextError(
-            f"the code of partition {quoted(self._name)} does not run here: {self._reason}",
+            f"the code of partition {quoted(name)} does not run here: {reason}",
             ep_name=LLVM_EP,
-            partition_name=self._name,
+            partition_name=name,
         )
+
+    return _MachineCodePartition(compute, parts)

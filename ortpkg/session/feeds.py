@@ -183,6 +183,8 @@ def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> l
     Raises UsageError for an unknown name, TypeError for one text instead of a list of names, or for
     what is no name.
     """
+    if names is None:  # as nearly always
+        return None
     if isinstance(names, str):
         raise TypeError(f"output_names is a list of names, such as [{quoted(names)}], not one text")
     given: list[Any] = list(names or ())
