@@ -23,16 +23,24 @@ def _tiling(model: MachineModel, rows: Size, columns: Size, steps: Size) -> Prod
 
 @pytest.mark.parametrize(
     ("model", "rows", "width"),
-    [(_V4, 8, 48), (_V3, 6, 16), (_V2, 6, 8), (_AARCH64, 8, 12)],
+    [(_V4, 8, 48), (_V3, 4, 24), (_V2, 4, 8), (_AARCH64, 8, 12)],
     ids=["x86-64-v4", "x86-64-v3", "x86-64-v2", "aarch64"],
 )
-def test_register_tile_fills_the_registers_where_sizes_are_open(
+def test_register_tile_fits_the_registers_where_sizes_are_open(
     model: MachineModel, rows: int, width: int
 ) -> None:
     tiling = _tiling(model, symbol("m"), symbol("n"), symbol("k"))
     assert (tiling.rows, tiling.panel_width) == (rows, width)
     sums = tiling.rows * tiling.vectors
     assert sums + tiling.vectors + 1 <= model.register_count
+
+
+@pytest.mark.parametrize("model", [_V4, _V3, _V2, _AARCH64])
+@pytest.mark.parametrize("columns", [256, 768, 1024])
+def test_open_rows_are_cut_so_that_a_batch_of_eight_computes_none_for_nothing(
+    model: MachineModel, columns: int
+) -> None:
+    assert 8 % _tiling(model, symbol("m"), columns, 1024).rows == 0
 
 
 @pytest.mark.parametrize(

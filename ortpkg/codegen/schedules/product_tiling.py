@@ -26,6 +26,8 @@ from ortpkg.shapes.expressions import Size
 
 #: What a size that is not known is taken for: in whole tiles, and when work is shared.
 _MANY, _SOME = 1 << 14, 128
+#: What rows that only a run knows are taken for, each as likely: batches are small powers of two.
+_OPEN_ROWS = (8, 64, _MANY)
 #: Each row needs a register for its address, and a CPU of 16 has no more to spare.
 _MOST_ROWS, _MOST_VECTORS = 8, 8
 _LATENCY = 8
@@ -125,16 +127,17 @@ def _candidates(model: MachineModel, sizes: ProductSizes) -> list[tuple[int, int
 def _cheapest(
     candidates: Sequence[tuple[int, int]], rows: Size, columns: Size, lanes: int
 ) -> tuple[int, int]:
-    row_count = rows if isinstance(rows, int) else _MANY
+    row_counts = (rows,) if isinstance(rows, int) else _OPEN_ROWS
     column_count = columns if isinstance(columns, int) else _MANY * lanes
 
     def cost(candidate: tuple[int, int]) -> float:
         tile_rows, vectors = candidate
-        tiles = -(-row_count // tile_rows) * -(-column_count // (vectors * lanes))
+        panels = -(-column_count // (vectors * lanes))
+        tiles_of_row = sum(-(-count // tile_rows) / max(count, 1) for count in row_counts)
         step = max(tile_rows * vectors, tile_rows + vectors, _LATENCY)
-        return tiles * (step + vectors / 4 + tile_rows / 20)
+        return panels * tiles_of_row * (step + vectors / 4 + tile_rows / 20)
 
-    fitting = [each for each in candidates if each[0] <= max(row_count, 1)]
+    fitting = [each for each in candidates if each[0] <= max(*row_counts, 1)]
     return min(fitting, key=cost)
 
 
