@@ -19,7 +19,7 @@ from ortpkg.graph.types import numpy_dtype
 from ortpkg.machine_code.arena_layout import ArenaLayouts
 from ortpkg.machine_code.executor_abi import LaunchWord
 from ortpkg.machine_code.launch_words import LaunchWords, Words
-from ortpkg.machine_code.program import ALIGNMENT, Program, Space, TensorSpec
+from ortpkg.machine_code.program import ALIGNMENT, REPORT_NBYTES, Program, Space, TensorSpec
 from ortpkg.machine_code.step_sharing import (
     LEAST_HELPED_PS,
     LEAST_WOKEN_PS,
@@ -129,6 +129,18 @@ class LaunchPlanner:
             is_shared=shared_ps >= LEAST_HELPED_PS,
         )
 
+    def wrong_indices(self, shapes: Sequence[Shape], counts: Sequence[int]) -> RunError:
+        """The error of a run with such inputs in which ``counts`` were reported."""
+        report, count = next(
+            pair for pair in zip(self._program.reports, counts, strict=True) if pair[1]
+        )
+        size = _evaluated(report.size, self._symbols(shapes))
+        indices = "1 index is" if count == 1 else f"{count} indices are"
+        return RunError(
+            f"node {quoted(report.node)} failed: {indices} out of range for an axis of size {size}",
+            node_name=report.node,
+        )
+
     def _share(self, filled: Words, tiles: Words, symbols: Mapping[str, int]) -> int:
         """Fills in what the tiles and costs of steps decide; how long the shared ones take."""
         words = self.words
@@ -168,14 +180,15 @@ class LaunchPlanner:
         outputs: Sequence[tuple[Shape, np.dtype[Any]]],
         arena_nbytes: list[int],
     ) -> Words:
-        """How many bytes each memory has that steps use: inputs, outputs, constants, arena."""
+        """How many bytes each memory has that steps use, in the order of its slots."""
         _numbers([sum(arena_nbytes)])
         inputs = [
             math.prod(shape) * numpy_dtype(spec.element_type).itemsize
             for spec, shape in zip(self._program.inputs, shapes, strict=True)
         ]
         output_nbytes = [math.prod(shape) * dtype.itemsize for shape, dtype in outputs]
-        return _numbers([*inputs, *output_nbytes, *self._constant_nbytes, *arena_nbytes])
+        reports = [REPORT_NBYTES] * len(self._program.reports)
+        return _numbers([*inputs, *output_nbytes, *reports, *self._constant_nbytes, *arena_nbytes])
 
     def _steps_there(self, values: Words) -> Flags:
         """Of each step whether all of its conditions hold."""

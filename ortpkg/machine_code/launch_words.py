@@ -1,8 +1,8 @@
 """Where everything of a program stands in the words of a launch, found out once per program.
 
 The words are one array: the launch, the table of steps, each step's addresses and numbers, the
-status, the counters. What a run fills in are addresses; what the shapes of inputs decide is
-computed for all steps at once, by the index lists here.
+status, the counters, the reports. What a run fills in are addresses; what the shapes of inputs
+decide is computed for all steps at once, by the index lists here.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Uses:
     Attributes:
         word: where the address stands.
         length_word: where the length in bytes stands.
-        slot: of which memory it is: inputs, outputs, constants, arena buffers, in this order.
+        slot: of which memory it is: inputs, outputs, reports, constants, arena buffers, in this
+            order.
         offset: index of the size that is the offset in it.
         step: whose.
     """
@@ -97,6 +98,7 @@ class LaunchWords:
         uses: the buffers of steps.
         arena_indices, scratch_index: which sizes are the lengths of arena buffers, and of scratch.
         status: where the status begins; the words from there on are 0 before a run.
+        reports: where the reports begin, which are the last words.
     """
 
     def __init__(self, program: Program) -> None:
@@ -111,7 +113,8 @@ class LaunchWords:
         )
         self.status = -(-starts[-1] // _CACHE_LINE_WORDS) * _CACHE_LINE_WORDS
         counters = self.status + STATUS_WORDS
-        self.count = counters + COUNTER_WORDS * steps
+        self.reports = counters + COUNTER_WORDS * steps
+        self.count = self.reports + len(program.reports)
         self.template: Words = np.zeros(self.count, np.int64)
         self.template[LaunchWord.STEP_COUNT] = steps
         self._slots = _slot_starts(program)
@@ -131,6 +134,8 @@ class LaunchWords:
             for place, size in enumerate(step.sizes):
                 sizes.add(numbers + place, self.index_of(size, is_length=False))
             for place, use in enumerate(step.buffers):
+                if use.space is Space.REPORT:
+                    own.add(arguments + place, (self.reports + use.index) * 8)
                 addresses.add(arguments + place, self._slots[use.space] + use.index)
                 lengths.add(numbers + len(step.sizes) + place, self.index_of(use.offset))
         self.own_words, self.own_offsets = own.arrays()
@@ -189,10 +194,11 @@ def _argument_count(step: Step) -> int:
 
 
 def _slot_starts(program: Program) -> dict[Space, int]:
-    inputs, outputs = len(program.inputs), len(program.outputs)
-    return {
-        Space.INPUT: 0,
-        Space.OUTPUT: inputs,
-        Space.CONSTANT: inputs + outputs,
-        Space.ARENA: inputs + outputs + len(program.constants),
+    counts = {
+        Space.INPUT: len(program.inputs),
+        Space.OUTPUT: len(program.outputs),
+        Space.REPORT: len(program.reports),
+        Space.CONSTANT: len(program.constants),
+        Space.ARENA: len(program.arena),
     }
+    return dict(zip(counts, accumulate(counts.values(), initial=0), strict=False))

@@ -170,6 +170,9 @@ class LoadedProgram:
             )
             if outcome:
                 raise _failure(outcome, view[self._status + FAILED_ACCESS])
+            if any(reported := view[self._planner.words.reports :]):
+                shapes = [each.shape for each in arrays]
+                raise self._planner.wrong_indices(shapes, reported.tolist())
         finally:
             _keep(self._blocks, block)
             if not launch.helpers:

@@ -17,6 +17,8 @@ from ortpkg.shapes.expressions import Size
 #: Alignment of the arena, of what lies in it and of scratch memory, in bytes: a cache line, and the
 #: widest vectors.
 ALIGNMENT = 64
+#: Of an :class:`IndexReport`.
+REPORT_NBYTES = 8
 #: What a step is taken to cost of which nothing is known: a millisecond.
 LONG_PS = 10**9
 
@@ -26,6 +28,7 @@ class Space(Enum):
 
     INPUT = "input"
     OUTPUT = "output"
+    REPORT = "report"
     CONSTANT = "constant"
     ARENA = "arena"
 
@@ -51,7 +54,8 @@ class BufferUse:
 
     Attributes:
         space: which kind.
-        index: which of that kind: of the program's inputs, outputs, constants or arena buffers.
+        index: which of that kind: of the program's inputs, outputs, reports, constants or arena
+            buffers.
         offset: bytes from its start; the kernel gets the rest of it.
     """
 
@@ -133,6 +137,21 @@ class ConstantSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """One i64 of a run in which a step counts the indices that are out of range.
+
+    It is 0 before a run. Where it is not after one, the outputs are wrong, and the run fails.
+
+    Attributes:
+        node: whose indices they are, for messages.
+        size: of the axis that they point into.
+    """
+
+    node: str
+    size: Size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """What sizes must satisfy for the code to stay within its buffers.
 
@@ -156,6 +175,7 @@ class Program:
         constants: what steps read.
         arena: memory between steps.
         steps: in the order in which they run.
+        reports: what steps report of the values that they see.
         scratch_nbytes: memory that each thread needs for itself while it runs a kernel.
         functions: where kernels and the executor begin in the code, in bytes.
         guards: what is asked of the sizes before a run; shapes that a model declares equal may
@@ -175,6 +195,7 @@ class Program:
     code_nbytes: int
     scratch_nbytes: Size = 0
     guards: tuple[Guard, ...] = ()
+    reports: tuple[IndexReport, ...] = ()
     is_checked: bool = False
     abi_version: int = ABI_VERSION
     extras: tuple[str, ...] = ()

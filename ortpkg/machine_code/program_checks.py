@@ -30,6 +30,7 @@ _MOST_TENSORS = 65_536
 _MOST_CONSTANTS = 1_000_000
 _MOST_STEPS = 1_000_000
 _MOST_ARENA_BUFFERS = 1_000_000
+_MOST_REPORTS = 65_536
 _MOST_BUFFERS_OF_STEP = 256
 _MOST_SIZES_OF_STEP = 1024
 _MOST_CONDITIONS_OF_STEP = 16
@@ -53,6 +54,11 @@ def verify_program(program: Program) -> None:
                 _verify_size(size, bound, f"shape of {kind} {index}")
     _verify_size(program.scratch_nbytes, bound, "scratch memory")
     _verify_memory(program, bound)
+    _bound(len(program.reports), _MOST_REPORTS, "reports")
+    for index, report in enumerate(program.reports):
+        _verify_size(report.size, bound, f"axis of report {index}")
+        if len(report.node) > _LONGEST_STEP_NAME:
+            _fail(f"the node of report {index} has more than {_LONGEST_STEP_NAME} characters")
     _bound(len(program.guards), _MOST_STEPS, "guards")
     for index, guard in enumerate(program.guards):
         for size in (*guard.axes, guard.margin):
@@ -157,12 +163,15 @@ def _verify_use(program: Program, use: BufferUse, index: int) -> None:
     counts = {
         Space.INPUT: len(program.inputs),
         Space.OUTPUT: len(program.outputs),
+        Space.REPORT: len(program.reports),
         Space.CONSTANT: len(program.constants),
         Space.ARENA: len(program.arena),
     }
     what = f"step {index} uses {use.space.value} {use.index}"
     if not 0 <= use.index < counts[use.space]:
         _fail(f"{what} of {counts[use.space]}")
+    if use.space is Space.REPORT and use.offset != 0:
+        _fail(f"{what} from byte {use.offset} on, and not whole")
     if use.space is not Space.ARENA:
         return
     buffer = program.arena[use.index]

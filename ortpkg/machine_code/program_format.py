@@ -22,6 +22,7 @@ from ortpkg.machine_code.program import (
     Condition,
     ConstantSpec,
     Guard,
+    IndexReport,
     Program,
     Space,
     Step,
@@ -36,7 +37,7 @@ ValueT = TypeVar("ValueT")
 _DOCUMENT = "program of the machine code"
 #: A real program has some hundreds of kilobytes.
 _LIMITS = DocumentLimits(nbytes=64 << 20, values=8_000_000, string_length=1 << 16)
-_FORM = 2
+_FORM = 3
 _KEYS = (
     "form",
     "target",
@@ -51,6 +52,7 @@ _KEYS = (
     "arena",
     "functions",
     "guards",
+    "reports",
     "steps",
 )
 
@@ -84,6 +86,9 @@ def dump_program(program: Program) -> bytes:
             }
             for each in program.guards
         ],
+        "reports": [
+            {"node": each.node, "size": size_to_json(each.size)} for each in program.reports
+        ],
         "steps": [_step_to_json(each) for each in program.steps],
     }
     return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
@@ -114,6 +119,7 @@ def load_program(data: bytes) -> Program:
         arena=reader.each("arena", _arena_buffer),
         functions=reader.offsets("functions"),
         guards=reader.each("guards", _guard),
+        reports=reader.each("reports", _report),
         steps=reader.each("steps", _step),
     )
     verify_program(program)
@@ -243,6 +249,11 @@ def _arena_buffer(value: object, place: str) -> ArenaBuffer:
 def _guard(value: object, place: str) -> Guard:
     reader = _Fields(value, place, ("axes", "margin"))
     return Guard(axes=reader.each("axes", _size), margin=reader.size("margin"))
+
+
+def _report(value: object, place: str) -> IndexReport:
+    reader = _Fields(value, place, ("node", "size"))
+    return IndexReport(node=reader.text("node"), size=reader.size("size"))
 
 
 _SPACES = {space.value: space for space in Space}

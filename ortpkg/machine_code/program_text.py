@@ -41,6 +41,9 @@ def _lines(program: Program) -> Iterator[str]:
         yield f"scratch: {program.scratch_nbytes} bytes for each thread"
     for guard in program.guards:
         yield f"guard: not below 0: {guard.margin}"
+    for index, report in enumerate(program.reports):
+        node = shortened(report.node, _LONGEST_NAMES)
+        yield f"report {index}: indices of {node} beyond an axis of size {report.size}"
     for index, step in enumerate(program.steps):
         yield _step(index, step)
 

@@ -13,6 +13,7 @@ from ortpkg.machine_code.program import (
     BufferUse,
     Condition,
     ConstantSpec,
+    IndexReport,
     Program,
     Space,
     Step,
@@ -110,6 +111,7 @@ def programs(draw: st.DrawFn) -> Program:
     constants = draw(
         st.lists(st.builds(ConstantSpec, part=names, nbytes=st.integers(0, 1 << 40)), max_size=2)
     )
+    reports = draw(st.lists(st.builds(IndexReport, node=names, size=size), max_size=2))
     step_count = draw(st.integers(1, 4))
     spans = st.lists(st.integers(0, step_count - 1), min_size=2, max_size=2).map(sorted)
     arena = [
@@ -122,6 +124,7 @@ def programs(draw: st.DrawFn) -> Program:
     steps = []
     for number in range(step_count):
         there = [BufferUse(space=Space.INPUT, index=index) for index in range(len(inputs))]
+        there += [BufferUse(space=Space.REPORT, index=index) for index in range(len(reports))]
         there += [
             BufferUse(space=Space.ARENA, index=index, offset=draw(size))
             for index, each in enumerate(arena)
@@ -146,6 +149,7 @@ def programs(draw: st.DrawFn) -> Program:
         outputs=tuple(outputs),
         constants=tuple(constants),
         arena=tuple(arena),
+        reports=tuple(reports),
         steps=tuple(steps),
         functions=MappingProxyType(
             {"k0": 0, "k1": 16, "run": 32, "lead": 40, "work": 48, "dismiss": 56}

@@ -53,6 +53,7 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
     nbytes |= {
         (Space.ARENA, n): evaluate(each.nbytes, symbols) for n, each in enumerate(program.arena)
     }
+    nbytes |= {(Space.REPORT, n): 8 for n in range(len(program.reports))}
     arena = dict(zip(plan.arena_words.tolist(), plan.arena_offsets.tolist(), strict=True))
     outer = {use.word: use for use in (*plan.input_uses, *plan.output_uses)}
     place = LAUNCH_WORDS + STEP_WORDS * len(program.steps)
@@ -67,7 +68,7 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
             if use.space is Space.ARENA and is_there:
                 left = nbytes[use.space, use.index] - offset
                 assert 0 <= arena[word] <= arena[word] + left <= plan.scratch_offset
-            elif use.space not in {Space.ARENA, Space.CONSTANT}:
+            elif use.space in {Space.INPUT, Space.OUTPUT}:
                 assert (outer[word].which, outer[word].offset) == (use.index, offset)
         place += len(step.buffers)
         numbers = [evaluate(size, symbols) for size in step.sizes]
@@ -78,7 +79,7 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
         assert template[place : place + len(numbers)].tolist() == numbers
         assert min(numbers[len(step.sizes) :], default=0) >= 0
         place += len(numbers)
-    assert place <= words - STATUS_WORDS
+    assert place <= words - STATUS_WORDS - len(program.reports)
     stride = int(template[LaunchWord.SCRATCH_STRIDE])
     assert stride % ALIGNMENT == 0
     assert plan.block_nbytes == plan.scratch_offset + 2 * stride

@@ -8,6 +8,7 @@ from ortpkg.machine_code.program import (
     BufferUse,
     ConstantSpec,
     Guard,
+    IndexReport,
     Program,
     Space,
     Step,
@@ -40,13 +41,14 @@ def test_a_program_is_shown_with_its_memory_and_its_steps() -> None:
             ),
         ),
         functions={},
+        reports=(IndexReport(node="Gather\n", size=n),),
         guards=(Guard(axes=(n,), margin=n - 1),),
         scratch_nbytes=128,
         code_nbytes=4096,
         is_checked=True,
     )
     lines = program_text(program).splitlines()
-    assert lines[:8] == [
+    assert lines[:9] == [
         (
             "program for linux-x86_64_v3 with avx_vnni: 1 steps, 1 kernels, 4096 bytes of code;"
             " every access is checked"
@@ -57,5 +59,6 @@ def test_a_program_is_shown_with_its_memory_and_its_steps() -> None:
         "arena 0: 16*n bytes, from step 0 to 1",
         "scratch: 128 bytes for each thread",
         "guard: not below 0: n - 1",
+        r"report 0: indices of Gather\n beyond an axis of size n",
         f"step 0: kernel_0(input 0, constant 0 + 32; n) for n tiles  # {('first, ' * 100)[:199]}…",
     ]

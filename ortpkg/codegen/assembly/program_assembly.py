@@ -114,6 +114,7 @@ def assemble(
         code_nbytes=len(linked.data),
         scratch_nbytes=scratch_nbytes,
         guards=guards,
+        reports=tuple(tensors.reports.values()),
         is_checked=target.is_checked,
     )
     return CompiledCode(

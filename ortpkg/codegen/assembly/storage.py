@@ -36,6 +36,8 @@ class Storage:
             self._places[tensor] = (Space.INPUT, index)
         for index, tensor in enumerate(program.outputs):
             self._places[root_of(tensor, self._sources)] = (Space.OUTPUT, index)
+        for index, tensor in enumerate(program.reports):
+            self._places[tensor] = (Space.REPORT, index)
         self.constants: list[ConstantSpec] = []
         self.parts: dict[str, Array] = {}
         self._parts: dict[str, int] = {}

@@ -9,8 +9,8 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, reads_of, wri
 
 
 def remove_unused(program: TensorProgram) -> TensorProgram:
-    """The operations that an output of the program needs, and the constants that they read."""
-    needed = set(program.outputs)
+    """The operations that an output or a report needs, and the constants that they read."""
+    needed = {*program.outputs, *program.reports}
     kept: list[Operation] = []
     for operation in reversed(program.operations):
         if needed.intersection(writes_of(operation)):

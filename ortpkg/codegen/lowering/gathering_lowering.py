@@ -21,6 +21,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Position,
     Read,
     SizeValue,
+    Tensor,
     along,
 )
 from ortpkg.graph.graph import Node
@@ -29,14 +30,12 @@ from ortpkg.shapes.expressions import Size
 
 @lowers("Gather")
 def lower_gather(scope: LoweringScope, node: Node) -> None:
-    """Slices by index; negative ones count from the end.
-
-    An index beyond the axis takes the nearest one, where the numpy kernel raises an error.
-    """
+    """Slices by index; negative ones count from the end."""
     source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     output = scope.tensor(node.outputs[0])
     axis, count = axis_of(node, len(source.shape)), len(indices.shape)
     index = Read(indices, tuple(along(axis + each) for each in range(count)))
+    _report_wrong(scope, indices, source.shape[axis])
     places = [along(dimension) for dimension in range(axis)]
     places.append(gathered_place(index, source.shape[axis]))
     behind = range(axis + 1, len(source.shape))
@@ -49,6 +48,7 @@ def lower_gather_elements(scope: LoweringScope, node: Node) -> None:
     """Elements at their own places, but along one axis, where an index says."""
     source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     axis = axis_of(node, len(source.shape))
+    _report_wrong(scope, indices, source.shape[axis])
     places = [along(dimension) for dimension in range(len(source.shape))]
     places[axis] = gathered_place(identity_read(indices), source.shape[axis])
     scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(places)))
@@ -67,6 +67,7 @@ def lower_gather_nd(scope: LoweringScope, node: Node) -> None:
     places = [along(dimension) for dimension in range(batch)]
     for column in range(depth):
         index = Read(indices, (*rows, Place(offset=column)))
+        _report_wrong(scope, indices, source.shape[batch + column], column)
         places.append(gathered_place(index, source.shape[batch + column]))
     behind = range(batch + depth, len(source.shape))
     places += [along(dimension - batch - depth + len(rows)) for dimension in behind]
@@ -89,8 +90,28 @@ def lower_one_hot(scope: LoweringScope, node: Node) -> None:
     scope.map(output, Call(Function.SELECT, (is_chosen, on, off)))
 
 
+def _report_wrong(
+    scope: LoweringScope, indices: Tensor, size: Size, column: int | None = None
+) -> None:
+    """Has a run fail where indices, or those of a column, point beyond an axis of that size.
+
+    Where they are constants that is known before it runs.
+    """
+    value = scope.constant_value(indices)
+    if value is not None:
+        chosen = value if column is None else value[..., column]
+        if chosen.size:
+            scope.require_not_negative(size - 1 - int(chosen.max()))
+            scope.require_not_negative(size + int(chosen.min()))
+        return
+    axes = indices.shape if column is None else indices.shape[:-1]
+    places = [along(dimension) for dimension in range(len(axes))]
+    places += [] if column is None else [Place(offset=column)]
+    scope.report_wrong_indices(Read(indices, tuple(places)), axes, size)
+
+
 def gathered_place(index: Element, size: Size) -> Place:
-    """The place that an index names on an axis of so many elements."""
+    """The place that an index names on an axis of so many elements; the nearest for any other."""
     index = as_kind(index, Scalar.I64)
     zero, end = number(0, Scalar.I64), SizeValue(size)
     is_negative = Call(Function.LT, (index, zero))

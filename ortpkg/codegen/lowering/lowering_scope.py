@@ -11,20 +11,24 @@ import numpy.typing as npt
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import (
+    Call,
     Convert,
     Element,
+    Function,
     Number,
     Place,
     Read,
     SizeValue,
     Tensor,
     along,
+    scalar_of,
 )
-from ortpkg.codegen.tensor_ir.operations import Alias, Map, Operation
+from ortpkg.codegen.tensor_ir.operations import Alias, Combiner, Map, Operation, Reduce
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.errors import quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.machine_code.program import IndexReport
 from ortpkg.shapes.expression_bounds import is_one_with
 from ortpkg.shapes.expression_text import size_of_text
 from ortpkg.shapes.expressions import Size
@@ -72,6 +76,7 @@ class LoweringScope:
         self._origins: dict[Tensor, tuple[str, ...]] = {}
         self._equal_sizes: dict[tuple[Size, Size], None] = {}
         self._margins: dict[Size, None] = {}
+        self._reports: dict[Tensor, IndexReport] = {}
         self._node_name = ""
 
     # --- what is known ----------------------------------------------------------------------------
@@ -256,6 +261,32 @@ class LoweringScope:
         places = tuple(along(axis) for axis in range(len(axes)))
         self.emit(Map(output=output, axes=axes, value=value, places=places))
 
+    def report_wrong_indices(self, index: Element, axes: Sequence[Size], size: Size) -> None:
+        """Has a run fail where an index, over these axes, points beyond an axis of that size.
+
+        Indices from -size on count from the end.
+        """
+        wide = index if scalar_of(index) is Scalar.I64 else Convert(index, Scalar.I64)
+        is_wrong = Call(
+            Function.OR,
+            (
+                Call(Function.LT, (wide, size_element(-1 * size, Scalar.I64))),
+                Call(Function.GE, (wide, size_element(size, Scalar.I64))),
+            ),
+        )
+        counted = Call(Function.SELECT, (is_wrong, number(1, Scalar.I64), number(0, Scalar.I64)))
+        output = self.temporary(Scalar.I64, (), "wrong indices")
+        self._reports[output] = IndexReport(node=self._node_name, size=size)
+        self.emit(
+            Reduce(
+                output=output,
+                axes=(),
+                reduced=tuple(axes),
+                combiner=Combiner.SUM,
+                value=counted,
+            )
+        )
+
     def alias(self, output: Tensor, source: Tensor) -> None:
         """Makes ``output`` the elements of ``source`` under its own shape."""
         self.emit(Alias(output=output, source=source))
@@ -267,6 +298,7 @@ class LoweringScope:
         """
         self._node_name = node.name
         count = len(self.operations)
+        reports = dict(self._reports)
         try:
             if self._lower_known(node):
                 return
@@ -275,6 +307,7 @@ class LoweringScope:
             lower(self, node)
         except NotLoweredError:
             del self.operations[count:]
+            self._reports = reports
             raise
 
     def _lower_known(self, node: Node) -> bool:
@@ -322,6 +355,7 @@ class LoweringScope:
             operations=tuple(self.operations),
             origins=self._origins,
             equal_sizes=tuple(self._equal_sizes),
+            reports=self._reports,
             margins=tuple(self._margins),
         )
 

@@ -94,6 +94,7 @@ def _row(
         still = scope.stands_still(positions.shape[0], batch)
         scope.require_equal(positions.shape[1], length)
         index = Read(positions, (Place() if still else along(0), along(2)))
+    scope.report_wrong_indices(index, (batch, 1, length), cache.shape[0])
     return (gathered_place(index, cache.shape[0]),)
 
 

@@ -21,6 +21,7 @@ from ortpkg.codegen.tensor_ir.operations import (
     Reduce,
     RowNormalize,
 )
+from ortpkg.machine_code.program import IndexReport
 from ortpkg.shapes.expressions import Size
 
 Array = npt.NDArray[Any]
@@ -37,6 +38,7 @@ class TensorProgram:
         operations: each after those whose outputs it reads.
         origins: an operation's output → the nodes that it computes, for people.
         equal_sizes: pairs of sizes that must be the same number for the program to be right.
+        reports: tensors of one i64 that count the indices which are out of range, and which.
         margins: numbers that must not be below 0 for it to be right.
     """
 
@@ -47,6 +49,7 @@ class TensorProgram:
     operations: tuple[Operation, ...]
     origins: Mapping[Tensor, tuple[str, ...]] = field(default_factory=dict)
     equal_sizes: tuple[tuple[Size, Size], ...] = ()
+    reports: Mapping[Tensor, IndexReport] = field(default_factory=dict)
     margins: tuple[Size, ...] = ()
 
 
