@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ortpkg.codegen.emission.bounds_checks import BoundsChecks
+from ortpkg.codegen.emission.llvm_memory import MemoryAccess
 from ortpkg.codegen.emission.llvm_operations import compute_lines
-from ortpkg.codegen.emission.llvm_types import literal, llvm_type, memory_type, suffix_of
+from ortpkg.codegen.emission.llvm_types import literal, llvm_type
 from ortpkg.codegen.loop_ir.kernel import (
-    Buffer,
     Compute,
     Constant,
     For,
@@ -27,9 +27,8 @@ from ortpkg.codegen.loop_ir.kernel import (
     Statement,
     Store,
     Value,
-    aligned,
 )
-from ortpkg.codegen.loop_ir.loop_types import LoopType, Scalar
+from ortpkg.codegen.loop_ir.loop_types import LoopType
 
 PARAMETERS = "ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status"
 
@@ -68,17 +67,19 @@ class _KernelEmitter:
     declarations: set[str] = field(default_factory=set)
     _lines: list[str] = field(default_factory=list)
     _names: dict[Value, str] = field(default_factory=dict)
-    _pointers: dict[Buffer, str] = field(default_factory=dict)
-    _lengths: dict[Buffer, str] = field(default_factory=dict)
     _count: int = 0
     _block: str = "entry"
-    _checks: BoundsChecks | None = None
+    _checks: BoundsChecks | None = field(init=False)
+    _memory: MemoryAccess = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._checks = BoundsChecks(self) if self.options.is_checked else None
+        self._memory = MemoryAccess(self, self._checks)
 
     def function(self, symbol: str) -> list[str]:
         convention = f"{self.options.calling_convention} ".lstrip()
         # no-builtins: else LLVM makes calls of memset and memcpy, which are not there, of loops
         attributes = f'nounwind "no-builtins" {self.options.attributes}'.rstrip()
-        self._checks = BoundsChecks(self) if self.options.is_checked else None
         self._prologue()
         self._tiles()
         return [
@@ -91,25 +92,13 @@ class _KernelEmitter:
     # --- parts ------------------------------------------------------------------------------------
 
     def _prologue(self) -> None:
-        kernel = self.kernel
-        for place, buffer in enumerate(kernel.buffers):
-            address = self._do(f"getelementptr ptr, ptr %buffers, i64 {place}")
-            self._pointers[buffer] = self._do(f"load ptr, ptr {address}")
-        offset = 0
-        for buffer in kernel.scratch:
-            self._pointers[buffer] = self._do(f"getelementptr i8, ptr %scratch, i64 {offset}")
-            nbytes = buffer.count * buffer.scalar.nbytes
-            self._lengths[buffer] = str(buffer.count)
-            offset += aligned(nbytes)
-        for place, size in enumerate(kernel.sizes):
-            self._names[size] = self._word(place)
-        if self._checks is not None:
-            self._checks.prologue()
-            for number, buffer in enumerate(kernel.buffers, start=len(kernel.sizes)):
-                length = f"udiv i64 {self._word(number)}, {buffer.scalar.nbytes}"
-                self._lengths[buffer] = self._do(length)
+        self._memory.find_buffers(self.kernel)
+        for place, size in enumerate(self.kernel.sizes):
+            self._names[size] = self.size_word(place)
+        self._memory.find_lengths(self.kernel)
 
-    def _word(self, place: int) -> str:
+    def size_word(self, place: int) -> str:
+        """Loads one of the numbers that the function is called with."""
         address = self._do(f"getelementptr i64, ptr %sizes, i64 {place}")
         return self._do(f"load i64, ptr {address}")
 
@@ -146,13 +135,13 @@ class _KernelEmitter:
             case Compute():
                 self._compute(statement)
             case Load():
-                self._load(statement)
+                self._names[statement.result] = self._memory.load(statement)
             case Gather():
-                self._gather(statement)
+                self._names[statement.result] = self._memory.gather(statement)
             case Store():
-                self._store(statement)
-            case Prefetch(buffer, index):
-                self._prefetch(buffer, index)
+                self._memory.store(statement)
+            case Prefetch():
+                self._memory.prefetch(statement)
             case For():
                 self._for(statement)
             case If():
@@ -198,125 +187,17 @@ class _KernelEmitter:
         """Whether the CPU converts f16."""
         return self.options.converts_half
 
-    # --- memory -----------------------------------------------------------------------------------
-
-    def _load(self, load: Load) -> None:
-        kind = load.result.type
-        address = self._address(load.buffer, load.index, kind.lanes, load.count)
-        memory = memory_type(kind)
-        if load.count is None:
-            loaded = self._do(f"load {memory}, ptr {address}, align {kind.scalar.nbytes}")
-        else:
-            loaded = self._masked_load(memory, address, kind, load.count)
-        self._names[load.result] = self._from_memory(loaded, kind)
-
-    def _masked_load(self, memory: str, address: str, kind: LoopType, count: Value) -> str:
-        mask = self._mask(self._names[count], kind.lanes)
-        return self.call(
-            f"llvm.masked.load.{suffix_of(memory)}.p0",
-            memory,
-            [
-                (f"ptr align {kind.scalar.nbytes}", address),
-                (f"<{kind.lanes} x i1>", mask),
-                (memory, "zeroinitializer"),
-            ],
-        )
-
-    def _gather(self, gather: Gather) -> None:
-        kind = gather.result.type
-        lanes = kind.lanes
-        element = memory_type(kind.with_lanes(1))
-        pointer = self._pointers[gather.buffer]
-        index = f"{llvm_type(gather.indices.type)} {self._names[gather.indices]}"
-        if lanes == 1:
-            address = self._address(gather.buffer, gather.indices, 1, None)
-            loaded = self._do(f"load {element}, ptr {address}, align {kind.scalar.nbytes}")
-        else:
-            mask = self._constant(1, LoopType(Scalar.BOOL, lanes))
-            if self._checks is not None:
-                length = self._lengths[gather.buffer]
-                mask = self._checks.lanes_inside(self._names[gather.indices], lanes, length)
-            addresses = self._do(f"getelementptr {element}, ptr {pointer}, {index}")
-            memory = memory_type(kind)
-            loaded = self.call(
-                f"llvm.masked.gather.{suffix_of(memory)}.v{lanes}p0",
-                memory,
-                [
-                    (f"<{lanes} x ptr> align {kind.scalar.nbytes}", addresses),
-                    (f"<{lanes} x i1>", mask),
-                    (memory, "zeroinitializer"),
-                ],
-            )
-        self._names[gather.result] = self._from_memory(loaded, kind)
-
-    def _store(self, store: Store) -> None:
-        kind = store.value.type
-        address = self._address(store.buffer, store.index, kind.lanes, store.count)
-        value, memory = self._names[store.value], memory_type(kind)
-        if kind.scalar is Scalar.BOOL:
-            value = self._do(f"zext {llvm_type(kind)} {value} to {memory}")
-        if store.count is None:
-            self._line(f"store {memory} {value}, ptr {address}, align {kind.scalar.nbytes}")
-            return
-        count = self._names[store.count]
-        if kind.scalar.nbytes < 4:  # where it knows of one, LLVM 22 writes 4 bytes
-            count = self._do(f'call i64 asm "", "=r,0"(i64 {count})')
-        mask = self._mask(count, kind.lanes)
-        self.call(
-            f"llvm.masked.store.{suffix_of(memory)}.p0",
-            "void",
-            [
-                (memory, value),
-                (f"ptr align {kind.scalar.nbytes}", address),
-                (f"<{kind.lanes} x i1>", mask),
-            ],
-        )
-
-    def _prefetch(self, buffer: Buffer, index: Value) -> None:
-        element = memory_type(LoopType(buffer.scalar))
-        address = self._do(
-            f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {self._names[index]}"
-        )
-        flags = [("i32", "0"), ("i32", "3"), ("i32", "1")]  # read, keep it near, data
-        self.call("llvm.prefetch.p0", "void", [("ptr", address), *flags])
-
-    def _from_memory(self, loaded: str, kind: LoopType) -> str:
-        if kind.scalar is not Scalar.BOOL:
-            return loaded
-        memory = memory_type(kind)
-        return self._do(f"icmp ne {memory} {loaded}, zeroinitializer" if kind.lanes > 1
-                        else f"icmp ne {memory} {loaded}, 0")  # fmt: skip
-
-    def _mask(self, count: str, lanes: int) -> str:
-        """The first ``count`` lanes."""
-        numbers = f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>"
-        most = self._splat(f"i64 {count}", "i64", lanes)
-        return self._do(f"icmp slt <{lanes} x i64> {numbers}, {most}")
-
-    def _splat(self, typed: str, element: str, lanes: int) -> str:
+    def splat(self, value: str, element: str, lanes: int) -> str:
+        """A vector of one value."""
         kind = f"<{lanes} x {element}>"
-        one = self._do(f"insertelement {kind} poison, {typed}, i64 0")
+        one = self._do(f"insertelement {kind} poison, {element} {value}, i64 0")
         return self._do(
             f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer"
         )
 
-    def splat(self, value: str, element: str, lanes: int) -> str:
-        """A vector of one value."""
-        return self._splat(f"{element} {value}", element, lanes)
-
-    def _address(self, buffer: Buffer, index: Value, lanes: int, count: Value | None) -> str:
-        place = self._names[index]
-        element = memory_type(LoopType(buffer.scalar))
-        address = self._do(f"getelementptr {element}, ptr {self._pointers[buffer]}, i64 {place}")
-        if self._checks is None:
-            return address
-        touched = str(lanes) if count is None else self._bounded_count(count, lanes)
-        return self._checks.address(address, place, touched, self._lengths[buffer])
-
-    def _bounded_count(self, count: Value, lanes: int) -> str:
-        number = self._names[count]
-        most = self.call("llvm.smin.i64", "i64", [("i64", number), ("i64", str(lanes))])
-        return self.call("llvm.smax.i64", "i64", [("i64", most), ("i64", "0")])
+    def name_of(self, value: Value) -> str:
+        """The name, or the number, of a value that was computed before."""
+        return self._names[value]
 
     # --- control flow -----------------------------------------------------------------------------
 
