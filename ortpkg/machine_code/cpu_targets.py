@@ -35,7 +35,8 @@ class CpuTarget(NamedTuple):
         family: "x86_64" or "aarch64".
         features: what the CPU must have.
         architecture: archspec's name of the least CPU that has them, for machines of which no
-            features are known.
+            features are known; the family's where no name stands for just those.
+        certain_on: where that is so, the least CPUs that have them for certain.
         llvm_triple, llvm_cpu, llvm_features: the same in LLVM's words. The triple is that of the
             object's format, ELF everywhere; what differs between systems is in the code.
         vector_nbytes, register_count: of its vector registers.
@@ -54,6 +55,7 @@ class CpuTarget(NamedTuple):
     l1_nbytes: int
     l2_nbytes: int
     llvm_features: tuple[str, ...] = ()
+    certain_on: tuple[str, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -150,7 +152,12 @@ _V4_TARGET = CpuTarget(
 )
 
 
-def _aarch64(name: str, *features: str, llvm_features: tuple[str, ...] = ()) -> CpuTarget:
+def _aarch64(
+    name: str,
+    *features: str,
+    llvm_features: tuple[str, ...] = (),
+    certain_on: tuple[str, ...] = (),
+) -> CpuTarget:
     return CpuTarget(
         name=name,
         os="linux",
@@ -164,6 +171,7 @@ def _aarch64(name: str, *features: str, llvm_features: tuple[str, ...] = ()) -> 
         register_count=32,
         l1_nbytes=32 << 10,
         l2_nbytes=256 << 10,
+        certain_on=certain_on,
     )
 
 
@@ -172,7 +180,12 @@ TARGETS: tuple[CpuTarget, ...] = (
     _V4_TARGET,
     _v3("linux"),
     _V2_TARGET,
-    _aarch64("linux-aarch64_dotprod", "asimddp", llvm_features=("+dotprod",)),
+    _aarch64(
+        "linux-aarch64_dotprod",
+        "asimddp",
+        llvm_features=("+dotprod",),
+        certain_on=("armv8.4a", "neoverse_n1"),
+    ),
     _aarch64("linux-aarch64"),
     CpuTarget(
         name="macos-arm64",
@@ -215,7 +228,8 @@ def reason_against(
 
     Returns:
         A sentence's end that names the system, or every feature that is missing: ``the CPU lacks
-        avx512f, avx512bw``.
+        avx512f, avx512bw``. Of a CPU whose features are not all told, those count too that its
+        architecture has for certain.
     """
     if os != target.os:
         return f"it is for {target.os}, and this is {quoted(os)}"
@@ -223,8 +237,9 @@ def reason_against(
         return f"it needs {quoted(unknown[0])}, which is no feature of {target.family} that we know"
     words = frozenset(cpu.metadata.get("instruction_sets", "").split())
     missing = [each for each in (*target.features, *extras) if each not in words]
-    if missing and not _tells_all(words) and _is_known_to_run(cpu, target):
-        missing = [each for each in missing if each in extras and each not in target.features]
+    if missing and not _tells_all(words):
+        known = _features_by_architecture(cpu)
+        missing = [each for each in missing if each not in known]
     return f"the CPU lacks {', '.join(missing)}" if missing else None
 
 
@@ -275,5 +290,13 @@ def _tells_all(words: Collection[str]) -> bool:
     return "fpu" in words or "fp" in words
 
 
-def _is_known_to_run(cpu: HardwareDevice, target: CpuTarget) -> bool:
-    return bool(cpu.architecture and runs_code_for(cpu.architecture, target.architecture))
+def _features_by_architecture(cpu: HardwareDevice) -> frozenset[str]:
+    """Features of every target that the CPU's architecture alone says it runs."""
+    name = cpu.architecture
+    return frozenset(
+        feature
+        for target in TARGETS
+        if name
+        and any(runs_code_for(name, each) for each in target.certain_on or (target.architecture,))
+        for feature in target.features
+    )

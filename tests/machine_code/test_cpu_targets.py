@@ -92,6 +92,31 @@ def test_an_extra_must_be_told_even_where_the_microarchitecture_decides() -> Non
     assert reason_against(target, laptop, "linux", ("avx_vnni",)) == "the CPU lacks avx_vnni"
 
 
+@pytest.mark.parametrize(
+    ("target", "instruction_sets", "architecture", "reason"),
+    [
+        (
+            "linux-x86_64_v4",
+            "sse4_2 avx avx2 fma f16c avx_vnni",
+            "alderlake",
+            "the CPU lacks avx512f, avx512bw, avx512cd, avx512dq, avx512vl",
+        ),
+        ("linux-x86_64_v4", "avx512f", "icelake", None),
+        ("linux-x86_64_v3", "", "nehalem", "the CPU lacks avx, avx2, bmi1, bmi2, f16c, fma, abm, movbe"),
+        ("linux-aarch64_dotprod", "", "cortex_a72", "the CPU lacks asimddp"),
+        ("linux-aarch64_dotprod", "", "neoverse_n1", None),
+        ("linux-aarch64_dotprod", "", "m2", None),
+        ("linux-aarch64", "", "cortex_a72", None),
+        ("linux-x86_64_v2", "popcnt", "cortex_a72", "the CPU lacks cx16, lahf_lm, pni, sse4_1, sse4_2, ssse3"),
+    ],
+)  # fmt: skip
+def test_features_that_the_architecture_has_for_certain_are_not_called_missing(
+    target: str, instruction_sets: str, architecture: str, reason: str | None
+) -> None:
+    told = cpu(instruction_sets, architecture)
+    assert reason_against(target_named(target), told, "linux") == reason
+
+
 def test_extras_are_what_the_cpu_has_beyond_the_target() -> None:
     target = target_named("linux-x86_64_v4")
     assert extras_of(target, cpu(V4 + " avx512_bf16 avx512_vnni sha_ni")) == (
