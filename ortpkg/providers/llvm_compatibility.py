@@ -2,7 +2,7 @@
 
 Imports neither numpy nor onnx.
 
-``llvm;abi=1;target=linux-x86_64_v3;extras=avx512_vnni;version=0.1.0``
+``llvm;abi=1;compiler=3;target=linux-x86_64_v3;extras=avx512_vnni;version=0.1.0``
 
 Code that rounds what it multiplies says so, ``precision=bf16``, and comes after code that does not.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import UsageError
-from ortpkg.machine_code.abi import ABI_VERSION
+from ortpkg.machine_code.abi import ABI_VERSION, COMPILER_VERSION, reason_against_compiler
 from ortpkg.machine_code.cpu_targets import (
     TARGETS,
     CpuTarget,
@@ -43,6 +43,7 @@ def compatibility_info(
     """What code for a target needs, as ``ep_compatibility_info``."""
     fields = {
         "abi": str(ABI_VERSION),
+        "compiler": str(COMPILER_VERSION),
         "target": target.name,
         "extras": ",".join(extras),
         "precision": "" if precision == FULL_PRECISION else precision,
@@ -58,8 +59,8 @@ def rate(
 
     OPTIMAL for the nearest target that the devices run, and for every older one where nothing here
     could compile for a newer one; PREFER_RECOMPILATION for an older target where that could be
-    done; UNSUPPORTED where a feature is missing, for another system or ABI, and for what is no such
-    string.
+    done; UNSUPPORTED where a feature is missing, for another system or ABI, where the compiler that
+    made it is known to make wrong code, and for what is no such string.
     """
     read = _read(info)
     if read is None or not devices:
@@ -73,10 +74,12 @@ def rate(
 
 
 def refusal(devices: Sequence[HardwareDevice], info: str, *, os: str) -> str:
-    """What devices lack to run the code: their system, or each feature; "" where they run it."""
+    """Why devices do not run the code, such as each feature that they lack; "" where they do."""
     read = _read(info)
     if read is None:
         return f"it is no compatibility string of ABI {ABI_VERSION}"
+    if reason := reason_against_compiler(read.compiler):
+        return reason
     reasons = (reason_against(read.target, each, os, read.extras) for each in devices)
     return next(filter(None, reasons), "")
 
@@ -96,8 +99,9 @@ def distance(devices: Sequence[HardwareDevice], info: str, *, os: str) -> int:
 
 
 class _Needs(NamedTuple):
-    """What a string says: the target, the features beyond it, and how exactly the code computes."""
+    """What a string says of the code: who made it, for which features, and how exact it is."""
 
+    compiler: str
     target: CpuTarget
     extras: tuple[str, ...]
     precision: str
@@ -114,7 +118,8 @@ def _read(info: str) -> _Needs | None:
     except UsageError:
         return None
     extras = tuple(filter(None, fields.get("extras", "").split(",")))
-    return _Needs(target, extras, fields.get("precision", FULL_PRECISION))
+    precision = fields.get("precision", FULL_PRECISION)
+    return _Needs(fields.get("compiler", ""), target, extras, precision)
 
 
 def host_extras(target: CpuTarget) -> tuple[str, ...]:

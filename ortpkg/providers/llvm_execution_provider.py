@@ -25,7 +25,12 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.machine_code.abi import ABI_VERSION
+from ortpkg.machine_code.abi import (
+    ABI_VERSION,
+    COMPILER_VERSION,
+    LEAST_COMPILER_VERSION,
+    reason_against_compiler,
+)
 from ortpkg.machine_code.compilation_stages import KEEP_TEXT_ENTRY, Stage, StageTexts
 from ortpkg.machine_code.cpu_targets import (
     PRECISION_OPTION,
@@ -71,8 +76,7 @@ CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
 WINOGRAD_ENTRY = f"{LLVM_ENTRY_PREFIX}winograd"
 _OPTIONS = frozenset({PRECISION_OPTION, TARGET_OPTION})
 _PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)
-#: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
-_COMPILER_VERSION = "2"
+_COMPILER = "compiler"
 _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
 #: How often what is left of claims is grouped again.
@@ -263,7 +267,7 @@ class LLVMExecutionProvider(ExportingProvider):
             architecture=self._target.architecture,
             options={
                 TARGET_OPTION: self._target.name,
-                "compiler": _COMPILER_VERSION,
+                _COMPILER: str(COMPILER_VERSION),
                 "extras": ",".join(self._extras()),
                 PRECISION_OPTION: self._precision,
                 "check": str(int(self._is_checked())),
@@ -274,12 +278,22 @@ class LLVMExecutionProvider(ExportingProvider):
     def find_mismatch(
         self, recorded: ContextDescriptor, here: ContextDescriptor
     ) -> ContextMismatch | None:
-        """What this machine lacks to run the code; it may be for an older CPU."""
+        """Why the code is not to be run on this machine; it may be for an older CPU."""
         same = replace(here, architecture=recorded.architecture, options=recorded.options)
         found = find_mismatch(recorded, same)
-        target = recorded.options.get(TARGET_OPTION, "")
         if found is not None:
             return found
+        compiler = recorded.options.get(_COMPILER, "")
+        if reason_against_compiler(compiler) is not None:
+            return ContextMismatch(
+                field="sdk_version",
+                recorded=f"compiler {compiler}",
+                needed=(
+                    f"compiler {LEAST_COMPILER_VERSION} or newer: older code may write past the end"
+                    " of a buffer"
+                ),
+            )
+        target = recorded.options.get(TARGET_OPTION, "")
         extras = tuple(filter(None, recorded.options.get("extras", "").split(",")))
         reason = self._reason_against(target, extras)
         if reason is None:

@@ -192,6 +192,20 @@ def test_code_for_another_machine_is_refused_by_name(model: Path, target: str) -
         InferenceSession(_context(model, target), providers=["llvm", "cpu"])
 
 
+def test_code_of_a_compiler_that_was_wrong_is_refused(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr("ortpkg.providers.llvm_execution_provider.COMPILER_VERSION", 2)
+        made = _context(model)
+    said = (
+        r"its SDK version was 'compiler 2', here it is 'compiler 3 or newer: older code may write"
+        r" past the end of a buffer'; compile the model anew"
+    )
+    with pytest.raises(EpContextError, match=said):
+        InferenceSession(made, providers=["llvm", "cpu"])
+
+
 def test_the_same_model_becomes_the_same_bytes(model: Path, tmp_path: Path) -> None:
     first = _context(model).read_bytes()
     again = tmp_path / "again"

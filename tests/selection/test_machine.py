@@ -15,13 +15,13 @@ from ortpkg.devices.profiles import make_profile, read_profile
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation.backend_probe import ProbeAnswer
-from ortpkg.machine_code.cpu_targets import target_named
+from ortpkg.machine_code.cpu_targets import CpuTarget, target_named
 from ortpkg.providers import ep_registry, onnxruntime_factory
 from ortpkg.providers import machine_offer as machine
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_registry import AvailableFactories
 from ortpkg.providers.installed_distribution import InstalledDistribution
-from ortpkg.providers.llvm_compatibility import compatibility_info
+from ortpkg.providers.llvm_compatibility import compatibility_info, rate
 from ortpkg.providers.machine_offer import (
     MachineOffer,
     asked_once,
@@ -332,6 +332,33 @@ def test_machine_code_is_rated_for_the_system_of_the_profile(
         )
 
 
+_OLD_CODE = (
+    "it was compiled by {} of the compiler, and code from before version 3 may write past the end"
+    " of a buffer; compile the model anew"
+)
+
+
+def _older(target: CpuTarget) -> tuple[tuple[str, str], ...]:
+    """Strings of code that is not to be run any more, and who compiled it."""
+    now = compatibility_info(target)
+    assert ";compiler=3;" in now
+    return (
+        (now.replace(";compiler=3", ";compiler=2"), "version 2"),
+        (now.replace(";compiler=3", ""), "no known version"),
+        (now.replace(";compiler=3", ";compiler=\u0663"), "no known version"),
+    )
+
+
+def test_code_of_a_compiler_that_was_wrong_is_unsupported_with_a_compiler_and_without() -> None:
+    devices = [_ARM_BOARD]
+    for info, _ in _older(target_named("linux-aarch64_dotprod")):
+        for can_compile in (False, True):
+            assert (
+                rate(devices, info, os="linux", can_compile=can_compile)
+                is CompiledModelCompatibility.UNSUPPORTED
+            )
+
+
 def test_a_refusal_of_machine_code_names_the_system_or_the_features_that_are_missing() -> None:
     offer = offer_of_profile(
         make_profile(
@@ -350,6 +377,7 @@ def test_a_refusal_of_machine_code_names_the_system_or_the_features_that_are_mis
         (compatibility_info(apple), "it is for macos, and this is 'linux'"),
         (compatibility_info(dot_products), ""),
         ("llvm;abi=999", "it is no compatibility string of ABI 1"),
+        *((without, _OLD_CODE.format(which)) for without, which in _older(dot_products)),
     ):
         assert offer.compiled_refusal(machine_code, info) == reason, info
 
