@@ -14,7 +14,7 @@ STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools cross crash-sweep store-stress fuzz mutants scale browser format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools cross crash-sweep store-stress fuzz mutants scale browser base format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -28,6 +28,7 @@ help:
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
 	@echo "make cross        machine code for AArch64, in an emulator (apt-get install qemu-user)"
+	@echo "make base         machine code for three targets, run where pip installed what ortpkg requires and no more (downloads 60 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
@@ -105,6 +106,15 @@ registry: $(VENV)/.installed-dev
 
 cross: $(VENV)/.installed-dev
 	ORTPKG_TEST_QEMU_AARCH64=qemu-aarch64 $(BIN)/python -m pytest -m cross tests/cross
+
+base: $(VENV)/.installed-dev build/base/.installed
+	ORTPKG_TEST_BASE_PYTHON=$(CURDIR)/build/base/bin/python $(BIN)/python -m pytest tests/packaging/test_base_dependencies.py
+
+build/base/.installed: pyproject.toml constraints.txt
+	@echo "installing ortpkg without any extra into build/base (once)"
+	@rm -rf build/base && $(BIN)/python -m venv build/base
+	@build/base/bin/python -m pip --disable-pip-version-check install --quiet --editable .
+	@touch $@
 
 oci-tools: $(VENV)/.installed-dev build/oras/.installed
 	ORTPKG_TEST_ORAS_PYTHON=$(CURDIR)/build/oras/bin/python $(BIN)/python -m pytest -m oci_tools tests/oci_tools
