@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import ExecutionProviderError, quoted
-from ortpkg.machine_code.executable_pages import CodeFile, CodePages, PageSource, page_source
+from ortpkg.machine_code.executable_pages import CodePages, PageSource, page_source
 
 
 class ExecutableCode:
@@ -48,21 +48,19 @@ class ExecutableCode:
         self.close()
 
 
-def map_code(
-    code: bytes | memoryview, *, file: CodeFile | None = None, source: PageSource | None = None
-) -> ExecutableCode:
-    """Code as memory that can be run, and not written.
+def map_code(code: bytes | memoryview, *, source: PageSource | None = None) -> ExecutableCode:
+    """A copy of code in memory that can be run, and not written.
+
+    Nothing that happens to the file that it came from changes it.
 
     Args:
         code: the bytes; whoever calls has compared them with their digest.
-        file: where they lie, if they were mapped from a file; its pages are taken where that is
-            possible and they hold these very bytes.
         source: of pages; None: the running system.
 
     Raises ExecutionProviderError where the system gives no such memory.
     """
     data = memoryview(code).cast("B")
-    return ExecutableCode(_MAPPED.take(data, file, source), data.nbytes)
+    return ExecutableCode(_MAPPED.take(data, source), data.nbytes)
 
 
 def reason_against_code() -> str | None:
@@ -104,13 +102,13 @@ class _MappedCode:
         """
         self._lock = threading.RLock()
 
-    def take(self, data: memoryview, file: CodeFile | None, source: PageSource | None) -> _Shared:
+    def take(self, data: memoryview, source: PageSource | None) -> _Shared:
         """The mapping of this code, with one user more."""
         digest = hashlib.sha256(data).digest()
         with self._lock:
             shared = self._by_digest.get(digest)
             if shared is None:
-                shared = _Shared(digest, _mapped(data, file, source or page_source()))
+                shared = _Shared(digest, _mapped(data, source or page_source()))
                 self._by_digest[digest] = shared
             shared.user_count += 1
             return shared
@@ -130,11 +128,7 @@ class _MappedCode:
                 shared.pages.release()
 
 
-def _mapped(data: memoryview, file: CodeFile | None, source: PageSource) -> CodePages:
-    if file is not None and (pages := source.map_file(file, data.nbytes)) is not None:
-        if _holds(pages, data):
-            return pages
-        pages.release()
+def _mapped(data: memoryview, source: PageSource) -> CodePages:
     try:
         return source.map_bytes(data)
     except (OSError, ValueError) as error:
@@ -143,12 +137,6 @@ def _mapped(data: memoryview, file: CodeFile | None, source: PageSource) -> Code
             " can",
             ep_name=LLVM_EP,
         ) from error
-
-
-def _holds(pages: CodePages, data: memoryview) -> bool:
-    import ctypes  # 2 ms, and of use only where code is run
-
-    return ctypes.string_at(pages.address, data.nbytes) == data
 
 
 _MAPPED = _MappedCode()

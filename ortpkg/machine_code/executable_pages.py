@@ -1,8 +1,9 @@
 """Pages of memory that hold code, as each operating system gives them; none is ever writable too.
 
-Linux maps a file: the context's own where the code lies at a page in it, else one in memory alone
-that has no name and can no longer be written. macOS gives pages for just-in-time compilers, which a
-thread writes while it cannot run them; Windows lets the protection of pages be changed.
+All of them copy the code, so that nobody changes it by a file that it came from. Linux maps a file
+in memory alone, which has no name and can no longer be written. macOS gives pages for just-in-time
+compilers, which a thread writes while it cannot run them; Windows lets the protection of pages be
+changed.
 """
 
 from __future__ import annotations
@@ -13,10 +14,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
-
-from ortpkg.storage.file_stamp import FileStamp
 
 _MAP_JIT = 0x0800
 _MAP_FAILED = ctypes.c_void_p(-1).value
@@ -27,21 +25,6 @@ _PAGE_EXECUTE_READ = 0x20
 _SEAL = "ortpkg machine code"
 #: Bytes that are mapped to see whether the system allows it; nobody calls them.
 _NO_CODE = bytes(16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeFile:
-    """The file that code lies in.
-
-    Attributes:
-        path: of it.
-        stamp: what the file system said of it when its content was checked.
-        offset: where the code begins.
-    """
-
-    path: Path
-    stamp: FileStamp
-    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +46,6 @@ class PageSource(Protocol):
         """Pages that hold this code. OSError where the system refuses."""
         ...
 
-    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:
-        """Pages of the file; None where it cannot be mapped as code, or is another one by now."""
-        ...
-
 
 def page_source() -> PageSource:
     """That of the running system."""
@@ -78,7 +57,7 @@ def page_source() -> PageSource:
 
 
 class LinuxPages:
-    """Mappings of files."""
+    """Mappings of files that lie in memory alone."""
 
     def verify(self) -> None:
         """See :class:`PageSource`."""
@@ -94,25 +73,12 @@ class LinuxPages:
         try:
             _write_all(descriptor, code)
             _seal(descriptor)
-            return _mapped(descriptor, code.nbytes, 0)
-        finally:
-            os.close(descriptor)
-
-    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:
-        """See :class:`PageSource`."""
-        if file.offset % mmap.ALLOCATIONGRANULARITY:
-            return None
-        try:
-            descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            found = os.fstat(descriptor)
-            if FileStamp.of(found) != file.stamp or found.st_size < file.offset + nbytes:
-                return None
-            return _pages_of(_mapped(descriptor, nbytes, file.offset))
-        except OSError:  # of a file system that is mounted without leave to run programs
-            return None
+            return mmap.mmap(
+                descriptor,
+                code.nbytes,
+                flags=mmap.MAP_PRIVATE,
+                prot=mmap.PROT_READ | mmap.PROT_EXEC,
+            )
         finally:
             os.close(descriptor)
 
@@ -155,10 +121,6 @@ class MacosPages:
             library.pthread_jit_write_protect_np(1)
         library.sys_icache_invalidate(address, nbytes)
         return CodePages(address=address, release=lambda: library.munmap(address, nbytes))
-
-    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:  # noqa: ARG002
-        """None: files are mapped as code where they are signed."""
-        return None
 
 
 class WindowsPages:
@@ -208,20 +170,6 @@ class WindowsPages:
         return CodePages(
             address=address, release=lambda: kernel32.VirtualFree(address, 0, _MEM_RELEASE)
         )
-
-    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:  # noqa: ARG002
-        """None: no file is mapped as code but a DLL."""
-        return None
-
-
-def _mapped(descriptor: int, nbytes: int, offset: int) -> mmap.mmap:
-    return mmap.mmap(
-        descriptor,
-        nbytes,
-        flags=mmap.MAP_PRIVATE,
-        prot=mmap.PROT_READ | mmap.PROT_EXEC,
-        offset=offset,
-    )
 
 
 def _pages_of(pages: mmap.mmap) -> CodePages:

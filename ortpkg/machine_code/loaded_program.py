@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.ep_context.mapped_parts import MappedParts
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import EpContextError, LimitExceededError, RunError, UsageError, quoted
 from ortpkg.graph.types import numpy_dtype
@@ -131,6 +132,7 @@ class LoadedProgram:
         self._constants = [
             _constant(constants, each.part, each.nbytes) for each in program.constants
         ]
+        self._mapped = MappedParts(array for array, _ in self._constants)
         self._template = self._make_template(code.address)
         self._status = self._planner.words.status
         self._plans: dict[tuple[Any, ...], LaunchPlan] = {}
@@ -139,12 +141,13 @@ class LoadedProgram:
     def compute(self, inputs: Sequence[Any], context: RunContext) -> list[Array]:
         """Runs it on arrays in the order of its inputs; new arrays in the order of its outputs.
 
-        Raises RunError for arrays that the program does not take, and what ``context`` raises where
-        the run is to end.
+        Raises RunError for arrays that the program does not take, EpContextError where the file
+        that constants lie in became shorter, and what ``context`` raises where the run is to end.
         """
         entry = self._entry
         if entry is None:
             raise RunError("the compiled program was closed")
+        self._mapped.verify_length(ep_name=LLVM_EP)
         plan = self._plans.get(tuple([each.shape for each in inputs]))
         if plan is None:
             plan = self._new_plan(inputs)

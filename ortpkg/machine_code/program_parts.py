@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, EpContextError, quoted
 from ortpkg.machine_code.executable_memory import map_code
-from ortpkg.machine_code.executable_pages import CodeFile
 from ortpkg.machine_code.loaded_program import LoadedProgram, verify_target
 from ortpkg.machine_code.program import Program
 from ortpkg.machine_code.program_format import dump_program, load_program
@@ -52,15 +50,12 @@ def read_program(parts: Mapping[str, Part]) -> Program:
     return load_program(bytes(_part(parts, PROGRAM_PART)))
 
 
-def load_parts(
-    parts: Mapping[str, Part], team: ThreadTeam, *, file: PartsFile | None = None
-) -> LoadedProgram:
+def load_parts(parts: Mapping[str, Part], team: ThreadTeam) -> LoadedProgram:
     """The partition, ready to run.
 
     Args:
         parts: of its context, compared with their digests.
         team: of the session.
-        file: that the parts were mapped from; the code is run from there where it can be.
 
     Raises EpContextError where a part is missing, wrong, or for another machine; it is looked at in
     this order: program, target and features, code, constants. Raises ExecutionProviderError where
@@ -68,14 +63,7 @@ def load_parts(
     """
     program = read_program(parts)
     verify_target(program)
-    found = _part(parts, CODE_PART)
-    offset = None if file is None else file.offsets.get(CODE_PART)
-    place = (
-        None
-        if file is None or offset is None
-        else CodeFile(path=file.path, stamp=file.stamp, offset=offset)
-    )
-    code = map_code(found, file=place)
+    code = map_code(_part(parts, CODE_PART))
     try:
         return LoadedProgram(program, code, parts, team)
     except BaseException:

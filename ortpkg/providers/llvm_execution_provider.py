@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import EpDevice
-from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     ContextMismatch,
@@ -220,7 +219,7 @@ class LLVMExecutionProvider(ExportingProvider):
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
         self._keep(fused, entry.parts)
-        return self._loaded(entry.parts, entry.file)
+        return self._loaded(entry.parts)
 
     def get_compiled_texts(
         self, fused_node: str, stages: Collection[Stage], kernel: str | None = None
@@ -235,12 +234,10 @@ class LLVMExecutionProvider(ExportingProvider):
     def _keeps_texts(self) -> bool:
         return self.session_settings.other_entries.get(KEEP_TEXT_ENTRY) == "1"
 
-    def _loaded(
-        self, parts: Mapping[str, Part], file: PartsFile | None = None
-    ) -> CompiledPartition:
+    def _loaded(self, parts: Mapping[str, Part]) -> CompiledPartition:
         if self._team is None:
             self._team = ThreadTeam(self._thread_count())
-        loaded = load_parts(parts, self._team, file=file)
+        loaded = load_parts(parts, self._team)
         self._partitions.append(loaded)
         return _MachineCodePartition(loaded.compute, parts)
 

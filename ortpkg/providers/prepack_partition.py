@@ -7,12 +7,11 @@ of their constants is collected, or handed out where it was kept.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from ortpkg.ep_context.mapped_parts import MappedParts
 from ortpkg.ep_names import PREPACK_EP
 from ortpkg.errors import EpContextError, quoted
 from ortpkg.graph.graph import Graph, Node
@@ -109,7 +108,7 @@ class PrepackedPartition:
 
         self._planned = engine.plan(graph, kernels, info_of)
         constants = [initializer.numpy() for initializer in graph.initializers.values()]
-        self._mappings = _mappings((*constants, *self.packed.values()))
+        self._mapped = MappedParts((*constants, *self.packed.values()))
 
     def compute(self, inputs: Sequence[Value], context: OpKernelContext) -> Sequence[Value]:
         """Runs the graph. Outputs share memory with nothing.
@@ -117,29 +116,9 @@ class PrepackedPartition:
         Raises RunError with the node's name where a kernel fails, EpContextError where the
         context's file became shorter: what is gone cannot be read.
         """
-        for mapping in self._mappings:
-            if mapping.size() < len(mapping):
-                raise EpContextError(
-                    "the context's file became shorter while the session was open; replace files by"
-                    " renaming new ones over them",
-                    ep_name=PREPACK_EP,
-                    partition_name=self.graph.name,
-                )
+        self._mapped.verify_length(ep_name=PREPACK_EP, partition_name=self.graph.name)
         return self._planned.run(inputs, context)
 
     def release(self) -> None:
         """Frees the memory that it keeps between runs."""
         self._planned.release()
-
-
-def _mappings(arrays: Sequence[Tensor]) -> tuple[mmap.mmap, ...]:
-    """The mapped files that arrays lie in, each once."""
-    found: dict[int, mmap.mmap] = {}
-    for array in arrays:
-        base: Any = array
-        while isinstance(base, np.ndarray):
-            base = base.base
-        owner = base.obj if isinstance(base, memoryview) else base
-        if isinstance(owner, mmap.mmap):
-            found[id(owner)] = owner
-    return tuple(found.values())

@@ -13,14 +13,7 @@ import pytest
 
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.machine_code.executable_memory import ExecutableCode, map_code
-from ortpkg.machine_code.executable_pages import (
-    CodeFile,
-    CodePages,
-    LinuxPages,
-    MacosPages,
-    WindowsPages,
-)
-from ortpkg.storage.file_stamp import FileStamp
+from ortpkg.machine_code.executable_pages import MacosPages, WindowsPages
 
 PAGE = mmap.PAGESIZE
 linux = pytest.mark.skipif(sys.platform != "linux", reason="maps as Linux does")
@@ -48,16 +41,6 @@ def protections_at(address: int) -> list[str]:
         if start <= address < end:
             found.append(protection)
     return found
-
-
-@pytest.fixture
-def code_file(tmp_path: Path) -> Callable[..., CodeFile]:
-    def make(content: bytes, offset: int) -> CodeFile:
-        path = tmp_path / "context.bin"
-        path.write_bytes(bytes(offset) + content)
-        return CodeFile(path=path, stamp=FileStamp.of(path.stat()), offset=offset)
-
-    return make
 
 
 @linux
@@ -104,42 +87,14 @@ def test_what_nobody_closed_is_unmapped_with_its_last_user() -> None:
 
 
 @linux
-def test_pages_of_the_file_are_taken_where_the_code_lies_at_a_page(
-    code_file: Callable[..., CodeFile],
-) -> None:
-    content = constant(7005)
-    file = code_file(content, PAGE)
-    with map_code(content, file=file) as code:
-        assert called(code) == 7005
-        assert protections_at(code.address) == ["r-xp"]
-        mapped = [
-            row for row in Path("/proc/self/maps").read_text().splitlines() if str(file.path) in row
-        ]
-        assert len(mapped) == 1
-
-
-@linux
-@pytest.mark.parametrize(
-    "fault", ["moved within a page", "another file", "shorter", "missing", "other bytes"]
-)
-def test_where_the_file_cannot_be_taken_the_bytes_are_copied(
-    fault: str, code_file: Callable[..., CodeFile]
-) -> None:
-    content = constant(7006)
-    file = code_file(content, 64 if fault == "moved within a page" else PAGE)
-    if fault == "another file":
-        os.utime(file.path, ns=(1, 1))
-    elif fault == "shorter":
-        file.path.write_bytes(bytes(PAGE) + content[:-1])
-        file = CodeFile(path=file.path, stamp=FileStamp.of(file.path.stat()), offset=PAGE)
-    elif fault == "missing":
-        file.path.unlink()
-    elif fault == "other bytes":
-        file.path.write_bytes(bytes(PAGE) + constant(1))
-        file = CodeFile(path=file.path, stamp=FileStamp.of(file.path.stat()), offset=PAGE)
-    with map_code(content, file=file) as code:
+def test_code_of_a_mapped_file_outlives_its_being_cut(tmp_path: Path) -> None:
+    path = tmp_path / "context.bin"
+    path.write_bytes(constant(7006))
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with map_code(memoryview(mapped)) as code:
+        os.truncate(path, 0)
         assert called(code) == 7006
-        assert str(file.path) not in Path("/proc/self/maps").read_text()
 
 
 @linux
@@ -286,11 +241,3 @@ def test_macos_refusing_is_the_same_error() -> None:
     )
     with pytest.raises(ExecutionProviderError, match="allows no executable memory here"):
         map_code(b"code", source=MacosPages(library))
-
-
-@linux
-def test_files_are_not_mapped_as_code_on_other_systems(code_file: Callable[..., CodeFile]) -> None:
-    file = code_file(constant(1), PAGE)
-    library = _Calls({"mmap": int, "munmap": int, "sys_icache_invalidate": int})
-    assert MacosPages(library).map_file(file, 8) is None
-    assert isinstance(LinuxPages().map_file(file, 8), CodePages)

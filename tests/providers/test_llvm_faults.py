@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -14,10 +15,15 @@ import pytest
 from ortpkg.codegen.emission import object_compiler
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP, LLVM_EP
-from ortpkg.errors import CompileError, ExecutionProviderError, InvalidSessionOptionError
+from ortpkg.errors import (
+    CompileError,
+    EpContextError,
+    ExecutionProviderError,
+    InvalidSessionOptionError,
+)
 from ortpkg.machine_code import executable_memory
 from ortpkg.machine_code.cpu_targets import host_target
-from ortpkg.machine_code.executable_pages import CodeFile, CodePages
+from ortpkg.machine_code.executable_pages import CodePages
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.llvm_compatibility import compatibility_info
@@ -38,10 +44,6 @@ class _RefusingPages:
     def map_bytes(self, code: memoryview) -> CodePages:
         raise PermissionError(13, f"Permission denied for {len(code)} bytes")
 
-    def map_file(self, file: CodeFile, nbytes: int) -> CodePages | None:
-        del file, nbytes
-        return None
-
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -53,6 +55,10 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(model: Path) -> Path:
+    return _compiled(model)
+
+
+def _compiled(model: Path) -> Path:
     made = model.with_name("net_ctx.onnx")
     options = SessionOptions()
     options.add_session_config_entry("ep.context_enable", "1")
@@ -99,6 +105,38 @@ def test_a_context_that_cannot_be_mapped_is_a_clear_error(
     monkeypatch.setattr(executable_memory, "page_source", _RefusingPages)
     with pytest.raises(ExecutionProviderError, match="the system allows no executable memory here"):
         InferenceSession(context, providers=["llvm", "cpu"])
+
+
+def test_a_context_that_is_cut_while_a_session_is_open_still_has_its_code(
+    model: Path, context: Path
+) -> None:
+    with (
+        InferenceSession(context, providers=["llvm", "cpu"]) as session,
+        InferenceSession(model, providers=["cpu"]) as plain,
+    ):
+        os.truncate(context.with_name("net_ctx_llvm.bin"), 0)
+        np.testing.assert_allclose(
+            session.run(None, {"x": _X})[0], plain.run(None, {"x": _X})[0], rtol=1e-5
+        )
+
+
+def test_weights_that_are_cut_off_under_an_open_session_are_an_error_and_no_crash(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "weighted.onnx"
+    numbers = ", ".join(["0.5"] * 4096)
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    net (float[n, 64] x) => (float[n, 64] y) <float[64, 64] w = {{{numbers}}}> {{
+        y = MatMul (x, w)
+    }}"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    x = np.ones((2, 64), np.float32)
+    with InferenceSession(_compiled(path), providers=["llvm", "cpu"]) as session:
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], np.full((2, 64), 32.0))
+        binary = next(tmp_path.glob("*.bin"))
+        os.truncate(binary, binary.stat().st_size - 1)
+        with pytest.raises(EpContextError, match="became shorter while the session was open"):
+            session.run(None, {"x": x})
 
 
 @pytest.mark.usefixtures("refusing")
