@@ -111,7 +111,10 @@ class LaunchPlanner:
         is_arena = uses.slot >= first_arena
         is_constant = (uses.slot >= first_constant) & ~is_arena
         filled[uses.word[is_constant]] += offsets[is_constant]
-        shared_ps = self._share(filled, values[words.tile_indices] * is_there, symbols)
+        filled[words.tile_words] = values[words.tile_indices] * is_there
+        filled[words.wave_words] = values[words.wave_indices]
+        self._verify_waves(filled, symbols)
+        shared_ps = self._share(filled, symbols)
         stride = int(filled[LaunchWord.SCRATCH_STRIDE])
         block_nbytes = arena.nbytes + stride * self._thread_count
         output_nbytes = sum(math.prod(shape) * dtype.itemsize for shape, dtype in outputs)
@@ -141,17 +144,28 @@ class LaunchPlanner:
             node_name=report.node,
         )
 
-    def _share(self, filled: Words, tiles: Words, symbols: Mapping[str, int]) -> int:
+    def _verify_waves(self, filled: Words, symbols: Mapping[str, int]) -> None:
+        """RunError where the tiles of a step are no whole number of waves."""
+        tiles, waves = filled[self.words.tile_words], filled[self.words.wave_words]
+        rest = tiles % np.maximum(waves, 1)
+        if rest.any():
+            index = int(np.flatnonzero(rest)[0])
+            raise RunError(
+                f"step {index} of the compiled program has {int(tiles[index])} tiles in waves of"
+                f" {int(waves[index])} for {_shown_symbols(symbols)}"
+            )
+
+    def _share(self, filled: Words, symbols: Mapping[str, int]) -> int:
         """Fills in what the tiles and costs of steps decide; how long the shared ones take."""
         words = self.words
         costs = np.array([_cost(each, symbols) for each in words.costs], np.int64)
         sharing = share_steps(
-            tiles,
+            filled[words.tile_words],
             costs[words.cost_indices],
+            wave_tiles=filled[words.wave_words],
             least_chunks=filled[words.chunk_words],
             thread_count=self._thread_count,
         )
-        filled[words.tile_words] = tiles
         filled[words.chunk_words] = sharing.chunks
         filled[words.group_words] = sharing.groups
         filled[LaunchWord.WAKES] = sharing.shared_ps >= LEAST_WOKEN_PS

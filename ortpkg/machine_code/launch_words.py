@@ -25,7 +25,7 @@ from ortpkg.machine_code.program import Condition, Program, Space, Step
 from ortpkg.shapes.expressions import Size
 
 Words = npt.NDArray[np.int64]
-_KERNEL, _BUFFERS, _SIZES, _TILES, _CHUNK, _GROUP = range(6)
+_KERNEL, _BUFFERS, _SIZES, _TILES, _CHUNK, _GROUP, _WAVE = range(7)
 _CACHE_LINE_WORDS = 8
 
 
@@ -90,6 +90,7 @@ class LaunchWords:
         is_length: of each size, whether it counts something, so that it must not be below 0.
         size_words, size_indices: words that are one of these sizes.
         tile_words, tile_indices: words that are tile counts, as one of these sizes, step by step.
+        wave_words, wave_indices: the same of tiles of a wave.
         costs, cost_indices: the different costs of steps, and which each step has.
         conditions: of steps.
         chunk_words, group_words, kernel_words: words that are chunks, lengths of groups, and
@@ -118,7 +119,7 @@ class LaunchWords:
         self.template: Words = np.zeros(self.count, np.int64)
         self.template[LaunchWord.STEP_COUNT] = steps
         self._slots = _slot_starts(program)
-        own, sizes, tiles = _Pairs(), _Pairs(), _Pairs()
+        own, sizes, tiles, waves = _Pairs(), _Pairs(), _Pairs(), _Pairs()
         addresses, lengths = _Pairs(), _Pairs()
         own.add(LaunchWord.STEPS, LAUNCH_WORDS * 8)
         own.add(LaunchWord.STATUS, self.status * 8)
@@ -131,6 +132,7 @@ class LaunchWords:
             own.add(row + _BUFFERS, arguments * 8)
             own.add(row + _SIZES, numbers * 8)
             tiles.add(row + _TILES, self.index_of(step.tile_count))
+            waves.add(row + _WAVE, self.index_of(step.wave_tiles))
             for place, size in enumerate(step.sizes):
                 sizes.add(numbers + place, self.index_of(size, is_length=False))
             for place, use in enumerate(step.buffers):
@@ -141,6 +143,7 @@ class LaunchWords:
         self.own_words, self.own_offsets = own.arrays()
         self.size_words, self.size_indices = sizes.arrays()
         self.tile_words, self.tile_indices = tiles.arrays()
+        self.wave_words, self.wave_indices = waves.arrays()
         self.chunk_words = self.tile_words + (_CHUNK - _TILES)
         self.group_words = self.tile_words + (_GROUP - _TILES)
         costs = {step.cost_ps: None for step in program.steps}

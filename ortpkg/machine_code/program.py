@@ -88,9 +88,12 @@ class Step:
         buffers: what it gets, in the order of its parameters.
         sizes: the numbers that it gets, in the order of its parameters. The lengths of its buffers
             follow them by themselves.
-        tile_count: how many tiles it has; each may be computed by any thread, at any time. With 0
+        tile_count: how many tiles it has; each may be computed by any thread, at any time where
+            they do not come in waves. With 0
             the step does nothing.
-        chunk: how many tiles a thread takes at once.
+        wave_tiles: how many tiles one wave has: tiles of it need what the wave before has written.
+            0: there are no waves.
+        chunk: how many tiles a thread takes at once, where there are no waves.
         name: the nodes that it computes, for people.
         cost_ps: an estimate of how long all its tiles take one thread, in picoseconds, by which
             the launch plan decides whether to share it; results do not depend on it.
@@ -102,6 +105,7 @@ class Step:
     buffers: tuple[BufferUse, ...]
     sizes: tuple[Size, ...] = ()
     tile_count: Size = 1
+    wave_tiles: Size = 0
     chunk: int = 1
     name: str = ""
     cost_ps: Size = LONG_PS

@@ -143,6 +143,7 @@ def _verify_step(program: Program, step: Step, index: int, bound: frozenset[str]
     _bound(len(step.buffers), _MOST_BUFFERS_OF_STEP, f"buffers in {place}")
     _bound(len(step.sizes), _MOST_SIZES_OF_STEP, f"sizes in {place}")
     _verify_size(step.tile_count, bound, f"tile count of {place}")
+    _verify_size(step.wave_tiles, bound, f"wave of {place}")
     _verify_size(step.cost_ps, bound, f"cost of {place}")
     for size in step.sizes:
         _verify_symbols(size, bound, f"sizes of {place}")

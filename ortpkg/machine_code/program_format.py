@@ -144,6 +144,7 @@ def _step_to_json(step: Step) -> dict[str, Any]:
         ],
         "sizes": [size_to_json(each) for each in step.sizes],
         "tile_count": size_to_json(step.tile_count),
+        "wave_tiles": size_to_json(step.wave_tiles),
         "chunk": step.chunk,
         "cost_ps": size_to_json(step.cost_ps),
         "conditions": [
@@ -278,7 +279,17 @@ def _condition(value: object, place: str) -> Condition:
     )
 
 
-_STEP_KEYS = ("name", "kernel", "buffers", "sizes", "tile_count", "chunk", "cost_ps", "conditions")
+_STEP_KEYS = (
+    "name",
+    "kernel",
+    "buffers",
+    "sizes",
+    "tile_count",
+    "wave_tiles",
+    "chunk",
+    "cost_ps",
+    "conditions",
+)
 
 
 def _step(value: object, place: str) -> Step:
@@ -289,6 +300,7 @@ def _step(value: object, place: str) -> Step:
         buffers=reader.each("buffers", _buffer_use),
         sizes=reader.each("sizes", _size),
         tile_count=reader.size("tile_count"),
+        wave_tiles=reader.size("wave_tiles"),
         chunk=reader.number("chunk"),
         cost_ps=reader.size("cost_ps"),
         conditions=reader.each("conditions", _condition),

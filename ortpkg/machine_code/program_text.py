@@ -57,8 +57,10 @@ def _tensors(kind: str, tensors: Sequence[TensorSpec]) -> Iterator[str]:
 def _step(index: int, step: Step) -> str:
     buffers = ", ".join(map(_buffer, step.buffers))
     sizes = f"; {_all(step.sizes)}" if step.sizes else ""
+    waves = "" if step.wave_tiles == 0 else f" in waves of {step.wave_tiles}"
     nodes = f"  # {shortened(step.name, _LONGEST_NAMES)}" if step.name else ""
-    return f"step {index}: {step.kernel}({buffers}{sizes}) for {step.tile_count} tiles{nodes}"
+    tiles = f"{step.tile_count} tiles{waves}"
+    return f"step {index}: {step.kernel}({buffers}{sizes}) for {tiles}{nodes}"
 
 
 def _buffer(use: BufferUse) -> str:

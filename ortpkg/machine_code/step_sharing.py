@@ -6,6 +6,9 @@ done sooner by one thread. Such steps, when they follow each other, are one grou
 waiting inside. To wake a worker that sleeps takes 50 to 100 microseconds, in which others go on; a
 worker that is awake still, because it has just helped another run, comes at once.
 
+Where tiles come in waves, threads wait for each other after each of them: a step is shared where
+one wave is worth it, and then each thread takes one part of each wave.
+
 All of this was measured, on a virtual machine of two cores; the decision needs its order of
 magnitude alone. Results do not depend on it.
 """
@@ -25,6 +28,11 @@ _LEAST_SHARED_PS = 4 * _US
 #: Tiles are handed out so many at once that they take this long, as far as each thread gets some.
 _CHUNK_PS = 2 * _US
 _CHUNKS_OF_THREAD = 4
+#: A step is not shared whose waves take less, or that has more waves than their number's half word.
+_LEAST_WAVE_PS = 2 * _US
+_MOST_WAVES = 2**31 - 1
+#: Of a wave, each a bit of a half word.
+_MOST_PARTS = 32
 #: With less to share than this a run is computed alone; with less than that, only with the help of
 #: workers that are awake.
 LEAST_HELPED_PS = 20 * _US
@@ -50,14 +58,20 @@ class Sharing:
 
 
 def share_steps(
-    tiles: Numbers, costs_ps: Numbers, *, least_chunks: Numbers, thread_count: int
+    tiles: Numbers,
+    costs_ps: Numbers,
+    *,
+    wave_tiles: Numbers,
+    least_chunks: Numbers,
+    thread_count: int,
 ) -> Sharing:
     """Decides it for steps with so many tiles and costs.
 
     Args:
         tiles: how many each step has.
         costs_ps: how long each step takes one thread, 0 to :data:`MOST_COST_PS`.
-        least_chunks: how many tiles at least are taken at once.
+        wave_tiles: how many tiles a wave of each step has; 0: its tiles are independent.
+        least_chunks: how many tiles at least are taken at once, where they are independent.
         thread_count: of the run.
     """
     tile_ps = np.maximum(costs_ps // np.maximum(tiles, 1), 1)
@@ -65,6 +79,12 @@ def share_steps(
     chunks = np.minimum(-(-_CHUNK_PS // tile_ps), most)
     chunks = np.minimum(np.maximum(chunks, least_chunks), np.maximum(tiles, 1))
     is_shared = (tiles > chunks) & (costs_ps >= _LEAST_SHARED_PS) & (thread_count > 1)
+    waves = tiles // np.maximum(wave_tiles, 1)
+    is_wave_shared = (costs_ps // np.maximum(waves, 1) >= _LEAST_WAVE_PS) & (waves <= _MOST_WAVES)
+    is_ordered = wave_tiles > 0
+    is_shared &= ~is_ordered | (is_wave_shared & (wave_tiles > 1))
+    parts = -(-wave_tiles // min(thread_count, _MOST_PARTS))
+    chunks = np.where(is_ordered & is_shared, parts, chunks)
     return Sharing(
         groups=_group_lengths(is_shared),
         chunks=chunks,

@@ -32,6 +32,7 @@ from ortpkg.machine_code.system_waiting import wait_functions
 from tests.machine_code.native_code import (
     COUNT,
     FAIL,
+    FOLLOW,
     SLOW,
     TURN,
     NativeCode,
@@ -46,7 +47,7 @@ THREADS = 4
 
 @pytest.fixture(scope="module")
 def code() -> NativeCode:
-    return native_code(COUNT, TURN, SLOW, FAIL)
+    return native_code(COUNT, TURN, SLOW, FAIL, FOLLOW)
 
 
 @dataclass
@@ -66,11 +67,12 @@ class Launch:
         sizes: Sequence[int] = (),
         chunk: int = 1,
         group: int = 0,
+        wave: int = 0,
     ) -> Launch:
         addresses = np.array([address_of(each) for each in buffers] or [0], np.int64)
         numbers = np.array(list(sizes) or [0], np.int64)
         self.kept += [addresses, numbers, *buffers]
-        row = [kernel, address_of(addresses), address_of(numbers), tiles, chunk, group]
+        row = [kernel, address_of(addresses), address_of(numbers), tiles, chunk, group, wave]
         self.steps.append(np.array(row + [0] * (STEP_WORDS - len(row)), np.int64))
         return self
 
@@ -318,6 +320,44 @@ def test_a_team_runs_thousands_of_random_programs(code: NativeCode, spins: int) 
             assert numbers[-1].tolist() == [len(numbers)] * count
             while team.words[TeamWord.INSIDE]:
                 time.sleep(0)  # one that looks whether there is something to do
+
+
+@pytest.mark.parametrize("spins", [0, 1000])
+def test_no_tile_of_a_wave_begins_before_the_wave_before_has_ended(
+    code: NativeCode, spins: int
+) -> None:
+    """Each tile adds 1 to what a tile of the wave before wrote, of which no other order is right."""
+    chosen = random.Random(180)
+    with Team(code, THREADS - 1, spins=spins) as team:
+        for _ in range(300):
+            wave, waves = chosen.randrange(1, 25), chosen.randrange(0, 60)
+            numbers, after = np.full(wave * (waves + 1), -1, np.int64), np.zeros(wave, np.int64)
+            numbers[:wave] = 0
+            chunk = max(chosen.randrange(1, wave + 1), -(-wave // 32))
+            launch = (
+                Launch()
+                .step(code.address("follow"), wave * waves, [numbers], [wave], chunk, wave=wave)
+                .step(code.address("turn"), wave, [numbers[wave * waves :], after], [1, wave])
+            )
+            assert team.lead(launch.ready(spins=spins)) == Outcome.DONE
+            assert numbers.tolist() == np.repeat(np.arange(waves + 1), wave).tolist()
+            assert after.tolist() == [waves + 1] * wave
+            while team.words[TeamWord.INSIDE]:
+                time.sleep(0)  # one that looks whether there is something to do
+
+
+def test_waves_whose_worker_never_comes_are_done_by_the_one_that_came(code: NativeCode) -> None:
+    numbers = np.zeros(8 * 101, np.int64)
+    launch = Launch().step(code.address("follow"), 800, [numbers], [8], 4, wave=8)
+    assert code.call("run", launch.ready(), 0) == Outcome.DONE
+    assert numbers.tolist() == np.repeat(np.arange(101), 8).tolist()
+
+
+def test_waves_stop_between_their_parts(code: NativeCode) -> None:
+    with Team(code, 2) as team:
+        endless = Launch().step(code.address("slow"), 1_000_000, chunk=2, wave=4)
+        threading.Timer(0.02, lambda: endless.status.__setitem__(0, 1)).start()
+        assert team.lead(endless.ready()) == Outcome.STOPPED
 
 
 def test_a_stopped_run_leaves_the_team_ready_for_the_next(code: NativeCode) -> None:

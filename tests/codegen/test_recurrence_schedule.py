@@ -9,10 +9,10 @@ import pytest
 
 from ortpkg.codegen.emission.llvm_kernel import EmissionOptions, kernel_function
 from ortpkg.codegen.emission.object_compiler import ObjectCompiler
-from ortpkg.codegen.loop_ir.kernel_text import kernel_text
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.recurrence import schedule_recurrence
+from ortpkg.codegen.schedules.recurrence_tiling import recurrence_tiling
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
@@ -203,8 +203,12 @@ def test_kernels_compile_for_aarch64(cell: Cell) -> None:
         assert compiler.link(text).functions["kernel"] >= 0, scheduled.kernel.name
 
 
-def test_a_layer_looks_before_each_step_whether_it_is_to_stop() -> None:
-    layer = _layer(Cell.LSTM, (100, 1, 16))
-    constants = {each for each in reads_of(layer) if each.name == "weights"}
-    (kernel,) = schedule_recurrence(layer, V3.model, constants)
-    assert " may stop {" in kernel_text(kernel.kernel)
+@pytest.mark.parametrize(
+    ("cell", "waves"), [(Cell.LSTM, 100), (Cell.GRU, 200), (Cell.GRU_RESET_AFTER, 100)]
+)
+def test_each_panel_and_block_of_sequences_is_a_tile_of_each_turn(cell: Cell, waves: int) -> None:
+    layer = _layer(cell, (100, 40, 64), _BOTH)
+    tiling = recurrence_tiling(layer, V4.model)
+    (steps,) = (each for each in schedule_recurrence(layer, V4.model, ()) if each.wave_tiles != 0)
+    assert steps.wave_tiles == 2 * (64 // tiling.width) * -(-40 // tiling.row_block)
+    assert steps.tile_count == waves * steps.wave_tiles

@@ -126,6 +126,8 @@ def memory(spins: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
             TILES,
             4,
         )
+        # The last one in waves, of three parts each.
+        words[TABLE + STEP_WORDS * step + 6] = 12 if step == STEPS else 0
         words[arguments : arguments + 4] = (
             address(NUMBERS + TILES * before),
             address(NUMBERS + TILES * (step + 1)),

@@ -76,6 +76,33 @@ done:
   ret void
 }
 """
+#: out[t + sizes[0]] = out[t - t mod sizes[0] + (t + 1) mod sizes[0]] + 1, for 64-bit numbers: what
+#: another tile of the wave before wrote.
+FOLLOW = """
+define void @follow(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status) {
+entry:
+  %numbers = load ptr, ptr %buffers
+  %wave = load i64, ptr %sizes
+  br label %tile
+tile:
+  %t = phi i64 [ %first, %entry ], [ %next, %tile ]
+  %next = add i64 %t, 1
+  %within = urem i64 %t, %wave
+  %wave_first = sub i64 %t, %within
+  %neighbour = urem i64 %next, %wave
+  %from = add i64 %wave_first, %neighbour
+  %from_place = getelementptr i64, ptr %numbers, i64 %from
+  %old = load i64, ptr %from_place
+  %new = add i64 %old, 1
+  %to = add i64 %t, %wave
+  %to_place = getelementptr i64, ptr %numbers, i64 %to
+  store i64 %new, ptr %to_place
+  %some = icmp slt i64 %next, %end
+  br i1 %some, label %tile, label %done
+done:
+  ret void
+}
+"""
 #: About a millisecond of work per tile.
 SLOW = """
 define void @slow(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status) {

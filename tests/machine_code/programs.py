@@ -136,6 +136,7 @@ def programs(draw: st.DrawFn) -> Program:
                 buffers=(*written, *draw(st.lists(st.sampled_from(there), max_size=3))),
                 sizes=tuple(draw(st.lists(st.one_of(size, st.integers(-9, 9)), max_size=3))),
                 tile_count=draw(size),
+                wave_tiles=draw(st.sampled_from([0, 0, 0, 1, 3])),
                 chunk=draw(st.integers(1, 1 << 40)),
                 cost_ps=draw(size),
                 name=draw(names),

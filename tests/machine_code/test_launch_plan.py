@@ -62,7 +62,11 @@ def verify_plan(program: Program, plan: LaunchPlan, symbols: dict[str, int], wor
         row = template[LAUNCH_WORDS + STEP_WORDS * number :]
         tiles = evaluate(step.tile_count, symbols) if is_there else 0
         assert row[3] == tiles
-        assert min(step.chunk, max(tiles, 1)) <= row[4] <= max(tiles, 1)
+        wave = evaluate(step.wave_tiles, symbols)
+        assert row[6] == wave
+        assert wave == 0 or tiles % wave == 0
+        least_chunk = min(step.chunk, max(tiles, 1)) if wave == 0 else 1
+        assert least_chunk <= row[4] <= max(tiles, 1)
         for word, use in enumerate(step.buffers, start=place):
             offset = evaluate(use.offset, symbols)
             if use.space is Space.ARENA and is_there:

@@ -270,6 +270,15 @@ def test_a_size_that_is_none_for_a_shape_is_told(
         loaded.compute([rows_of(3)], Context())
 
 
+def test_tiles_that_are_no_whole_number_of_waves_are_refused(
+    load: Callable[..., LoadedProgram],
+) -> None:
+    step = Step(kernel="slow", buffers=(X, Y), tile_count=ROWS, wave_tiles=2)
+    loaded = load(program((step,)))
+    with pytest.raises(RunError, match=r"step 0 .* has 3 tiles in waves of 2 for 'rows' = 3"):
+        loaded.compute([rows_of(3)], Context())
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_that_is_to_end_ends_at_once(
     load: Callable[..., LoadedProgram], threads: int

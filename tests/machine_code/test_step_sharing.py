@@ -8,11 +8,14 @@ from ortpkg.machine_code.step_sharing import MOST_COST_PS, Sharing, share_steps
 US = 10**6
 
 
-def shared(*steps: tuple[int, float], least_chunk: int = 1, threads: int = 2) -> Sharing:
+def shared(
+    *steps: tuple[int, float], least_chunk: int = 1, threads: int = 2, wave: int = 0
+) -> Sharing:
     """Of steps that are (tiles, microseconds)."""
     return share_steps(
         np.array([tiles for tiles, _ in steps], np.int64),
         np.array([round(cost * US) for _, cost in steps], np.int64),
+        wave_tiles=np.full(len(steps), wave, np.int64),
         least_chunks=np.full(len(steps), least_chunk, np.int64),
         thread_count=threads,
     )
@@ -51,7 +54,34 @@ def test_a_program_may_ask_for_larger_chunks() -> None:
     assert shared((16, 160), (2, 160), least_chunk=5).chunks.tolist() == [5, 2]
 
 
+def test_each_thread_takes_one_part_of_a_wave() -> None:
+    made = shared((800, 1000), wave=8, threads=3)
+    assert (made.groups.tolist(), made.chunks.tolist()) == ([0], [3])
+    assert shared((800, 1000), wave=8, threads=16).chunks.tolist() == [1]
+    assert shared((7000, 9000), wave=70, threads=64).chunks.tolist() == [3]  # 32 parts at most
+
+
+@pytest.mark.parametrize(
+    ("step", "wave"),
+    [
+        ((800, 100), 8),  # 1 microsecond each wave
+        ((100, 1000), 1),
+        ((2**33, 1e9), 2),
+    ],
+)
+def test_waves_that_are_not_worth_it_are_done_by_one_thread(
+    step: tuple[int, float], wave: int
+) -> None:
+    assert shared(step, wave=wave).groups.tolist() == [1]
+
+
 def test_the_costs_of_any_number_of_steps_have_a_sum() -> None:
     steps = np.full(2000, MOST_COST_PS)
-    made = share_steps(steps, steps, least_chunks=np.ones(2000, np.int64), thread_count=2)
+    made = share_steps(
+        steps,
+        steps,
+        wave_tiles=np.zeros(2000, np.int64),
+        least_chunks=np.ones(2000, np.int64),
+        thread_count=2,
+    )
     assert made.shared_ps == 2000 * MOST_COST_PS

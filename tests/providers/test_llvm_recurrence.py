@@ -23,21 +23,29 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _FEATURES, _HIDDEN = 7, 19
 
 
-def _model(path: Path, op_type: str, *, has_lengths: bool = False, **attributes: Any) -> Path:
+def _model(
+    path: Path,
+    op_type: str,
+    *,
+    has_lengths: bool = False,
+    hidden: int = _HIDDEN,
+    **attributes: Any,
+) -> Path:
     """A layer whose steps and batch are open, with biases and, but for lengths, nothing more."""
     random = np.random.default_rng(0)
+    scale = 0.4 * (_HIDDEN / hidden) ** 0.5
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
-    width = _GATES[op_type] * _HIDDEN
-    shapes = {"w": (width, _FEATURES), "r": (width, _HIDDEN), "b": (2 * width,)}
+    width = _GATES[op_type] * hidden
+    shapes = {"w": (width, _FEATURES), "r": (width, hidden), "b": (2 * width,)}
     weights = [
         numpy_helper.from_array(
-            (random.standard_normal((directions, *shape)) * 0.4).astype(np.float32), name
+            (random.standard_normal((directions, *shape)) * scale).astype(np.float32), name
         )
         for name, shape in shapes.items()
     ]
     outputs = ["y", "y_h", "y_c"][: 3 if op_type == "LSTM" else 2]
     names = ["x", "w", "r", "b", *(["lengths"] if has_lengths else [])]
-    node = helper.make_node(op_type, names, outputs, hidden_size=_HIDDEN, **attributes)
+    node = helper.make_node(op_type, names, outputs, hidden_size=hidden, **attributes)
     first = ["n", "t"] if attributes.get("layout") else ["t", "n"]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [*first, _FEATURES])]
     if has_lengths:
@@ -113,6 +121,33 @@ def test_what_is_not_compiled_is_left(tmp_path: Path, attributes: dict[str, Any]
     with InferenceSession(model, providers=["llvm", "cpu"]) as session:
         assert all(not each.node_count for each in session.get_placement().entries
                    if each.ep_name == LLVM_EP)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes"),
+    [
+        ("LSTM", {}),
+        ("GRU", {"linear_before_reset": 1}),
+        ("GRU", {"direction": "bidirectional"}),
+    ],
+)
+def test_units_of_one_sequence_are_shared_and_any_number_of_threads_gives_the_same_bits(
+    tmp_path: Path, op_type: str, attributes: dict[str, Any]
+) -> None:
+    model = _model(tmp_path / "layer.onnx", op_type, hidden=330, **attributes)
+    feeds, made = _x(40, 1), list[Any]()
+    with InferenceSession(model, providers=["cpu"]) as reference:
+        expected = reference.run(None, feeds)
+    for threads in (1, 2, 3, 5):
+        options = SessionOptions()
+        options.intra_op_num_threads = threads
+        with InferenceSession(model, options, providers=["llvm", "cpu"]) as session:
+            for _ in range(20):
+                made.append(session.run(None, feeds))
+    for first, each, theirs in zip(made[0], made[-1], expected, strict=True):
+        np.testing.assert_allclose(first, theirs, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(first, each)
+    assert len({b"".join(each.tobytes() for each in outputs) for outputs in made}) == 1
 
 
 def test_a_long_sequence_ends_within_a_limit(tmp_path: Path) -> None:

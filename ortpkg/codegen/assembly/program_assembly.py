@@ -96,6 +96,7 @@ def assemble(
                 buffers=storage.uses(each, len(steps)),
                 sizes=each.sizes,
                 tile_count=each.tile_count,
+                wave_tiles=each.wave_tiles,
                 name=", ".join(tensors.origins.get(operation.output, ())),
                 cost_ps=kernel_cost_ps(operation, each, model),
                 conditions=each.conditions,

@@ -8,7 +8,8 @@ Threads take tiles of a step with an atomic addition until none is left. Who fin
 all that were taken are done: it spins a bounded time, then sleeps on the system's futex. So no
 thread waits for one that has not begun, and a worker that the system does not schedule costs
 nothing. Steps that are not worth sharing follow each other in *groups*: the first thread that comes
-does the whole group, without a barrier inside.
+does the whole group, without a barrier inside. How threads share steps whose tiles come in waves
+says :mod:`ortpkg.codegen.emission.executor_waves`.
 
 A run has ended when all tiles of its last step are done. A worker that has none may still be inside
 of it, and need not be waited for; only the words of the launch must outlast it. How workers come to
@@ -21,6 +22,7 @@ from string import Template
 
 from ortpkg.codegen.emission.executor_team import TEAM_FUNCTIONS
 from ortpkg.codegen.emission.executor_waiting import waiting_functions
+from ortpkg.codegen.emission.executor_waves import WAVE_FUNCTIONS
 from ortpkg.machine_code.cpu_targets import CpuTarget
 
 #: How long a thread in a run sleeps before it looks whether the run is to end, and how long a
@@ -83,7 +85,18 @@ $step_words
   %is_last_step = icmp sge i64 %following, %count
   ; A group is one tile, to whoever does not do it.
   %awaited = select i1 %is_group, i64 1, i64 %tiles
-  br i1 %is_group, label %take_group, label %take
+  %wave_at = getelementptr i64, ptr %words, i64 6
+  %wave = load i64, ptr %wave_at
+  %is_ordered = icmp ne i64 %wave, 0
+  br i1 %is_group, label %take_group, label %share
+
+share:
+  br i1 %is_ordered, label %take_waves, label %take
+
+take_waves:
+  %is_cut_short = call ${cc}i1 @executor.waves(
+      ptr %words, ptr %next_tile, i64 %thread, ptr %scratch, ptr %launch)
+  br i1 %is_cut_short, label %leave, label %step_done
 
 take_group:
   %takers = atomicrmw add ptr %next_tile, i64 1 monotonic, align 8
@@ -95,7 +108,7 @@ compute_group:
   br i1 %is_stopped, label %leave, label %add_mine
 
 take:
-  %mine = phi i64 [ 0, %begin_step ], [ %mine_now, %compute ]
+  %mine = phi i64 [ 0, %share ], [ %mine_now, %compute ]
   %stop = call i1 @executor.is_stopped(ptr %status)
   br i1 %stop, label %leave, label %take_chunk
 
@@ -254,7 +267,7 @@ def executor_module(target: CpuTarget, *, attributes: str = "") -> str:
         target: whose system decides how threads wait.
         attributes: of each function, as LLVM IR writes them.
     """
-    text = Template(_RUN + TEAM_FUNCTIONS).substitute(
+    text = Template(_RUN + WAVE_FUNCTIONS + TEAM_FUNCTIONS).substitute(
         cc=f"{calling_convention(target)} ".lstrip(),
         attributes=f"nounwind {attributes}".rstrip(),
         step_words=_STEP_WORDS,

@@ -56,13 +56,14 @@ class KernelMaker:
         number = self.size(size)
         return number if isinstance(number, Value) else self.builder.constant(number, I64)
 
-    def scheduled(self, tile_count: Size) -> ScheduledKernel:
+    def scheduled(self, tile_count: Size, *, wave_tiles: Size = 0) -> ScheduledKernel:
         """The kernel, with what it is called with."""
         return ScheduledKernel(
             kernel=self.builder.kernel(),
             buffers=tuple(self._tensors),
             sizes=tuple(self._sizes),
             tile_count=tile_count,
+            wave_tiles=wave_tiles,
             packed=dict(self._packed),
         )
 

@@ -1,9 +1,11 @@
-"""Schedules recurrent layers: all steps of a sequence in one call, the state in the cache.
+"""Schedules recurrent layers: all steps of all sequences in one step of the program.
 
-A tile is a direction and a block of the batch's sequences, so that it waits for nobody. Each step
-multiplies the state with the packed recurrent weights, one panel of units after the other, all
-gates of some units and sequences in registers, and makes the next state of these at once. The
-states before and after a step lie side by side in scratch memory, and change places.
+Its tiles come in waves, one for each time step. A tile is a direction, a panel of units and a block
+of the batch's sequences: it multiplies the states with the panel's packed recurrent weights, all
+gates of some units and sequences in registers, and makes the next states of these at once. So
+threads share the units even of one sequence, and each reads its own part of the weights again and
+again, from its core's cache. The states before and after a step lie side by side, and change
+places.
 """
 
 from __future__ import annotations
@@ -15,6 +17,11 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product import constant_panels
 from ortpkg.codegen.schedules.product_packing import packed_by_kernel
 from ortpkg.codegen.schedules.recurrence_kernel import RecurrenceKernel
+from ortpkg.codegen.schedules.recurrence_states import (
+    end_kernel,
+    recurrence_states,
+    start_kernel,
+)
 from ortpkg.codegen.schedules.recurrence_tiling import recurrence_tiling
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Number, Tensor
@@ -24,7 +31,7 @@ from ortpkg.codegen.tensor_ir.operations import Product, Recurrence
 def schedule_recurrence(
     operation: Recurrence, model: MachineModel, constants: Collection[Tensor]
 ) -> list[ScheduledKernel]:
-    """The kernels of a recurrent layer: one that packs weights that are no constant, and it."""
+    """The kernels of a recurrent layer: they pack weights that are no constant, begin, and end."""
     tiling = recurrence_tiling(operation, model)
     gates, hidden = operation.cell.gate_count, operation.hidden
     step = Product(
@@ -39,4 +46,12 @@ def schedule_recurrence(
     panels, packing = constant_panels(step, model, constants, tiling.width), list[ScheduledKernel]()
     if panels is None:
         panels, packing = packed_by_kernel(step, tiling.width, model)
-    return [*packing, RecurrenceKernel(operation, panels, tiling, model).scheduled()]
+    states = recurrence_states(operation, tiling)
+    steps = RecurrenceKernel(operation, panels, states, tiling, model).scheduled()
+    end = end_kernel(operation, states, tiling.lanes, model)
+    return [
+        *packing,
+        start_kernel(operation, states, tiling.lanes, model),
+        steps,
+        *([] if end is None else [end]),
+    ]

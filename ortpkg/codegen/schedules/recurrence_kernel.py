@@ -1,9 +1,9 @@
-"""The kernel of a recurrent layer."""
+"""The kernel of a recurrent layer's steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from ortpkg.codegen.loop_ir.kernel import Buffer, Op, Value
@@ -20,6 +20,7 @@ from ortpkg.codegen.schedules.product_space import (
 )
 from ortpkg.codegen.schedules.product_steps import FloatSteps
 from ortpkg.codegen.schedules.recurrence_cells import gru_state, lstm_state
+from ortpkg.codegen.schedules.recurrence_states import RecurrenceStates, length_of
 from ortpkg.codegen.schedules.recurrence_tiling import RecurrenceTiling
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Element
@@ -28,9 +29,17 @@ from ortpkg.codegen.tensor_ir.operations import Cell, Recurrence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """Where a step of a tile stands: its time, its sequences, its states in scratch memory."""
+    """What a tile computes: its time, direction, sequences and panel, and where states lie.
+
+    Attributes:
+        panel: which units, as the number of their panel.
+        first, end: the sequences.
+        old, new: how far behind the beginning of the states' buffer the states before and after
+            the step lie.
+    """
 
     direction: Operand
+    panel: Operand
     first: Value
     end: Value
     time: Value
@@ -46,7 +55,7 @@ class _Units:
         row: the sequence's number in the batch.
         unit: the first one's number.
         count: how many of the lanes are there; None: all.
-        place: where they lie in scratch buffers of one state.
+        place: where they lie in buffers of one state.
     """
 
     row: Value
@@ -60,51 +69,59 @@ _Finish = Callable[[_Step, _Units, Sequence[Value]], None]
 
 
 class RecurrenceKernel:
-    """Makes the kernel of a recurrent layer, whose recurrent weights lie in panels."""
+    """Makes the kernel of a recurrent layer's steps, whose recurrent weights lie in panels."""
 
     def __init__(
         self,
         operation: Recurrence,
         panels: RightPanels,
+        states: RecurrenceStates,
         tiling: RecurrenceTiling,
         model: MachineModel,
     ) -> None:
         self._operation, self._panels, self._tiling = operation, panels, tiling
         self._maker = maker = KernelMaker("recurrence")
-        self._b = b = maker.builder
+        self._b = maker.builder
         self._values = ElementValues(maker, model)
         self._vector = LoopType(Scalar.F32, tiling.lanes)
         self._weights = panels.stored.read(maker)
         self._inputs = maker.read(operation.inputs)
         self._output = maker.written(operation.output)
-        self._row_size = -(-operation.hidden // tiling.width) * tiling.width
-        self._state_size = tiling.row_block * self._row_size
-        self._state = b.scratch("state", Scalar.F32, 2 * self._state_size)
-        kept = {Cell.LSTM: ("cell",), Cell.GRU: ("update", "reset")}.get(operation.cell, ())
-        self._kept = {name: b.scratch(name, Scalar.F32, self._state_size) for name in kept}
+        self._states = states
+        self._state = maker.written(states.state)
+        self._kept = {name: maker.written(tensor) for name, tensor in states.kept.items()}
 
     def scheduled(self) -> ScheduledKernel:
         """The kernel."""
-        b, maker, operation = self._b, self._maker, self._operation
-        blocks = parts_count(operation.batch, self._tiling.row_block)
-        sizes = (len(operation.backward), blocks)
-        direction, block = split_place(maker, b.tile, sizes)
-        first = b.mul(b.index(block), self._tiling.row_block)
-        end = b.least(b.add(first, self._tiling.row_block), maker.value(operation.batch))
-        steps = maker.value(operation.steps)
-        states = [b.index(0), b.index(self._state_size)]
-        start = _Step(
-            direction=direction, first=first, end=end, time=steps, old=states[0], new=states[1]
+        b, operation, row_block = self._b, self._operation, self._tiling.row_block
+        sizes = (
+            len(operation.backward),
+            parts_count(operation.hidden, self._tiling.width),
+            parts_count(operation.batch, row_block),
         )
-        self._start(start)
-        with b.loop(0, steps, carried=states, hint="step", may_stop=True) as loop:
-            old, new = loop.carried
-            time = self._time(direction, loop.index, steps)
-            step = replace(start, time=time, old=old, new=new)
-            self._advance(step)
-            loop.hand_on(new, old)
-        self._end(replace(start, old=loop.results[0]))
-        return maker.scheduled(prod(sizes, start=1))
+        wave, phases = prod(sizes, start=1), self._states.phases
+        turn, place = split_place(self._maker, b.tile, (operation.steps * phases, wave))
+        if wave != 1:
+            # each wave begins where the one before has ended, of which the weights are in the cache
+            is_forward = b.compute(Op.EQ, b.rem(b.index(turn), 2), 0)
+            from_end = b.sub(b.sub(self._maker.value(wave), 1), place)
+            place = b.select(is_forward, b.index(place), from_end)
+        direction, panel, block = split_place(self._maker, place, sizes)
+        number = b.div(b.index(turn), phases)
+        first = b.mul(b.index(block), row_block)
+        odd = b.rem(number, 2)
+        half = self._states.half
+        step = _Step(
+            direction=direction,
+            panel=panel,
+            first=first,
+            end=b.least(b.add(first, row_block), self._maker.value(operation.batch)),
+            time=self._time(direction, number, self._maker.value(operation.steps)),
+            old=b.mul(odd, self._maker.size(half)),
+            new=b.mul(b.sub(1, odd), self._maker.size(half)),
+        )
+        self._advance(step, turn)
+        return self._maker.scheduled(operation.steps * phases * wave, wave_tiles=wave)
 
     def _time(self, direction: Operand, index: Value, steps: Value) -> Value:
         """The time of a step: backward directions begin with the last one."""
@@ -117,8 +134,9 @@ class RecurrenceKernel:
         is_backward = b.compute(Op.EQ, b.index(direction), backward.index(True))
         return b.select(is_backward, reverse, index)
 
-    def _advance(self, step: _Step) -> None:
-        """Makes the new states of the tile's sequences."""
+    def _advance(self, step: _Step, turn: Operand) -> None:
+        """Makes the new states of the tile's units, of a GRU in two turns."""
+        b = self._b
         cell = self._operation.cell
         if cell is Cell.LSTM:
             self._phase(step, range(4), self._state, step.old, self._finish_lstm)
@@ -127,40 +145,54 @@ class RecurrenceKernel:
         elif cell is Cell.GRU_RESET_AFTER:
             self._phase(step, range(3), self._state, step.old, self._finish_reset_after)
         else:
-            self._phase(step, range(2), self._state, step.old, self._keep_gates)
-            none = self._b.index(0)
-            self._phase(step, range(2, 3), self._kept["reset"], none, self._finish_gru)
+            with b.when(b.compute(Op.EQ, b.rem(b.index(turn), 2), 0)):
+                self._phase(step, range(2), self._state, step.old, self._keep_gates)
+            with b.otherwise():
+                reset = self._kept["reset"]
+                self._phase(step, range(2, 3), reset, b.index(0), self._finish_gru)
 
     # --- products ---------------------------------------------------------------------------------
 
     def _phase(
         self, step: _Step, gates: Sequence[int], source: Buffer, first: Value, finish: _Finish
     ) -> None:
-        """Multiplies rows of scratch memory with the weights of some gates, and finishes these."""
+        """Multiplies states with the weights of some gates, and finishes these."""
 
-        def panel(number: Operand, counts: Sequence[int | None]) -> None:
+        def units(counts: Sequence[int | None]) -> None:
+            first_unit = b.mul(b.index(step.panel), tiling.width)
+
             def group(row: Value, rows: int) -> None:
-                at = b.mul(b.sub(row, step.first), self._row_size)
-                sums = self._summed(step, gates, number, source, b.add(first, at), rows)
+                at = self._states.place(self._maker, step.direction, row)
+                sums = self._summed(step, gates, source, b.add(first, at), rows)
                 for place in range(rows):
                     for vector, count in enumerate(counts):
-                        unit = b.add(b.mul(b.index(number), self._tiling.width),
-                                     vector * self._tiling.lanes)  # fmt: skip
-                        own = b.add(b.add(at, place * self._row_size), unit)
+                        unit = b.add(first_unit, vector * tiling.lanes)
+                        own = b.add(b.add(at, place * self._states.row_size), unit)
                         units = _Units(row=b.add(row, place), unit=unit, count=count, place=own)
                         finish(step, units, sums[place][vector])
 
             self._row_groups(step, group)
 
-        b = self._b
-        # each step begins where the one before has ended, of which the weights are in the cache
-        self._by_panels(panel, b.compute(Op.EQ, step.old, 0))
+        b, tiling = self._b, self._tiling
+        whole, rest = divmod(self._operation.hidden, tiling.width)
+        all_there: list[int | None] = [None] * tiling.vectors
+        if not rest:
+            units(all_there)
+            return
+        counts = [min(tiling.lanes, rest - at) for at in range(0, rest, tiling.lanes)]
+        some_there = [None if count == tiling.lanes else count for count in counts]
+        if not whole:
+            units(some_there)
+            return
+        with b.when(b.compute(Op.LT, b.index(step.panel), whole)):
+            units(all_there)
+        with b.otherwise():
+            units(some_there)
 
     def _summed(
         self,
         step: _Step,
         gates: Sequence[int],
-        panel: Operand,
         source: Buffer,
         first: Value,
         rows: int,
@@ -170,7 +202,7 @@ class RecurrenceKernel:
         width, hidden = tiling.width, self._operation.hidden
         strides = [*self._panels.stored.batch, self._panels.panel]
         bases = [
-            b.index(sum_of_strides(self._maker, [step.direction, gate, panel], strides))
+            b.index(sum_of_strides(self._maker, [step.direction, gate, step.panel], strides))
             for gate in gates
         ]
         count = rows * tiling.vectors * len(gates)
@@ -184,7 +216,7 @@ class RecurrenceKernel:
             ]
             sums = list(loop.carried)
             for row in range(rows):
-                place = b.add(b.add(first, row * self._row_size), loop.index)
+                place = b.add(b.add(first, row * self._states.row_size), loop.index)
                 left = steps.left(b, source, place, tiling.lanes)
                 for number, right in enumerate(weights):
                     at = row * len(weights) + number
@@ -192,22 +224,6 @@ class RecurrenceKernel:
             loop.hand_on(*sums)
         made = iter(loop.results)
         return [[[next(made) for _ in gates] for _ in range(tiling.vectors)] for _ in range(rows)]
-
-    def _by_panels(
-        self, body: Callable[[Operand, Sequence[int | None]], None], is_forward: Value | None = None
-    ) -> None:
-        """Does something for each panel of units, of which so many are there in each vector."""
-        b, width, lanes = self._b, self._tiling.width, self._tiling.lanes
-        whole, rest = divmod(self._operation.hidden, width)
-        if whole:
-            with b.loop(0, whole, hint="panel") as panel:
-                number = panel.index
-                if is_forward is not None:
-                    number = b.select(is_forward, number, b.sub(whole - 1, number))
-                body(number, [None] * self._tiling.vectors)
-        if rest:
-            counts = [min(lanes, rest - first) for first in range(0, rest, lanes)]
-            body(whole, [None if count == lanes else count for count in counts])
 
     def _row_groups(self, step: _Step, body: Callable[[Value, int], None]) -> None:
         """Does something for as many sequences at once as fit, and for the rest one by one."""
@@ -290,12 +306,12 @@ class RecurrenceKernel:
 
     def _parameter(self, element: Element, step: _Step, units: _Units) -> Value:
         """A parameter over (direction, unit)."""
-        axes = [step.direction, units.unit]
-        return self._element(element, axes, units.count)
-
-    def _element(self, element: Element, axes: Sequence[Operand], count: int | None) -> Value:
         made = self._values.value_of(
-            element, axes, vector_axis=len(axes) - 1, lanes=self._tiling.lanes, count=count
+            element,
+            [step.direction, units.unit],
+            vector_axis=1,
+            lanes=self._tiling.lanes,
+            count=units.count,
         )
         return self._b.cast(made, Scalar.F32)
 
@@ -305,7 +321,7 @@ class RecurrenceKernel:
         return self._b.load(self._state, self._b.add(step.old, units.place), self._tiling.lanes)
 
     def _put(self, step: _Step, units: _Units, state: Value) -> None:
-        """Writes a new state to scratch memory and to the output."""
+        """Writes a new state to the states and to the output."""
         b, operation = self._b, self._operation
         shown = state
         if operation.lengths is not None:
@@ -328,63 +344,4 @@ class RecurrenceKernel:
         return self._b.select(self._b.compute(Op.LT, step.time, length), new, otherwise)
 
     def _length(self, units: _Units) -> Value | None:
-        lengths = self._operation.lengths
-        if lengths is None:
-            return None
-        made = self._values.value_of(lengths, [units.row], vector_axis=None, lanes=1)
-        return self._b.cast(made, Scalar.I64)
-
-    def _start(self, step: _Step) -> None:
-        """Writes the initial states to scratch memory."""
-        operation, b = self._operation, self._b
-        pairs = [(operation.initial, self._state)]
-        if "cell" in self._kept:
-            pairs.append((operation.initial_cell, self._kept["cell"]))
-
-        def write(units: _Units) -> None:
-            for element, buffer in pairs:
-                value = b.constant(0, self._vector)
-                if element is not None:
-                    axes = [step.direction, units.row, units.unit]
-                    value = self._element(element, axes, units.count)
-                b.store(buffer, units.place, value)
-
-        self._for_units(step, write)
-
-    def _end(self, step: _Step) -> None:
-        """Writes the last states, of which the first one lies where the step's old one does."""
-        operation, b = self._operation, self._b
-        written: list[tuple[Buffer, Buffer, Value]] = []
-        if operation.last is not None:
-            written.append((self._maker.written(operation.last), self._state, step.old))
-        if operation.last_cell is not None:
-            output = self._maker.written(operation.last_cell)
-            written.append((output, self._kept["cell"], b.index(0)))
-        strides = strides_of((len(operation.backward), operation.batch, operation.hidden))
-
-        def write(units: _Units) -> None:
-            length = self._length(units)
-            count = step.time if length is None else b.least(step.time, length)
-            for output, buffer, first in written:
-                value = b.load(buffer, b.add(first, units.place), self._tiling.lanes)
-                zero = b.constant(0, self._vector)
-                value = b.select(b.compute(Op.GT, count, 0), value, zero)
-                axes = [step.direction, units.row, units.unit]
-                at = sum_of_strides(self._maker, axes, strides)
-                b.store(output, at, b.cast(value, output.scalar), units.count)
-
-        if written:
-            self._for_units(step, write)
-
-    def _for_units(self, step: _Step, body: Callable[[_Units], None]) -> None:
-        """Does something for each vector of units of each sequence."""
-        b, lanes = self._b, self._tiling.lanes
-
-        def panel(number: Operand, counts: Sequence[int | None]) -> None:
-            for vector, count in enumerate(counts):
-                unit = b.add(b.mul(b.index(number), self._tiling.width), vector * lanes)
-                at = b.add(b.mul(b.sub(row.index, step.first), self._row_size), unit)
-                body(_Units(row=row.index, unit=unit, count=count, place=at))
-
-        with b.loop(step.first, step.end, hint="row") as row:
-            self._by_panels(panel)
+        return length_of(self._b, self._operation, self._values, units.row)

@@ -43,6 +43,8 @@ class ScheduledKernel:
         sizes: a size for each of its size parameters, in their order.
         tile_count: how many tiles there are: independent of each other, each of some 10 to 500
             microseconds, so that threads share them evenly and a run can be stopped.
+        wave_tiles: how many tiles one wave has, which needs what the wave before has written; 0:
+            all tiles are independent.
         packed: those of its buffers that are constants in a layout of their own.
         conditions: for which sizes it runs; :func:`~.kernel_versions.versions_by_size` makes them.
     """
@@ -51,5 +53,6 @@ class ScheduledKernel:
     buffers: tuple[Tensor, ...]
     sizes: tuple[Size, ...]
     tile_count: Size
+    wave_tiles: Size = 0
     packed: Mapping[Tensor, Packing] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()

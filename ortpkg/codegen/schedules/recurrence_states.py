@@ -1,0 +1,155 @@
+"""The states of a recurrent layer between its steps: where they lie, how they begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ortpkg.codegen.loop_ir.kernel import Op, Value
+from ortpkg.codegen.loop_ir.kernel_builder import KernelBuilder, Operand
+from ortpkg.codegen.loop_ir.loop_types import I64, LoopType, Scalar
+from ortpkg.codegen.schedules.element_values import ElementValues
+from ortpkg.codegen.schedules.kernel_maker import KernelMaker, strides_of
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.product_packing import Move, by_vectors
+from ortpkg.codegen.schedules.product_space import split_place, sum_of_strides
+from ortpkg.codegen.schedules.recurrence_tiling import RecurrenceTiling
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.tensor_ir.elements import Tensor
+from ortpkg.codegen.tensor_ir.operations import Cell, Recurrence
+from ortpkg.shapes.expressions import Size
+
+#: What a cell keeps from step to step, or from turn to turn, beside its state.
+_KEPT = {Cell.LSTM: ("cell",), Cell.GRU: ("update", "reset")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrenceStates:
+    """The memory of a layer's states, which its kernels hand to each other.
+
+    Attributes:
+        state: of the shape (2, directions, batch, row_size), f32: the states before and after a
+            step, which change places with each step.
+        kept: what else a cell keeps, of the shape (directions, batch, row_size), f32.
+        row_size: the units of a sequence, filled up to whole panels.
+        half: how many elements the states of one moment are.
+        phases: turns of a step, of which each needs all that the one before has made: a GRU that
+            resets before it multiplies takes two.
+    """
+
+    state: Tensor
+    kept: Mapping[str, Tensor]
+    row_size: int
+    half: Size
+    phases: int
+
+    def place(self, maker: KernelMaker, direction: Operand, row: Operand) -> Value:
+        """Where the units of a sequence begin in the states of one moment."""
+        strides = strides_of(self.state.shape[1:])[:2]
+        return maker.builder.index(sum_of_strides(maker, [direction, row], strides))
+
+
+def recurrence_states(operation: Recurrence, tiling: RecurrenceTiling) -> RecurrenceStates:
+    """The states of a layer of which so much is done at once."""
+    row_size = -(-operation.hidden // tiling.width) * tiling.width
+    shape: tuple[Size, ...] = (len(operation.backward), operation.batch, row_size)
+    return RecurrenceStates(
+        state=Tensor("state", Scalar.F32, (2, *shape)),
+        kept={name: Tensor(name, Scalar.F32, shape) for name in _KEPT.get(operation.cell, ())},
+        row_size=row_size,
+        half=len(operation.backward) * operation.batch * row_size,
+        phases=2 if operation.cell is Cell.GRU else 1,
+    )
+
+
+def length_of(
+    b: KernelBuilder, operation: Recurrence, values: ElementValues, row: Operand
+) -> Value | None:
+    """How many steps a sequence has, as far as lengths are given."""
+    if operation.lengths is None:
+        return None
+    made = values.value_of(operation.lengths, [row], vector_axis=None, lanes=1)
+    return b.cast(made, Scalar.I64)
+
+
+class _Ends:
+    """A kernel over the states at one end of a layer, of which a tile is one sequence."""
+
+    def __init__(self, name: str, operation: Recurrence, lanes: int, model: MachineModel) -> None:
+        self.operation, self.lanes = operation, lanes
+        self.maker = KernelMaker(name)
+        self.b = self.maker.builder
+        self.values = ElementValues(self.maker, model)
+        self.vector = LoopType(Scalar.F32, lanes)
+        directions = len(operation.backward)
+        self.direction, self.row = split_place(
+            self.maker, self.b.tile, (directions, operation.batch)
+        )
+
+    def for_units(self, body: Move) -> None:
+        """Does something for each vector of units: its first unit, how many lanes are there."""
+        hidden = self.operation.hidden
+        by_vectors(self.b, self.b.constant(hidden, I64), self.lanes, hidden, body)
+
+    def scheduled(self) -> ScheduledKernel:
+        """The kernel."""
+        return self.maker.scheduled(len(self.operation.backward) * self.operation.batch)
+
+
+def start_kernel(
+    operation: Recurrence, states: RecurrenceStates, lanes: int, model: MachineModel
+) -> ScheduledKernel:
+    """The kernel that writes the initial states."""
+    ends = _Ends("recurrence_start", operation, lanes, model)
+    maker, b = ends.maker, ends.b
+    pairs = [(operation.initial, maker.written(states.state))]
+    if "cell" in states.kept:
+        pairs.append((operation.initial_cell, maker.written(states.kept["cell"])))
+    at = states.place(maker, ends.direction, ends.row)
+
+    def write(unit: Operand, count: Operand | None) -> None:
+        for element, buffer in pairs:
+            value = b.constant(0, ends.vector)
+            if element is not None:
+                axes: Sequence[Operand] = [ends.direction, ends.row, unit]
+                made = ends.values.value_of(element, axes, vector_axis=2, lanes=lanes, count=count)
+                value = b.cast(made, Scalar.F32)
+            b.store(buffer, b.add(at, unit), value)
+
+    ends.for_units(write)
+    return ends.scheduled()
+
+
+def end_kernel(
+    operation: Recurrence, states: RecurrenceStates, lanes: int, model: MachineModel
+) -> ScheduledKernel | None:
+    """The kernel that writes the last states; None where nobody asks for them."""
+    ends = _Ends("recurrence_end", operation, lanes, model)
+    maker, b = ends.maker, ends.b
+    steps = maker.value(operation.steps)
+    moment = b.mul(b.rem(steps, 2), maker.size(states.half))
+    wanted = [
+        (maker.written(output), maker.read(tensor), first)
+        for output, tensor, first in (
+            (operation.last, states.state, moment),
+            (operation.last_cell, states.kept.get("cell"), b.index(0)),
+        )
+        if output is not None and tensor is not None
+    ]
+    if not wanted:
+        return None
+    at = states.place(maker, ends.direction, ends.row)
+    length = length_of(b, operation, ends.values, ends.row)
+    count_of_steps = steps if length is None else b.least(steps, length)
+    has_steps = b.compute(Op.GT, count_of_steps, 0)
+    strides = strides_of((len(operation.backward), operation.batch, operation.hidden))
+
+    def write(unit: Operand, count: Operand | None) -> None:
+        for output, buffer, first in wanted:
+            value = b.load(buffer, b.add(b.add(first, at), unit), lanes)
+            value = b.select(has_steps, value, b.constant(0, ends.vector))
+            place = sum_of_strides(maker, [ends.direction, ends.row, unit], strides)
+            b.store(output, place, b.cast(value, output.scalar), count)
+
+    ends.for_units(write)
+    return ends.scheduled()
