@@ -39,6 +39,7 @@ from ortpkg.cli.plan_options import (
     SvgOption,
 )
 from ortpkg.cli.plan_pictures import print_memory_chart, print_partition_map
+from ortpkg.cli.plan_refusals import print_refusals
 from ortpkg.cli.plan_texts import (
     DEFAULT_LINES,
     keep_texts,
@@ -136,6 +137,7 @@ def command(
         output.note("planned by the embedded engine; --backend auto plans what run would take")
     print_policies(plan, output)
     _print_partitions(plan, output)
+    print_refusals(plan.partitions, output, shows_nodes=show_nodes)
     for graph in plan.graph.with_subgraphs():
         _print_graph(graph, output, show_nodes=show_nodes, show_memory=show_memory)
     return ExitCode.DONE

@@ -21,7 +21,11 @@ def plan_json(plan: SessionPlan, graphs: Iterable[GraphPlan]) -> dict[str, Any]:
                 "graph": partition.graph_path,
                 "fused_node": partition.fused_node or None,
                 "nodes": [
-                    {"name": name, "op_type": op_type}
+                    {
+                        "name": name,
+                        "op_type": op_type,
+                        "left_by": dict(partition.refusals.get(name, {})),
+                    }
                     for name, op_type in zip(partition.node_names, partition.op_types, strict=True)
                 ],
             }

@@ -124,6 +124,8 @@ class _Partitioner:
         self._counted = counted
         self._partitions: list[Partition] = []
         self._fused: dict[Node, FusedKernel] = {}
+        #: Provider → node index → why it left the node.
+        self._refusals: dict[str, Mapping[int, str]] = {}
 
     def partition(self) -> PartitionResult:
         """Places all nodes: by the policy's choice, then by the providers' order."""
@@ -208,6 +210,8 @@ class _Partitioner:
         names = {node.index: node.name for node in self._graph.nodes}
         claimed: set[int] = set()
         capabilities = capabilities_of(provider, viewer, self._types_of)
+        with guard(provider, "say why it leaves nodes"):
+            self._refusals[provider.name] = dict(provider.get_node_refusals())
         are_free = are_free_of_cycles(
             self._graph, [each.node_indices for each in capabilities if each.meta_def is not None]
         )
@@ -350,5 +354,13 @@ class _Partitioner:
                 )
                 for node in nodes
             },
+            refusals={node.name: said for node in nodes if (said := self._refusals_of(node))},
         )
         self._partitions.append(partition)
+
+    def _refusals_of(self, node: Node) -> Mapping[str, str]:
+        return {
+            provider: reasons[node.index]
+            for provider, reasons in self._refusals.items()
+            if node.index in reasons
+        }

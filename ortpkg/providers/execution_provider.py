@@ -351,6 +351,13 @@ class ExecutionProvider:
         """Why it took no node, for people; "" where it does not know, or took some."""
         return ""
 
+    def get_node_refusals(self) -> Mapping[int, str]:
+        """Why it left nodes of the graph that it was asked about last, by their index.
+
+        By default, and of nodes that are not there, it does not say.
+        """
+        return {}
+
     def get_ep_context_nodes(self) -> list[Node]:
         """EPContext nodes made by ``compile``; empty for a provider that makes none."""
         return []

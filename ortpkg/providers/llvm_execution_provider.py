@@ -80,6 +80,8 @@ _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
 #: How often what is left of claims is grouped again.
 _MOST_ROUNDS = 16
+_INNER_GRAPH = "it lies in a graph inside of another node, such as If or Loop"
+_UNSETTLED = f"its neighbours were left to others one after another, {_MOST_ROUNDS} times"
 
 
 class LLVMExecutionProvider(ExportingProvider):
@@ -110,7 +112,8 @@ class LLVMExecutionProvider(ExportingProvider):
         self._team: ThreadTeam | None = None
         self._compiler: Compiler | None = None
         self._partitions: list[LoadedProgram] = []
-        self._reasons: dict[str, int] = {}
+        self._reasons: dict[str, None] = {}
+        self._refusals: dict[int, str] = {}
         self._kept = KeptPartitions()
 
     # --- claims -----------------------------------------------------------------------------------
@@ -121,11 +124,15 @@ class LLVMExecutionProvider(ExportingProvider):
         types_of: Callable[[Node], Mapping[str, ElementType]],  # noqa: ARG002 - the graph says more
     ) -> Collection[int]:
         """Nodes that the compiler lowers: their sizes are known, or formulas of symbols."""
+        free = [node for node in viewer.nodes if not node.execution_provider]
+        self._refusals = {}
         if viewer.graph.parent is not None:
+            self._refusals = dict.fromkeys((node.index for node in free), _INNER_GRAPH)
             return ()
         reason = self._reason_against_compiling()
         if reason is not None:
-            self._note(reason, len(viewer.order))
+            self._reasons[reason] = None
+            self._refusals = dict.fromkeys((node.index for node in free), reason)
             _log.warning("%s compiles nothing: %s", self.name, reason)
             return ()
         # the compiler, and what it takes, is loaded where something is to be compiled
@@ -133,10 +140,8 @@ class LLVMExecutionProvider(ExportingProvider):
         from ortpkg.shapes.inference import infer_sizes
 
         known = infer_sizes(Model(graph=viewer.graph, ir_version=_IR_VERSION))
-        free = [node for node in viewer.nodes if not node.execution_provider]
         against = reasons_against(viewer.graph, free, known)
-        for index, reason in against.items():
-            self._note(f"{viewer.graph.node(index).op_type}: {reason}", 1)
+        self._refuse(viewer.graph, against)
         return [node.index for node in free if node.index not in against]
 
     def claim_subgraphs(
@@ -156,9 +161,9 @@ class LLVMExecutionProvider(ExportingProvider):
             if not against:
                 groups = supported_subgraphs(viewer, remaining, joins_apart=True)
                 return self._claims_of(viewer, groups)
-            for index, reason in against.items():
-                self._note(f"{viewer.graph.node(index).op_type}: {reason}", 1)
+            self._refuse(viewer.graph, against)
             remaining -= against.keys()
+        self._refuse(viewer.graph, dict.fromkeys(sorted(remaining), _UNSETTLED))
         return []
 
     def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
@@ -186,8 +191,13 @@ class LLVMExecutionProvider(ExportingProvider):
             return ""
         return "; ".join(list(self._reasons)[:_MOST_NAMES_SHOWN])
 
-    def _note(self, reason: str, count: int) -> None:
-        self._reasons[reason] = self._reasons.get(reason, 0) + count
+    def get_node_refusals(self) -> Mapping[int, str]:
+        return self._refusals
+
+    def _refuse(self, graph: Graph, against: Mapping[int, str]) -> None:
+        self._refusals |= against
+        for index, reason in against.items():
+            self._reasons[f"{graph.node(index).op_type}: {reason}"] = None
 
     # --- compiling and loading --------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ortpkg.devices.hardware import EpDevice, HardwareDevice, hardware_label
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.engine.node_refusals import refusal_summary
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.provider_answers import guard
 from ortpkg.ep_names import CPU_EP
@@ -142,7 +143,8 @@ def _entries_of(
     is_stand_in: bool,
 ) -> list[EpPlacement]:
     """One entry for the provider, one for each other place where its backend runs nodes."""
-    itself = BackendPlacement(ep_name=provider.name, is_fallback=is_stand_in)
+    left = refusal_summary(partitions) if is_stand_in else ""
+    itself = BackendPlacement(ep_name=provider.name, is_fallback=is_stand_in, reason=left)
     entries: dict[tuple[str, str, bool], EpPlacement] = {}
     for partition in partitions:
         places = list(

@@ -120,3 +120,65 @@ def test_a_session_that_was_not_told_to_keep_texts_has_none(model: Path) -> None
     with InferenceSession(model, providers=["llvm", "cpu"]) as session:
         assert not session.get_compiled_texts()
         assert not session.get_compiled_texts((*SHOWN_STAGES, Stage.LLVM))
+
+
+@pytest.fixture
+def divided(tmp_path: Path) -> Path:
+    """A model of which machine code is made in part; the rest is left for three reasons."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+    net (float[n, 8] x, bool c) => (int64[2, m] places, float[n, 8] y, float[n, 8] z) {
+      [sum] a = Add (x, x)
+      [found] places = NonZero (a)
+      [choice] z = If (c) <
+        then_branch = yes () => (float[n, 8] t) { [inner] t = Neg (a) },
+        else_branch = no () => (float[n, 8] e) { [other] e = Abs (a) }
+      >
+      [rest] y = Mod <fmod = 1> (a, a)
+    }"""
+    made = onnx.parser.parse_model(text)
+    made.graph.node[1].name = "found\x1b]0;it"
+    onnx.save(made, tmp_path / "divided.onnx")
+    return tmp_path / "divided.onnx"
+
+
+def test_why_nodes_are_left_to_the_cpu_is_told_by_reason(ortpkg: RunCommand, divided: Path) -> None:
+    done = ortpkg("plan", divided, "--ep", "llvm")
+    assert done.code == 0, done.err
+    said = done.out[done.out.index("Why nodes were left to others (--nodes names each)") :]
+    rows = [line.split(maxsplit=2) for line in said.splitlines()[2:5]]
+    assert [count for _, count, _ in rows] == ["2", "2", "1"]
+    text = " ".join(said.split())
+    assert "its operator is not compiled" in text
+    assert "it lies in a graph inside of another node, such as If or Loop" in text
+    assert "remainders of floats are not compiled" in text
+    assert "Nodes that were left to others" not in done.out
+
+
+def test_with_nodes_each_has_its_reason(ortpkg: RunCommand, divided: Path) -> None:
+    plan = ortpkg("plan", divided, "--ep", "llvm", "--json").json
+    reasons = {
+        node["name"]: node["left_by"].get("LLVMExecutionProvider")
+        for partition in plan["partitions"]
+        for node in partition["nodes"]
+    }
+    inside = "it lies in a graph inside of another node, such as If or Loop"
+    assert reasons == {
+        "sum": None,
+        "found\x1b]0;it": "its operator is not compiled",
+        "choice": "its operator is not compiled",
+        "rest": "remainders of floats are not compiled",
+        "inner": inside,
+        "other": inside,
+    }
+
+    shown = ortpkg("plan", divided, "--ep", "llvm", "--nodes").out
+    assert "\x1b" not in shown
+    listed = shown[shown.index("Nodes that were left to others") :].splitlines()[2:7]
+    assert [line.split()[0] for line in listed][1:] == ["choice", "rest", "inner", "other"]
+    assert all("LLVM" in line or "llvm" in line for line in listed)
+
+
+def test_who_runs_what_says_why_the_cpu_stands_in(divided: Path) -> None:
+    with InferenceSession(divided, providers=["llvm", "cpu"]) as session:
+        told = session.get_placement().describe()
+    assert "in place of what was asked for (LLVMExecutionProvider left 1 NonZero, 1 If:" in told
