@@ -97,9 +97,11 @@ def test_the_first_commands_of_the_readme_run_in_order(
 ) -> None:
     monkeypatch.setenv("ORTPKG_STORE", str(folder / "store"))
     _, part = README.read_text(encoding="utf-8").split("\n## From three files to a package ")
-    (_, shell), (_, python) = _BLOCK.findall(part)
+    blocks = _BLOCK.findall(part)
+    shell = "".join(block for language, block in blocks if language == "sh")
+    (python,) = (block for language, block in blocks if language == "python")
     lines = [words for words in commands(shell) if words[1] not in _OF_EXTRAS]
-    assert {"create", "select", "run", "install"} <= {words[1] for words in lines}
+    assert {"create", "select", "run", "install", "compile"} <= {words[1] for words in lines}
     for words in lines:
         code = run(words[1:])
         assert code in {0} | _OTHER_CODES.get(words[1], set()), (words, capfd.readouterr())
