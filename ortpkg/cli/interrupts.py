@@ -1,9 +1,20 @@
-"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own."""
+"""Whether the user pressed Ctrl-C, which some libraries turn into errors of their own.
+
+An extension module that is interrupted while it begins may leave itself half-made and crash the
+process: onnx's does. So an interrupt waits until no extension module begins any more.
+"""
 
 from __future__ import annotations
 
+import _thread
 import signal
+import threading
 from types import FrameType
+
+#: How soon an interrupt that had to wait comes again.
+_MOMENT_S = 0.01
+#: The functions of Python's importlib that run the beginning of an extension module.
+_BEGINNINGS = frozenset({"ExtensionFileLoader.create_module", "ExtensionFileLoader.exec_module"})
 
 
 class _Interrupts:
@@ -41,6 +52,18 @@ def happened() -> bool:
     return _Interrupts.happened
 
 
-def _note(_signal: int, _frame: FrameType | None) -> None:
+def _note(_signal: int, frame: FrameType | None) -> None:
     _Interrupts.happened = True
-    raise KeyboardInterrupt
+    if not _is_extension_beginning(frame):
+        raise KeyboardInterrupt
+    again = threading.Timer(_MOMENT_S, _thread.interrupt_main)
+    again.daemon = True
+    again.start()
+
+
+def _is_extension_beginning(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_qualname in _BEGINNINGS:
+            return True
+        frame = frame.f_back
+    return False

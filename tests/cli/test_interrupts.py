@@ -63,6 +63,30 @@ def test_an_interrupt_while_a_module_loads_is_cancelled(module: str, swallowed: 
     assert "bug" not in done.stderr
 
 
+@pytest.mark.parametrize("function", ["create_dynamic", "exec_dynamic"])
+def test_an_interrupt_while_an_extension_module_begins_waits_until_it_has(function: str) -> None:
+    program = f"""
+import _imp, os, signal, sys
+
+def interrupted(*arguments, begin=_imp.{function}):
+    _imp.{function} = begin
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+    begun = begin(*arguments)
+    print("it has begun", flush=True)
+    return begun
+
+sys.argv = ["ortpkg", "run", {str(DIGITS)!r}, "--backend", "embedded"]
+from ortpkg.__main__ import main
+_imp.{function} = interrupted
+main()
+"""
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "it has begun\n", "cancelled\n")
+
+
 def test_an_interrupt_while_onnxruntime_loads_is_no_failure_of_it() -> None:
     done = interrupted_at(
         "onnxruntime", ["run", str(DIGITS), "--backend", "onnxruntime"], swallowed=True
