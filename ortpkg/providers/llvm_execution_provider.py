@@ -19,7 +19,7 @@ from ortpkg.ep_context.ep_context_descriptor import (
 )
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_names import LLVM_EP, context_sources_of
-from ortpkg.errors import EpContextError, InvalidSessionOptionError, UsageError, quoted
+from ortpkg.errors import EpContextError, UsageError, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.types import ElementType
@@ -34,8 +34,6 @@ from ortpkg.machine_code.compilation_stages import KEEP_TEXT_ENTRY, Stage, Stage
 from ortpkg.machine_code.cpu_targets import (
     PRECISION_OPTION,
     TARGET_OPTION,
-    CpuTarget,
-    host_target,
     reason_against_this_machine,
     target_named,
 )
@@ -51,13 +49,9 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.exporting_provider import ExportingProvider
-from ortpkg.providers.llvm_compatibility import (
-    BFLOAT_PRECISION,
-    FULL_PRECISION,
-    compatibility_info,
-    host_extras,
-)
+from ortpkg.providers.llvm_compatibility import compatibility_info
 from ortpkg.providers.llvm_compiler import has_compiler
+from ortpkg.providers.llvm_options import read_options
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
@@ -73,8 +67,6 @@ _log = logging.getLogger(__name__)
 CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
 #: Config entry: "0" has convolutions add up their windows one by one.
 WINOGRAD_ENTRY = f"{LLVM_ENTRY_PREFIX}winograd"
-_OPTIONS = frozenset({PRECISION_OPTION, TARGET_OPTION})
-_PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)
 _COMPILER = "compiler"
 _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
@@ -99,16 +91,7 @@ class LLVMExecutionProvider(ExportingProvider):
     ) -> None:
         """Raises InvalidSessionOptionError for an option, a target or a precision without code."""
         super().__init__(LLVM_EP, ep_devices=ep_devices, options=options)
-        unknown = sorted(self.options.keys() - _OPTIONS)
-        if unknown:
-            raise InvalidSessionOptionError(
-                f"{self.name} has no option {quoted(unknown[0])}; it has"
-                f" {', '.join(sorted(_OPTIONS))}",
-                key=unknown[0],
-            )
-        self._target = self._wished_target()
-        self._precision = self.options.get(PRECISION_OPTION, FULL_PRECISION)
-        self._verify_precision()
+        self._wished = read_options(self.options)
         self._team: ThreadTeam | None = None
         self._compiler: Compiler | None = None
         self._partitions: list[LoadedProgram] = []
@@ -182,7 +165,10 @@ class LLVMExecutionProvider(ExportingProvider):
         """Why nothing is compiled here at all; None where it is."""
         if not has_compiler():
             return "llvmlite is not installed; install ortpkg[llvm] to compile"
-        if reason_against_this_machine(self._target, self._compilation_target().extras) is None:
+        if (
+            reason_against_this_machine(self._wished.target, self._compilation_target().extras)
+            is None
+        ):
             return reason_against_code()
         return None  # it is kept for another machine
 
@@ -216,7 +202,7 @@ class LLVMExecutionProvider(ExportingProvider):
         made = self._session_compiler().compile(fused.body)
         constants = {name: value.data for name, value in made.constants.items()}
         parts = dump_parts(made.program, made.code, constants)
-        reason = reason_against_this_machine(self._target, self._extras())
+        reason = reason_against_this_machine(self._wished.target, self._wished.extras)
         self._keep(fused, parts)
         if reason is not None:
             return _foreign_partition(fused.node.name, parts, reason)
@@ -271,12 +257,12 @@ class LLVMExecutionProvider(ExportingProvider):
             ep=self.name,
             sdk_version=f"machine code ABI {ABI_VERSION}",
             device="CPU",
-            architecture=self._target.architecture,
+            architecture=self._wished.target.architecture,
             options={
-                TARGET_OPTION: self._target.name,
+                TARGET_OPTION: self._wished.target.name,
                 _COMPILER: str(COMPILER_VERSION),
-                "extras": ",".join(self._extras()),
-                PRECISION_OPTION: self._precision,
+                "extras": ",".join(self._wished.extras),
+                PRECISION_OPTION: self._wished.precision,
                 "check": str(int(self._is_checked())),
                 "winograd": str(int(not self._sums_directly())),
             },
@@ -305,52 +291,13 @@ class LLVMExecutionProvider(ExportingProvider):
         reason = self._reason_against(target, extras)
         if reason is None:
             return None
-        needed = f"{self._target.name}, where {reason}"
+        needed = f"{self._wished.target.name}, where {reason}"
         return ContextMismatch(field="architecture", recorded=target, needed=needed)
 
     def get_compiled_model_compatibility_info(self, graph: Graph) -> str:
         del graph
-        return compatibility_info(self._target, self._extras(), precision=self._precision)
-
-    def _wished_target(self) -> CpuTarget:
-        name = self.options.get(TARGET_OPTION)
-        if name is not None:
-            try:
-                return target_named(name)
-            except UsageError as error:
-                raise InvalidSessionOptionError(str(error), key=TARGET_OPTION) from error
-        found = host_target()
-        if found is None:
-            raise InvalidSessionOptionError(
-                f"{self.name} compiles for no CPU like this machine's; name a target by its option"
-                f" {quoted(TARGET_OPTION)}",
-                key=TARGET_OPTION,
-            )
-        return found
-
-    def _verify_precision(self) -> None:
-        """Raises InvalidSessionOptionError for one that is unknown, or the target has no code for.
-
-        Nobody who asks for speed gets float32 instead in silence.
-        """
-        if self._precision not in _PRECISIONS:
-            raise InvalidSessionOptionError(
-                f"{self.name} has no precision {quoted(self._precision)}; it has"
-                f" {', '.join(_PRECISIONS)}",
-                key=PRECISION_OPTION,
-            )
-        extra = self._target.bfloat_extra
-        if self._precision == FULL_PRECISION or extra in self._extras():
-            return
-        lack = (
-            f"{self._target.name} has none"
-            if extra is None
-            else f"this machine's CPU lacks {extra}; name a target to compile for another CPU"
-        )
-        raise InvalidSessionOptionError(
-            f"precision {quoted(self._precision)} takes a CPU's instruction for products of"
-            f" bfloat16, and {lack}",
-            key=PRECISION_OPTION,
+        return compatibility_info(
+            self._wished.target, self._wished.extras, precision=self._wished.precision
         )
 
     def _session_compiler(self) -> Compiler:
@@ -366,22 +313,12 @@ class LLVMExecutionProvider(ExportingProvider):
         from ortpkg.codegen.assembly.compilation_target import CompilationTarget  # as above
 
         return CompilationTarget(
-            self._target,
-            self._extras(),
+            self._wished.target,
+            self._wished.extras,
             is_checked=self._is_checked(),
-            multiplies_bfloat=self._precision == BFLOAT_PRECISION,
+            multiplies_bfloat=self._wished.multiplies_bfloat,
             sums_directly=self._sums_directly(),
         )
-
-    def _extras(self) -> tuple[str, ...]:
-        """Features beyond the target's: this machine's, where it is compiled for just that.
-
-        For a target that is named they are what its precision takes.
-        """
-        if TARGET_OPTION not in self.options:
-            return host_extras(self._target)
-        extra = self._target.bfloat_extra
-        return (extra,) if extra is not None and self._precision == BFLOAT_PRECISION else ()
 
     def _is_checked(self) -> bool:
         return self.session_settings.other_entries.get(CHECK_ENTRY) == "1"

@@ -300,7 +300,7 @@ def test_a_cpu_without_products_of_bfloat16_is_refused_their_precision(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ortpkg.providers.llvm_execution_provider.host_extras", lambda target: ("avx512_vnni",)
+        "ortpkg.providers.llvm_options.host_extras", lambda target: ("avx512_vnni",)
     )
     with pytest.raises(
         InvalidSessionOptionError, match=r"bfloat16, and (this machine's CPU lacks|linux-)"

@@ -1,0 +1,113 @@
+"""What provider options ask of LLVMExecutionProvider: for which CPU code is, and how precise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.errors import InvalidSessionOptionError, UsageError, quoted
+from ortpkg.machine_code.cpu_targets import (
+    PRECISION_OPTION,
+    TARGET_OPTION,
+    CpuTarget,
+    host_target,
+    target_named,
+)
+from ortpkg.providers.llvm_compatibility import BFLOAT_PRECISION, FULL_PRECISION, host_extras
+
+_OPTIONS = frozenset({PRECISION_OPTION, TARGET_OPTION})
+_PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlvmOptions:
+    """The options of one provider, checked.
+
+    Attributes:
+        target: whose code is compiled.
+        is_for_here: whether nobody named the target: code may use all that this machine's CPU has.
+        precision: a value of the provider option ``precision``.
+    """
+
+    target: CpuTarget
+    is_for_here: bool
+    precision: str
+
+    @property
+    def multiplies_bfloat(self) -> bool:
+        """Whether products round what they multiply to bfloat16."""
+        return self.precision == BFLOAT_PRECISION
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Features beyond the target's: this machine's, where it is compiled for just that.
+
+        For a target that is named they are what its precision takes.
+        """
+        if self.is_for_here:
+            return host_extras(self.target)
+        extra = self.target.bfloat_extra
+        return (extra,) if extra is not None and self.multiplies_bfloat else ()
+
+
+def read_options(options: Mapping[str, str]) -> LlvmOptions:
+    """The options of a provider.
+
+    Raises InvalidSessionOptionError for one that is unknown, a target or a precision that there is
+    not, and a precision that the target has no code for.
+    """
+    unknown = sorted(options.keys() - _OPTIONS)
+    if unknown:
+        raise InvalidSessionOptionError(
+            f"{LLVM_EP} has no option {quoted(unknown[0])}; it has {', '.join(sorted(_OPTIONS))}",
+            key=unknown[0],
+        )
+    found = LlvmOptions(
+        target=_target(options.get(TARGET_OPTION)),
+        is_for_here=TARGET_OPTION not in options,
+        precision=options.get(PRECISION_OPTION, FULL_PRECISION),
+    )
+    _verify_precision(found)
+    return found
+
+
+def _target(name: str | None) -> CpuTarget:
+    if name is not None:
+        try:
+            return target_named(name)
+        except UsageError as error:
+            raise InvalidSessionOptionError(str(error), key=TARGET_OPTION) from error
+    found = host_target()
+    if found is None:
+        raise InvalidSessionOptionError(
+            f"{LLVM_EP} compiles for no CPU like this machine's; name a target by its option"
+            f" {quoted(TARGET_OPTION)}",
+            key=TARGET_OPTION,
+        )
+    return found
+
+
+def _verify_precision(options: LlvmOptions) -> None:
+    """Raises InvalidSessionOptionError for one that is unknown, or the target has no code for.
+
+    Nobody who asks for speed gets float32 instead in silence.
+    """
+    precision, extra = options.precision, options.target.bfloat_extra
+    if precision not in _PRECISIONS:
+        raise InvalidSessionOptionError(
+            f"{LLVM_EP} has no precision {quoted(precision)}; it has {', '.join(_PRECISIONS)}",
+            key=PRECISION_OPTION,
+        )
+    if not options.multiplies_bfloat or extra in options.extras:
+        return
+    lack = (
+        f"{options.target.name} has none"
+        if extra is None
+        else f"this machine's CPU lacks {extra}; name a target to compile for another CPU"
+    )
+    raise InvalidSessionOptionError(
+        f"precision {quoted(precision)} takes a CPU's instruction for products of bfloat16, and"
+        f" {lack}",
+        key=PRECISION_OPTION,
+    )
