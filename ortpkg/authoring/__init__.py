@@ -1,7 +1,7 @@
 """What needs a package's documents and its models: create, edit, convert, compile, validate.
 
-Other folders may import: ``compile_variants``, ``compiling``, ``convert``, ``create``, ``dedup``,
-``diff``, ``edit``, ``merge``, ``migration``, ``model_diff``, ``new_variant``, ``opening``,
-``package_checks``, ``removal``, ``rule_registry``, ``sample_edits``, ``slim``, ``variant_files``,
-``variant_sizes``.
+Other folders may import: ``compile_variants``, ``compile_wishes``, ``compiling``, ``convert``,
+``create``, ``dedup``, ``diff``, ``edit``, ``merge``, ``migration``, ``model_diff``,
+``new_variant``, ``opening``, ``package_checks``, ``removal``, ``rule_registry``,
+``sample_edits``, ``slim``, ``variant_files``, ``variant_sizes``.
 """

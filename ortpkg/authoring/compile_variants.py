@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ortpkg.authoring.agreement import differences
 from ortpkg.authoring.compile_folder import compile_folder
+from ortpkg.authoring.compile_wishes import CompileWishes, default_name, kinds_of
 from ortpkg.authoring.document_edits import adding_variants, variant_folder
 from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import (
@@ -31,10 +32,12 @@ from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import CPU_EP, LLVM_EP, resolve_ep_name, stated_ep
+from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.load_control import LoadControl, load_limits
-from ortpkg.machine_code.cpu_targets import TARGET_OPTION, target_named
+from ortpkg.machine_code.cpu_targets import (
+    BFLOAT_PRECISION,
+)
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, commit_change, is_committed
 from ortpkg.package.document_names import MANIFEST
@@ -42,6 +45,7 @@ from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
 from ortpkg.providers.ep_library_target import precision_options
+from ortpkg.selection.variant_facts import QUANTIZATION_FACT, Precision, precision_of
 from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
@@ -49,44 +53,6 @@ from ortpkg.storage.hashing import Progress
 #: What the metadata of a compiled variant says of its own files; the rest is what its source's
 #: says.
 _OWN_FACTS = ("nodes", "nbytes")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileWishes:
-    """What to compile, and how.
-
-    Attributes:
-        ep: the execution provider that compiles: a name or an alias.
-        device: "cpu", "gpu" or "npu"; None for the first that the EP offers here.
-        backend: whose EP of that name, as in CompileRequest; None for the first that has it.
-        component: only this one; None for all.
-        variants: the plain variants to compile, by name; empty: the first plain one of each
-            component.
-        name: of the new variant, where it is one; None: the source's name and the EP's.
-        provider_options: of the EP; kept with the variants, since a context holds for the options
-            it was made with.
-        targets: the CPUs that code is made for, each of which becomes a variant: names of
-            :mod:`~ortpkg.machine_code.cpu_targets`; empty: this machine's.
-        is_embedded: contexts go into the models.
-        shares_weights: variants that can lie in one folder share one binary.
-        for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
-        timeout_s: of all compiling together.
-        memory_limit_nbytes: of a process that compiles, as in CompileRequest.
-    """
-
-    ep: str
-    device: str | None = None
-    backend: str | None = None
-    component: str | None = None
-    variants: Sequence[str] = ()
-    name: str | None = None
-    provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
-    targets: Sequence[str] = ()
-    is_embedded: bool = False
-    shares_weights: bool = False
-    for_onnxruntime: bool = False
-    timeout_s: float = 3600.0
-    memory_limit_nbytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,12 +154,12 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[_Target]:
         _Target(
             component=component,
             source=source,
-            name=wishes.name or f"{source.name}-{short}",
+            name=wishes.name or default_name(source.name, short, wishes),
             provider_options=options,
         )
         for component in components
         for source in _sources(component, wishes)
-        for short, options in _kinds(wishes)
+        for short, options in kinds_of(wishes)
     ]
     known = dict.fromkeys(each.name for component in components for each in component.variants)
     whose = components[0] if len(components) == 1 else package
@@ -239,24 +205,6 @@ def _why_not_plain(variant: VariantInfo) -> str | None:
         "it is compiled already, by"
         f" {', '.join(map(quoted, facts.context_sources)) or 'nobody that it names'}"
     )
-
-
-def _kinds(wishes: CompileWishes) -> list[tuple[str, dict[str, str]]]:
-    """What each source becomes: how that is called, and the options that it takes.
-
-    Raises UsageError for a target that nobody knows, or for an EP that compiles for its own device.
-    """
-    if not wishes.targets:
-        return [(_short(wishes), {})]
-    if resolve_ep_name(wishes.ep) != LLVM_EP:
-        raise UsageError(f"targets are CPUs that {LLVM_EP} compiles for: take --ep llvm")
-    found = dict.fromkeys(target_named(each) for each in wishes.targets)
-    return [(each.short_name, {TARGET_OPTION: each.name}) for each in found]
-
-
-def _short(wishes: CompileWishes) -> str:
-    ep = resolve_ep_name(wishes.ep).removesuffix("ExecutionProvider").lower()
-    return "-".join(filter(None, (ep, wishes.device, wishes.backend)))
 
 
 def _check_is_free(component: ComponentInfo, name: str) -> None:
@@ -324,7 +272,9 @@ def _compile_group(
             provider_options=_options_of_variant(wishes, target, model.device),
         )
         (prepared,) = prepare_variants([wanted], notify)
-        found.append((model, _with_facts_of_source(prepared, target)))
+        found.append(
+            (model, _with_facts_of_source(prepared, target, is_rounded=wishes.rounds_to_bfloat))
+        )
     return found
 
 
@@ -352,8 +302,13 @@ def _job(target: _Target, folder: Path, *, is_grouped: bool) -> CompileJob:
     )
 
 
-def _with_facts_of_source(prepared: PreparedVariant, target: _Target) -> PreparedVariant:
-    """Adds the source's facts (types, quantization, accuracy), which hold for what it became."""
+def _with_facts_of_source(
+    prepared: PreparedVariant, target: _Target, *, is_rounded: bool
+) -> PreparedVariant:
+    """Adds the source's facts (types, quantization, accuracy), which hold for what it became.
+
+    Code that rounds what it multiplies says so, where the source computes in more.
+    """
     assert prepared.files.facts is not None
     assert target.source.model_path is not None
     before = read_model_facts(target.source.model_path).signature
@@ -364,6 +319,8 @@ def _with_facts_of_source(prepared: PreparedVariant, target: _Target) -> Prepare
         )
     own = {key: value for key, value in prepared.entry.metadata.items() if key in _OWN_FACTS}
     stated = dict(target.source.metadata) or dict(prepared.entry.metadata)
+    if is_rounded and (precision_of(stated) or Precision.FP32) > Precision.FP16:
+        own[QUANTIZATION_FACT] = BFLOAT_PRECISION
     return replace(prepared, entry=replace(prepared.entry, metadata={**stated, **own}))
 
 

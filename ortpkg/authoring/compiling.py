@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.compile_files import compile_files
-from ortpkg.authoring.compile_variants import CompiledVariant, CompileWishes, compile_variants
+from ortpkg.authoring.compile_variants import CompiledVariant, compile_variants
+from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.errors import TrustRequiredError
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.providers.ep_registry import ep_known_here

@@ -110,7 +110,7 @@ def command(
     package as it was. Ctrl-C that comes when the variants are in the package already changes
     nothing any more. --dry-run compiles, too: only that tells what would be added.
     """
-    from ortpkg.authoring.compile_variants import CompileWishes
+    from ortpkg.authoring.compile_wishes import CompileWishes
     from ortpkg.authoring.compiling import compile_package  # numpy and onnx
 
     output = Output(is_json=as_json)
@@ -139,6 +139,11 @@ def command(
             operations=operations_for(dry_run),
         )
     _print(made, time.perf_counter() - start, output)
+    if wishes.rounds_to_bfloat:
+        output.note(
+            "products are of numbers rounded to bfloat16: ortpkg bench states how far outputs are"
+            " off, samples.json how far they may be"
+        )
     return ExitCode.DONE
 
 

@@ -73,10 +73,11 @@ def texts_of(session: InferenceSession, wishes: TextWishes) -> Mapping[str, Stag
     """
     found = session.get_compiled_texts(wishes.stages, wishes.kernel)
     if not found:
-        raise UsageError(
-            "--ir: no partition was compiled to machine code here; take --ep llvm, and see"
-            " whom the plan without --ir gives the nodes to"
-        )
+        from ortpkg.engine.node_refusals import refusal_summary  # with the engine
+
+        why = refusal_summary(session.get_plan().partitions)
+        hint = "take --ep llvm, and see whom the plan without --ir gives the nodes to"
+        raise UsageError(f"--ir: no partition was compiled to machine code here; {why or hint}")
     stages = [stage for stage in KERNEL_STAGES if stage in wishes.stages]
     if wishes.kernel is not None and not any(
         texts.get(stage) for texts in found.values() for stage in stages

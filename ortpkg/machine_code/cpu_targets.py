@@ -20,8 +20,10 @@ from ortpkg.names import closest
 
 #: Provider option of LLVMExecutionProvider: name of the target to compile for.
 TARGET_OPTION = "target"
-#: Provider option of LLVMExecutionProvider: "f32", or "bf16" for products of rounded numbers.
+#: Provider option of LLVMExecutionProvider, and its values: "bf16" is for products of rounded
+#: numbers.
 PRECISION_OPTION = "precision"
+FULL_PRECISION, BFLOAT_PRECISION = "f32", "bf16"
 _X86_64 = "x86_64"
 _AARCH64 = "aarch64"
 

@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.package.formats.samples import Tolerance
+from ortpkg.selection.variant_facts import Precision
 
 Array = npt.NDArray[Any]
 
 #: What an output may differ by where the samples do not say: float32 rounding over a few hundred
 #: operations.
 DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
+#: The same of variants that compute in 16-bit floats, as a part of the output's largest number: ten
+#: times what one rounding to bfloat16 takes off.
+_ROUNDED_PART = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,25 @@ class Distance:
     cosine: float | None = None
     is_within: bool | None = None
     what: str = ""
+
+
+def default_tolerance(expected: Array, precision: Precision | None) -> Tolerance:
+    """What an output may differ by where the samples do not say.
+
+    Args:
+        expected: the output.
+        precision: that the variant declares; None where it declares none.
+    """
+    if precision is not Precision.FP16:
+        return DEFAULT_TOLERANCE
+    numbers = _numbers(expected, expected)
+    if numbers is None:
+        return DEFAULT_TOLERANCE
+    finite = numbers[1][np.isfinite(numbers[1])]
+    largest = float(np.max(np.abs(finite), initial=0.0))
+    return Tolerance(
+        absolute=max(_ROUNDED_PART * largest, DEFAULT_TOLERANCE.absolute), relative=_ROUNDED_PART
+    )
 
 
 def distance(

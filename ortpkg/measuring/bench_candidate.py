@@ -10,6 +10,7 @@ from typing import Any
 from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.devices.json_form import ep_device_to_json
 from ortpkg.package.formats.samples import Tolerance
+from ortpkg.selection.variant_facts import Precision
 from ortpkg.session.provider_list import EMBEDDED
 
 #: Backend → the option of its provider that sets the number of threads.
@@ -33,7 +34,8 @@ class BenchCandidate:
         context_digests: SHA-256 of the compiled contexts that the child may hand to native code;
             None for whatever the model names.
         tolerances: output → how far it may be off, for this variant; an output that is not named
-            has no tolerance.
+            may be as far off as is usual for the precision.
+        precision: that the variant declares to compute in; None where it declares none.
         obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where
             it can.
     """
@@ -46,6 +48,7 @@ class BenchCandidate:
     provider_options: Mapping[str, str] = field(default_factory=dict)
     context_digests: tuple[str, ...] | None = None
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    precision: Precision | None = None
     obstacle: str = ""
 
     @property

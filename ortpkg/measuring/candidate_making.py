@@ -13,6 +13,7 @@ from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.providers.machine_offer import MachineOffer
+from ortpkg.selection.variant_facts import precision_of
 from ortpkg.selection.verdict import Verdict
 from ortpkg.trust.context_trust import check_model_file
 from ortpkg.trust.option_policy import provider_options_of, session_options_of
@@ -57,6 +58,7 @@ def candidate_of(
         provider_options=provider_options,
         context_digests=context_digests,
         tolerances=tolerances_of(samples, variant.name),
+        precision=precision_of(variant.metadata),
         obstacle=obstacle,
     )
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
-from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, Distance, distance, farthest
+from ortpkg.measuring.accuracy import Distance, default_tolerance, distance, farthest
 from ortpkg.measuring.array_file import arrays_nbytes, read_arrays, write_arrays
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measured_candidates import (
@@ -317,7 +317,10 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
 
 
 def _tolerances(candidate: BenchCandidate, expected: Feed) -> dict[str, Tolerance]:
-    return {name: candidate.tolerances.get(name, DEFAULT_TOLERANCE) for name in expected}
+    return {
+        name: candidate.tolerances.get(name) or default_tolerance(array, candidate.precision)
+        for name, array in expected.items()
+    }
 
 
 def _result_of(state: _Progress) -> CandidateResult:

@@ -117,10 +117,10 @@ class EpFactory(ABC):
         devices: Sequence[HardwareDevice],  # noqa: ARG002 - part of the interface
         info: str,  # noqa: ARG002
     ) -> str:
-        """Why ``devices`` do not run what a compatibility string is for, as a sentence's end.
+        """Why ``devices`` do not run what a compatibility string is for, or run it badly.
 
-        Asked of compatibility strings that are UNSUPPORTED; "", the default, where no more is
-        known.
+        As a sentence's end, asked of compatibility strings that are UNSUPPORTED or
+        PREFER_RECOMPILATION; "", the default, where no more is known.
         """
         return ""
 

@@ -17,6 +17,7 @@ from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import UsageError
 from ortpkg.machine_code.abi import ABI_VERSION, COMPILER_VERSION, reason_against_compiler
 from ortpkg.machine_code.cpu_targets import (
+    FULL_PRECISION,
     TARGETS,
     CpuTarget,
     extras_of,
@@ -27,8 +28,6 @@ from ortpkg.machine_code.cpu_targets import (
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.version import __version__
 
-#: Values of the provider option "precision".
-FULL_PRECISION, BFLOAT_PRECISION = "f32", "bf16"
 _KIND = "llvm"
 _LONGEST_INFO = 1000
 
@@ -82,6 +81,16 @@ def refusal(devices: Sequence[HardwareDevice], info: str, *, os: str) -> str:
         return reason
     reasons = (reason_against(read.target, each, os, read.extras) for each in devices)
     return next(filter(None, reasons), "")
+
+
+def why_recompile(devices: Sequence[HardwareDevice], info: str, *, os: str) -> str:
+    """For which older CPU code is that devices run; "" where they have no nearer target."""
+    read = _read(info)
+    if read is None:
+        return ""
+    nearest = (targets_of(each, os)[0] for each in devices)
+    newer = next((each.name for each in nearest if each is not read.target), None)
+    return f"it is for {read.target.name}, and this CPU runs {newer}" if newer else ""
 
 
 def distance(devices: Sequence[HardwareDevice], info: str, *, os: str) -> int:

@@ -81,8 +81,11 @@ class LlvmEpFactory(CpuDevicesEpFactory):
     def compiled_model_refusal(self, devices: Sequence[HardwareDevice], info: str) -> str:
         from ortpkg.providers import llvm_compatibility  # as above
 
-        refusal = self._reason_against_code()
-        return refusal or llvm_compatibility.refusal(devices, info, os=self._system())
+        return (
+            self._reason_against_code()
+            or llvm_compatibility.refusal(devices, info, os=self._system())
+            or llvm_compatibility.why_recompile(devices, info, os=self._system())
+        )
 
     def _system(self) -> str:
         from ortpkg.devices.machine_probe import probe  # as above

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import InvalidSessionOptionError, UsageError, quoted
 from ortpkg.machine_code.cpu_targets import (
+    BFLOAT_PRECISION,
+    FULL_PRECISION,
     PRECISION_OPTION,
     TARGET_OPTION,
     CpuTarget,
     host_target,
     target_named,
 )
-from ortpkg.providers.llvm_compatibility import BFLOAT_PRECISION, FULL_PRECISION, host_extras
+from ortpkg.providers.llvm_compatibility import host_extras
 
 _OPTIONS = frozenset({PRECISION_OPTION, TARGET_OPTION})
 _PRECISIONS = (FULL_PRECISION, BFLOAT_PRECISION)

@@ -88,7 +88,7 @@ class MachineOffer(NamedTuple):
         return 0 if factory is None else factory.compiled_model_distance(devices, info)
 
     def compiled_refusal(self, ep_device: EpDevice, info: str) -> str:
-        """Why an EP device does not run what a compatibility string is for; "" if not known."""
+        """Why an EP device does not run what a string is for, or runs it badly; "" if not known."""
         factory, devices = self._factory_of(ep_device)
         return "" if factory is None else factory.compiled_model_refusal(devices, info)
 

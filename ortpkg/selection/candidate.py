@@ -29,6 +29,8 @@ class Judgement(NamedTuple):
         notes: for the verdict.
         unchecked: those of the notes that say what could not be told, which a winner is warned of.
         measurement: what was measured of the variant there.
+        why_recompile: why the EP would rather have it compiled anew, as a sentence's end; "" where
+            it would not, or does not say.
     """
 
     code: ReasonCode | None = None
@@ -38,6 +40,7 @@ class Judgement(NamedTuple):
     notes: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
     measurement: Measurement | None = None
+    why_recompile: str = ""
 
     def and_then(self, later: Judgement) -> Judgement:
         """This one, which is no rejection, with what later rules add."""
@@ -50,6 +53,7 @@ class Judgement(NamedTuple):
             notes=(*self.notes, *later.notes),
             unchecked=(*self.unchecked, *later.unchecked),
             measurement=later.measurement or self.measurement,
+            why_recompile=later.why_recompile or self.why_recompile,
         )
 
 

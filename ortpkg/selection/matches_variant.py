@@ -262,6 +262,9 @@ def match_compatibility_info(
             + (f": {why}" if why else ""),
             compatibility=rating,
         )
+    if rating is CompiledModelCompatibility.PREFER_RECOMPILATION:
+        why = request.compiled_refusal(ep_device, info)
+        return Judgement(compatibility=rating, why_recompile=why)
     is_optimal = rating is CompiledModelCompatibility.OPTIMAL
     distance = request.compiled_distance(ep_device, info) if is_optimal else 0
     return Judgement(compatibility=rating, architecture_distance=distance)

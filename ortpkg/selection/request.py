@@ -52,8 +52,8 @@ class SelectionRequest(NamedTuple):
         package_version: the version of variants that state none of their own.
         compiled_distance: how far behind an EP device the one is that a compatibility string is
             for, as its EP sees it.
-        compiled_refusal: why an EP device does not run what a compatibility string is for; "" where
-            its EP does not say.
+        compiled_refusal: why an EP device does not run what a compatibility string is for, or would
+            rather have it compiled anew; "" where its EP does not say.
         includes_absent: variants of a sparse package count whose files are not here.
     """
 

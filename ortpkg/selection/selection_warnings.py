@@ -96,8 +96,11 @@ def _winner_warnings(winner: Candidate) -> Iterable[str]:
     judgement, name = winner.judgement, quoted(winner.variant.name)
     yield from (f"variant {name}: {each}" for each in judgement.unchecked)
     if judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION:
+        why = judgement.why_recompile
         yield (
-            f"variant {name} was compiled for an older version: it runs, and would be better"
+            f"variant {name} runs, and would be better recompiled: {why}"
+            if why
+            else f"variant {name} was compiled for an older version: it runs, and would be better"
             " recompiled"
         )
     if (

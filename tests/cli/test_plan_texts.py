@@ -122,6 +122,18 @@ def test_a_session_that_was_not_told_to_keep_texts_has_none(model: Path) -> None
         assert not session.get_compiled_texts((*SHOWN_STAGES, Stage.LLVM))
 
 
+def test_without_a_compiler_it_is_told_what_to_install(
+    ortpkg: RunCommand, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ortpkg.providers.llvm_execution_provider.has_compiler", lambda: False)
+    done = ortpkg("plan", model, "--ep", "llvm", "--ir")
+    assert done.code == 2
+    assert (
+        "--ir: no partition was compiled to machine code here; LLVMExecutionProvider left 1 Add,"
+        " 1 Tanh, 1 Softmax: llvmlite is not installed; install ortpkg[llvm] to compile"
+    ) in " ".join(done.err.split())
+
+
 @pytest.fixture
 def divided(tmp_path: Path) -> Path:
     """A model of which machine code is made in part; the rest is left for three reasons."""

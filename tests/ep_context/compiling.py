@@ -11,7 +11,7 @@ import onnx
 import onnx.parser
 from onnx import numpy_helper
 
-from ortpkg.authoring.compile_variants import CompileWishes
+from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.compiling import compile_package
 
 WIDTH = 128

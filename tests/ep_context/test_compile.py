@@ -17,7 +17,7 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.authoring.compile_variants import CompileWishes
+from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.compiling import compile_package
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.ep_context.ep_context_file import open_context_file

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ortpkg
+from ortpkg.authoring.compile_wishes import CompileWishes, default_name
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
@@ -18,6 +19,7 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import CompileError, UsageError
 from ortpkg.machine_code.cpu_targets import host_target, target_named
 from ortpkg.providers.llvm_compatibility import distance
+from ortpkg.selection.variant_facts import Precision, precision_of
 from tests.ep_context.compiling import compiled, tree
 from tests.ep_context.conftest import EXPECTED, X
 
@@ -68,6 +70,55 @@ def test_code_that_rounds_what_it_multiplies_comes_after_all_other(
     devices = [probe().hardware[0]]
     behind = {name: distance(devices, info, os=probe().os) for name, info in infos.items()}
     assert behind["rounded"] > behind["plain-x86_64_v2"]
+
+
+def test_code_that_rounds_says_so_in_its_name_and_in_its_precision(
+    package: Path, machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del machine
+    words = ["compile", str(package), "--ep", "llvm", "--provider-option", "precision=bf16"]
+    assert run_command_line([*words, "--target", "linux-x86_64_v4"]) == 0
+    said = capsys.readouterr()
+    assert "model/plain-x86_64_v4-bf16:" in said.out
+    assert "ortpkg bench states how far outputs are off" in said.err
+    opened = ortpkg.ModelPackage(package)
+    (made,) = (each for each in opened.component().variants if each.name != "plain")
+    assert precision_of(made.metadata) is Precision.FP16
+    chosen = opened.select(min_precision="fp32")
+    assert chosen.best is not None
+    assert chosen.best.variant.name == "plain"
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "name"),
+    [
+        ("cpu-fp32", {"precision": "bf16"}, "cpu-bf16-x86_64_v4"),
+        ("base", {"precision": "bf16"}, "base-x86_64_v4-bf16"),
+        ("cpu-fp32", {"precision": "f32"}, "cpu-fp32-x86_64_v4"),
+        ("cpu-fp32", {}, "cpu-fp32-x86_64_v4"),
+    ],
+)
+def test_a_name_by_default_says_what_code_computes_in(
+    source: str, options: dict[str, str], name: str
+) -> None:
+    wishes = CompileWishes(ep="llvm", provider_options=options)
+    assert default_name(source, "x86_64_v4", wishes) == name
+
+
+def test_code_for_an_older_cpu_is_better_recompiled_and_both_are_named(
+    package: Path, machine: Path
+) -> None:
+    del machine
+    nearest = host_target()
+    if nearest is target_named("linux-x86_64_v2"):
+        pytest.skip("no code is for an older CPU than this one")
+    compiled(package, ep="llvm", targets=("linux-x86_64_v2",))
+    selection = ortpkg.ModelPackage(package).select(variant="plain-x86_64_v2")
+    assert nearest is not None
+    assert (
+        "variant 'plain-x86_64_v2' runs, and would be better recompiled: it is for"
+        f" linux-x86_64_v2, and this CPU runs {nearest.name}"
+    ) in selection.warnings
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 
 import ortpkg
 from ortpkg.api.verify import record_digests, verify
-from ortpkg.authoring.compile_variants import CompileWishes, compile_variants
+from ortpkg.authoring.compile_variants import compile_variants
+from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.create import remove_variant
 from ortpkg.authoring.edit import PackageEdits, edit
 from ortpkg.distribution.package_signing import sign_package

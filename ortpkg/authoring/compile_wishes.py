@@ -1,0 +1,91 @@
+"""What of a package is to be compiled, and how: what variants become, and how these are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.ep_names import LLVM_EP, resolve_ep_name
+from ortpkg.errors import UsageError
+from ortpkg.machine_code.cpu_targets import (
+    BFLOAT_PRECISION,
+    PRECISION_OPTION,
+    TARGET_OPTION,
+    target_named,
+)
+
+_FLOAT32_WORDS = ("fp32", "f32", "float32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileWishes:
+    """What to compile, and how.
+
+    Attributes:
+        ep: the execution provider that compiles: a name or an alias.
+        device: "cpu", "gpu" or "npu"; None for the first that the EP offers here.
+        backend: whose EP of that name, as in CompileRequest; None for the first that has it.
+        component: only this one; None for all.
+        variants: the plain variants to compile, by name; empty: the first plain one of each
+            component.
+        name: of the new variant, where it is one; None: the source's name and the EP's.
+        provider_options: of the EP; kept with the variants, since a context holds for the options
+            it was made with.
+        targets: the CPUs that code is made for, each of which becomes a variant: names of
+            :mod:`~ortpkg.machine_code.cpu_targets`; empty: this machine's.
+        is_embedded: contexts go into the models.
+        shares_weights: variants that can lie in one folder share one binary.
+        for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
+        timeout_s: of all compiling together.
+        memory_limit_nbytes: of a process that compiles, as in CompileRequest.
+    """
+
+    ep: str
+    device: str | None = None
+    backend: str | None = None
+    component: str | None = None
+    variants: Sequence[str] = ()
+    name: str | None = None
+    provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    targets: Sequence[str] = ()
+    is_embedded: bool = False
+    shares_weights: bool = False
+    for_onnxruntime: bool = False
+    timeout_s: float = 3600.0
+    memory_limit_nbytes: int | None = None
+
+    @property
+    def rounds_to_bfloat(self) -> bool:
+        """Whether machine code is to multiply numbers rounded to bfloat16."""
+        return (
+            resolve_ep_name(self.ep) == LLVM_EP
+            and self.provider_options.get(PRECISION_OPTION) == BFLOAT_PRECISION
+        )
+
+
+def kinds_of(wishes: CompileWishes) -> list[tuple[str, dict[str, str]]]:
+    """What each source becomes: how that is called, and the options that it takes.
+
+    Raises UsageError for a target that nobody knows, or for an EP that compiles for its own device.
+    """
+    if not wishes.targets:
+        return [(_short(wishes), {})]
+    if resolve_ep_name(wishes.ep) != LLVM_EP:
+        raise UsageError(f"targets are CPUs that {LLVM_EP} compiles for: take --ep llvm")
+    found = dict.fromkeys(target_named(each) for each in wishes.targets)
+    return [(each.short_name, {TARGET_OPTION: each.name}) for each in found]
+
+
+def default_name(source: str, short: str, wishes: CompileWishes) -> str:
+    """The source's name and what it becomes; the name says how it computes where it says so."""
+    if not wishes.rounds_to_bfloat:
+        return f"{source}-{short}"
+    words = source.split("-")
+    own = ["bf16" if each.lower() in _FLOAT32_WORDS else each for each in words]
+    return "-".join([*own, short] if "bf16" in own else [*own, short, "bf16"])
+
+
+def _short(wishes: CompileWishes) -> str:
+    ep = resolve_ep_name(wishes.ep).removesuffix("ExecutionProvider").lower()
+    return "-".join(filter(None, (ep, wishes.device, wishes.backend)))
