@@ -15,11 +15,11 @@ Every code has, beside its kernels, four functions::
 eight words: kernel, buffers, sizes (addresses), tile count, chunk, how many steps from this one on
 form a group that one thread does alone (0: threads share the step's tiles), how many tiles a wave
 has (0: threads take them in any order; else a wave has at most 32 chunks, and there are fewer than
-2**31 waves), and one that is 0. The counters of a step are 64 bytes, all 0 before a run: next tile,
-or the wave with the chunks of it that are taken; tiles done (64 bits each); and how many threads
-sleep (32 bits). A group counts as one tile of its first step. ``status`` is eight
-words: the first asks everybody to stop where it is not 0, the second is 1 + the ordinal of an
-access that failed.
+2**31 waves), and one that is 0. The counters of a step are 64 bytes, all 0 before a run: tiles
+taken, or the wave with the chunks of it that are taken; tiles done (64 bits each); how many threads
+sleep (32 bits); and from word 3 on the tiles taken from the front, and from the end. A group counts
+as one tile of its first step. ``status`` is eight words: the first asks everybody to stop where it
+is not 0, the second is 1 + the ordinal of an access that failed.
 """
 
 from __future__ import annotations

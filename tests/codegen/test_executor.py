@@ -33,6 +33,7 @@ from tests.machine_code.native_code import (
     COUNT,
     FAIL,
     FOLLOW,
+    NOTE_TURN,
     SLOW,
     TURN,
     NativeCode,
@@ -47,7 +48,7 @@ THREADS = 4
 
 @pytest.fixture(scope="module")
 def code() -> NativeCode:
-    return native_code(COUNT, TURN, SLOW, FAIL, FOLLOW)
+    return native_code(COUNT, TURN, SLOW, FAIL, FOLLOW, NOTE_TURN)
 
 
 @dataclass
@@ -159,6 +160,19 @@ def test_every_tile_is_computed_once(code: NativeCode, tiles: int, chunk: int) -
     launch = Launch().step(code.address("count"), tiles, [numbers], chunk=chunk)
     assert run_in_threads(code, launch.ready()) == [Outcome.DONE] * THREADS
     assert numbers[:tiles].tolist() == [1] * tiles
+
+
+@pytest.mark.parametrize(
+    ("thread", "turns"), [(0, [1, 2, 3]), (1, [3, 2, 1]), (2, [1, 2, 3]), (3, [3, 2, 1])]
+)
+def test_threads_of_odd_numbers_take_the_last_tiles_first(
+    code: NativeCode, thread: int, turns: list[int]
+) -> None:
+    found, calls = np.zeros(8, np.int64), np.zeros(1, np.int64)
+    launch = Launch().step(code.address("note_turn"), 8, [found, calls], chunk=3)
+    assert code.call("run", launch.ready(), thread) == Outcome.DONE
+    assert found[::3].tolist() == turns
+    assert found.sum() == sum(turns), "chunks begin at every third tile"
 
 
 def test_a_program_without_steps_is_done(code: NativeCode) -> None:

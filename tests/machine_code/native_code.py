@@ -103,6 +103,20 @@ done:
   ret void
 }
 """
+#: Notes at the first tile of each call how many calls there have been.
+NOTE_TURN = """
+define void @note_turn(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status) {
+  %turns = load ptr, ptr %buffers
+  %calls_at = getelementptr ptr, ptr %buffers, i64 1
+  %calls = load ptr, ptr %calls_at
+  %before = load i64, ptr %calls
+  %turn = add i64 %before, 1
+  store i64 %turn, ptr %calls
+  %place = getelementptr i64, ptr %turns, i64 %first
+  store i64 %turn, ptr %place
+  ret void
+}
+"""
 #: About a millisecond of work per tile.
 SLOW = """
 define void @slow(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status) {

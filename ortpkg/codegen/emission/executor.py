@@ -7,9 +7,11 @@ code once per run and Python's lock is not needed inside. How it is called says
 Threads take tiles of a step with an atomic addition until none is left. Who finds none waits until
 all that were taken are done: it spins a bounded time, then sleeps on the system's futex. So no
 thread waits for one that has not begun, and a worker that the system does not schedule costs
-nothing. Steps that are not worth sharing follow each other in *groups*: the first thread that comes
-does the whole group, without a barrier inside. How threads share steps whose tiles come in waves
-says :mod:`ortpkg.codegen.emission.executor_waves`.
+nothing. Threads of odd numbers take the last tiles first: of two threads each then gets the same
+half of every step, as far as both are equally fast, and finds in its core's cache what it wrote
+there in the step before. Steps that are not worth sharing follow each other in *groups*: the first
+thread that comes does the whole group, without a barrier inside. How threads share steps whose
+tiles come in waves says :mod:`ortpkg.codegen.emission.executor_waves`.
 
 A run has ended when all tiles of its last step are done. A worker that has none may still be inside
 of it, and need not be waited for; only the words of the launch must outlast it. How workers come to
@@ -64,6 +66,8 @@ entry:
   %scratch_offset = mul i64 %thread, %stride
   %scratch = getelementptr i8, ptr %all_scratch, i64 %scratch_offset
   %is_worker = icmp ne i64 %thread, 0
+  %side = and i64 %thread, 1
+  %takes_last = icmp ne i64 %side, 0
   br label %next_step
 
 next_step:
@@ -74,9 +78,9 @@ next_step:
 begin_step:
   %words = getelementptr [8 x i64], ptr %steps, i64 %step
 $step_words
-  %next_tile = getelementptr [8 x i64], ptr %counters, i64 %step
-  %done_tiles = getelementptr i64, ptr %next_tile, i64 1
-  %waiters = getelementptr i64, ptr %next_tile, i64 2
+  %begun = getelementptr [8 x i64], ptr %counters, i64 %step
+  %done_tiles = getelementptr i64, ptr %begun, i64 1
+  %waiters = getelementptr i64, ptr %begun, i64 2
   %grouped_at = getelementptr i64, ptr %words, i64 5
   %grouped = load i64, ptr %grouped_at
   %is_group = icmp ne i64 %grouped, 0
@@ -91,15 +95,21 @@ $step_words
   br i1 %is_group, label %take_group, label %share
 
 share:
+  ; How many tiles were taken from the front and from the end: together never more than there are.
+  %sides = getelementptr i64, ptr %begun, i64 3
+  %begun_on_side = getelementptr i64, ptr %sides, i64 %side
+  %last_tile = sub i64 %tiles, 1
+  %in_last_chunk = urem i64 %last_tile, %chunk
+  %last_chunk = sub i64 %last_tile, %in_last_chunk
   br i1 %is_ordered, label %take_waves, label %take
 
 take_waves:
   %is_cut_short = call ${cc}i1 @executor.waves(
-      ptr %words, ptr %next_tile, i64 %thread, ptr %scratch, ptr %launch)
+      ptr %words, ptr %begun, i64 %thread, ptr %scratch, ptr %launch)
   br i1 %is_cut_short, label %leave, label %step_done
 
 take_group:
-  %takers = atomicrmw add ptr %next_tile, i64 1 monotonic, align 8
+  %takers = atomicrmw add ptr %begun, i64 1 monotonic, align 8
   %is_ours = icmp eq i64 %takers, 0
   br i1 %is_ours, label %compute_group, label %await
 
@@ -113,11 +123,14 @@ take:
   br i1 %stop, label %leave, label %take_chunk
 
 take_chunk:
-  %first = atomicrmw add ptr %next_tile, i64 %chunk monotonic, align 8
-  %some = icmp slt i64 %first, %tiles
+  %begun_by_all = atomicrmw add ptr %begun, i64 %chunk monotonic, align 8
+  %some = icmp slt i64 %begun_by_all, %tiles
   br i1 %some, label %compute, label %report
 
 compute:
+  %place = atomicrmw add ptr %begun_on_side, i64 %chunk monotonic, align 8
+  %from_last = sub i64 %last_chunk, %place
+  %first = select i1 %takes_last, i64 %from_last, i64 %place
   %wished = add i64 %first, %chunk
   %end = call i64 @llvm.smin.i64(i64 %wished, i64 %tiles)
   call ${cc}void %kernel(ptr %buffers, ptr %sizes, i64 %first, i64 %end, ptr %scratch, ptr %status)
