@@ -113,17 +113,27 @@ class LaunchWords:
             )
         )
         self.status = -(-starts[-1] // _CACHE_LINE_WORDS) * _CACHE_LINE_WORDS
-        counters = self.status + STATUS_WORDS
-        self.reports = counters + COUNTER_WORDS * steps
+        self.reports = self.status + STATUS_WORDS + COUNTER_WORDS * steps
         self.count = self.reports + len(program.reports)
         self.template: Words = np.zeros(self.count, np.int64)
         self.template[LaunchWord.STEP_COUNT] = steps
         self._slots = _slot_starts(program)
+        self._find_words_of_steps(program, starts)
+        costs = {step.cost_ps: None for step in program.steps}
+        self.costs = tuple(costs)
+        places = {cost: place for place, cost in enumerate(costs)}
+        self.cost_indices = np.array([places[each.cost_ps] for each in program.steps], np.int64)
+        self.conditions = self._conditions_of(program.steps)
+        self.arena_indices = [self.index_of(each.nbytes) for each in program.arena]
+        self.scratch_index = self.index_of(program.scratch_nbytes)
+        self.is_length = np.array([each in self._lengths for each in range(len(self.sizes))])
+
+    def _find_words_of_steps(self, program: Program, starts: Sequence[int]) -> None:
+        """Finds the words of all steps, whose arguments begin at ``starts``."""
         own, sizes, tiles, waves = _Pairs(), _Pairs(), _Pairs(), _Pairs()
-        addresses, lengths = _Pairs(), _Pairs()
         own.add(LaunchWord.STEPS, LAUNCH_WORDS * 8)
         own.add(LaunchWord.STATUS, self.status * 8)
-        own.add(LaunchWord.COUNTERS, counters * 8)
+        own.add(LaunchWord.COUNTERS, (self.status + STATUS_WORDS) * 8)
         for number, step in enumerate(program.steps):
             row, arguments = LAUNCH_WORDS + STEP_WORDS * number, starts[number]
             numbers = arguments + len(step.buffers)
@@ -138,31 +148,25 @@ class LaunchWords:
             for place, use in enumerate(step.buffers):
                 if use.space is Space.REPORT:
                     own.add(arguments + place, (self.reports + use.index) * 8)
-                addresses.add(arguments + place, self._slots[use.space] + use.index)
-                lengths.add(numbers + len(step.sizes) + place, self.index_of(use.offset))
         self.own_words, self.own_offsets = own.arrays()
         self.size_words, self.size_indices = sizes.arrays()
         self.tile_words, self.tile_indices = tiles.arrays()
         self.wave_words, self.wave_indices = waves.arrays()
         self.chunk_words = self.tile_words + (_CHUNK - _TILES)
         self.group_words = self.tile_words + (_GROUP - _TILES)
-        costs = {step.cost_ps: None for step in program.steps}
-        self.costs = tuple(costs)
-        places = {cost: place for place, cost in enumerate(costs)}
-        self.cost_indices = np.array([places[each.cost_ps] for each in program.steps], np.int64)
         self.kernel_words = self.tile_words + (_KERNEL - _TILES)
+        self.uses = self._uses_of(program.steps, starts)
+
+    def _uses_of(self, steps: Sequence[Step], starts: Sequence[int]) -> Uses:
+        addresses, lengths = _Pairs(), _Pairs()
+        for step, arguments in zip(steps, starts, strict=False):
+            first_length = arguments + len(step.buffers) + len(step.sizes)
+            for place, use in enumerate(step.buffers):
+                addresses.add(arguments + place, self._slots[use.space] + use.index)
+                lengths.add(first_length + place, self.index_of(use.offset))
         (word, slot), (length_word, offset) = addresses.arrays(), lengths.arrays()
-        self.uses = Uses(
-            word=word,
-            length_word=length_word,
-            slot=slot,
-            offset=offset,
-            step=np.repeat(np.arange(steps), [len(each.buffers) for each in program.steps]),
-        )
-        self.conditions = self._conditions_of(program.steps)
-        self.arena_indices = [self.index_of(each.nbytes) for each in program.arena]
-        self.scratch_index = self.index_of(program.scratch_nbytes)
-        self.is_length = np.array([each in self._lengths for each in range(len(self.sizes))])
+        owners = np.repeat(np.arange(len(steps)), [len(each.buffers) for each in steps])
+        return Uses(word=word, length_word=length_word, slot=slot, offset=offset, step=owners)
 
     def index_of(self, size: Size, *, is_length: bool = True) -> int:
         """The index of a size among the sizes, where it is added if it is new."""
