@@ -53,39 +53,31 @@ class TensorProgram:
     margins: tuple[Size, ...] = ()
 
 
+#: Which attributes of an operation are expressions that may read tensors, some of them None or
+#: several.
+EXPRESSION_ATTRIBUTES: Mapping[type[Operation], tuple[str, ...]] = {
+    Map: ("value",),
+    Reduce: ("value", "epilogue"),
+    RowNormalize: ("value", "epilogue"),
+    Product: ("left", "right", "left_zero", "right_zero", "epilogue"),
+    Convolution: ("source_zero", "weights_zero", "epilogue"),
+    Pool: ("epilogue",),
+    Attention: ("query", "key", "value", "score"),
+    Recurrence: (
+        "recurrence", "late_bias", "initial", "initial_cell", "peepholes", "lengths",
+    ),
+    Alias: (),
+}  # fmt: skip
+
+
 def elements_of(operation: Operation) -> Iterator[Element]:
     """Every expression of an operation."""
-    match operation:
-        case Map():
-            found: tuple[Element | None, ...] = (operation.value,)
-        case Reduce() | RowNormalize():
-            found = (operation.value, operation.epilogue)
-        case Product():
-            found = (
-                operation.left,
-                operation.right,
-                operation.left_zero,
-                operation.right_zero,
-                operation.epilogue,
-            )
-        case Convolution():
-            found = (operation.source_zero, operation.weights_zero, operation.epilogue)
-        case Pool():
-            found = (operation.epilogue,)
-        case Attention():
-            found = (operation.query, operation.key, operation.value, operation.score)
-        case Recurrence():
-            found = (
-                operation.recurrence,
-                operation.late_bias,
-                operation.initial,
-                operation.initial_cell,
-                *operation.peepholes,
-                operation.lengths,
-            )
-        case Alias():
-            found = ()
-    yield from (each for each in found if each is not None)
+    for name in EXPRESSION_ATTRIBUTES[type(operation)]:
+        found: Element | tuple[Element, ...] | None = getattr(operation, name)
+        if isinstance(found, tuple):
+            yield from found
+        elif found is not None:
+            yield found
 
 
 def reads_of(operation: Operation) -> list[Tensor]:
@@ -115,52 +107,11 @@ def writes_of(operation: Operation) -> list[Tensor]:
 
 def with_elements(operation: Operation, change: Callable[[Element], Element]) -> Operation:
     """The operation with each of its expressions changed."""
-
-    def changed(element: Element | None) -> Element | None:
-        return None if element is None else change(element)
-
-    match operation:
-        case Map():
-            return replace(operation, value=change(operation.value))
-        case Reduce() | RowNormalize():
-            return replace(
-                operation, value=change(operation.value), epilogue=changed(operation.epilogue)
-            )
-        case Product():
-            return replace(
-                operation,
-                left=change(operation.left),
-                right=change(operation.right),
-                left_zero=changed(operation.left_zero),
-                right_zero=changed(operation.right_zero),
-                epilogue=changed(operation.epilogue),
-            )
-        case Convolution():
-            return replace(
-                operation,
-                source_zero=changed(operation.source_zero),
-                weights_zero=changed(operation.weights_zero),
-                epilogue=changed(operation.epilogue),
-            )
-        case Pool():
-            return replace(operation, epilogue=changed(operation.epilogue))
-        case Attention():
-            return replace(
-                operation,
-                query=change(operation.query),
-                key=change(operation.key),
-                value=change(operation.value),
-                score=changed(operation.score),
-            )
-        case Recurrence():
-            return replace(
-                operation,
-                recurrence=change(operation.recurrence),
-                late_bias=changed(operation.late_bias),
-                initial=changed(operation.initial),
-                initial_cell=changed(operation.initial_cell),
-                peepholes=tuple(map(change, operation.peepholes)),
-                lengths=changed(operation.lengths),
-            )
-        case Alias():
-            return operation
+    changed: dict[str, Any] = {}
+    for name in EXPRESSION_ATTRIBUTES[type(operation)]:
+        found: Element | tuple[Element, ...] | None = getattr(operation, name)
+        if isinstance(found, tuple):
+            changed[name] = tuple(map(change, found))
+        elif found is not None:
+            changed[name] = change(found)
+    return replace(operation, **changed)
