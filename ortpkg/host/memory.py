@@ -1,7 +1,6 @@
 """How much memory the machine has, and how much processes of it hold.
 
-By hand is what ``psutil`` lacks: the limits of control groups, the peak of a process on Linux, and
-the children of one process without a look at all others.
+By hand is what ``psutil`` lacks: the limits of control groups, and the peak of a process on Linux.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from ortpkg.host.descendants import descendants_of
+
 #: Below the root of the system, where a Linux container has its limit of memory and says what it
 #: holds: version 2 of control groups, version 1.
 CONTROL_GROUP_MEMORY = (
@@ -23,7 +24,6 @@ CONTROL_GROUP_MEMORY = (
 _CGROUP_LIMITS = tuple(Path("/", limit) for limit, _ in CONTROL_GROUP_MEMORY)
 #: Descendants are looked for no more often.
 _LEAST_INTERVAL_S = 0.2
-_MOST_DESCENDANTS = 1000
 
 
 @cache
@@ -120,29 +120,8 @@ class DescendantMemory:
         now = time.monotonic()
         if sys.platform == "linux" and now - self._found_at >= _LEAST_INTERVAL_S:
             self._found_at = now
-            self._nbytes = sum(map(_private_nbytes, _descendants(self._pid)))
+            self._nbytes = sum(map(_private_nbytes, descendants_of(self._pid)))
         return self._nbytes
-
-
-def _descendants(pid: int) -> list[int]:
-    # psutil's children() reads every process of the machine: some ms, and this is asked all along.
-    found: list[int] = []
-    waiting = [pid]
-    while waiting and len(found) < _MOST_DESCENDANTS:
-        children = _children(waiting.pop())
-        found += children
-        waiting += children
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    """Those that any of its threads started; none where it is gone, or the system does not say."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.scandir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError, ValueError):
-                found += map(int, Path(thread.path, "children").read_text(encoding="ascii").split())
-    return found
 
 
 def _private_nbytes(pid: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ortpkg.errors import quoted
+from ortpkg.host.descendants import descendants_of
 
 #: Names the interpreter of child processes.
 PYTHON_VARIABLE = "ORTPKG_PYTHON"
@@ -66,13 +67,18 @@ def interpreter() -> str:
 def end_process(child: subprocess.Popen[bytes]) -> None:
     """Kills and awaits a child that has not been waited for (its id is surely still its own).
 
-    On POSIX with its whole session; on Windows itself only.
+    On POSIX with its whole session, on Linux with what it started in sessions of their own too;
+    elsewhere these find out by themselves that it has ended. On Windows itself only.
     """
     if child.returncode is not None:
         return
     if os.name == "posix":
+        below = descendants_of(child.pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
+        for pid in below:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
     else:
         child.kill()
     child.wait()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ortpkg.host import memory
+from ortpkg.host.descendants import descendants_of
 from ortpkg.host.memory import (
     DescendantMemory,
     machine_memory_nbytes,
@@ -62,7 +63,7 @@ def test_what_a_process_has_started_counts() -> None:
             beside = DescendantMemory(child.pid)
             assert 30_000_000 < beside.nbytes() < 100_000_000
         finally:
-            for pid in memory._descendants(child.pid):
+            for pid in descendants_of(child.pid):
                 os.kill(pid, 9)
 
 

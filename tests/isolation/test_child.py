@@ -39,8 +39,10 @@ def exit_quietly():
 def exit_loudly():
     sys.exit(3)
 
-def hang(pid_file):
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+def hang(pid_file, apart=False):
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=apart
+    )
     with open(pid_file, "w") as file:
         file.write(str(child.pid))
     time.sleep(600)
@@ -109,10 +111,11 @@ def test_an_exit_with_a_status_is_told(call: Any) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for the grandchild in /proc")
-def test_a_hang_is_ended_with_all_that_it_started(call: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["in its session", "in one of its own"])
+def test_a_hang_is_ended_with_all_that_it_started(call: Any, tmp_path: Path, apart: bool) -> None:
     pid_file = tmp_path / "pid"
 
-    result = call("hang", timeout_s=3.0, pid_file=str(pid_file))
+    result = call("hang", timeout_s=3.0, pid_file=str(pid_file), apart=apart)
 
     assert (result.outcome, result.reason) == (ChildOutcome.TIMED_OUT, "no answer within 3 s")
     assert _ends(int(pid_file.read_text()))
