@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
@@ -15,6 +17,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Tensor,
     along,
 )
+from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import Size
 from tests.codegen.native_kernels import Array
 
@@ -27,6 +30,15 @@ def tensor(name: str, *shape: Size, scalar: Scalar = Scalar.F32) -> Tensor:
 def read(tensor: Tensor, *axes: int) -> Read:
     """The element whose places are these axes."""
     return Read(tensor, tuple(along(axis) for axis in axes))
+
+
+def matrix_product(left: Tensor, right: Tensor, output: Tensor, **more: Any) -> Product:
+    """The product of two matrices as they lie; ``more`` are other attributes of the operation."""
+    (m, k), (_, n) = left.shape, right.shape
+    return Product(
+        output=output, batch=(), m=m, n=n, k=k, left=read(left, 0, 1), right=read(right, 0, 1),
+        **more,
+    )  # fmt: skip
 
 
 def relu_of_biased(bias: Tensor, axis: int = 1) -> Element:

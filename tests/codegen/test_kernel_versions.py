@@ -8,11 +8,10 @@ import pytest
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.kernel_versions import Version, versions_by_size
 from ortpkg.codegen.schedules.product import schedule_product
-from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.machine_code.program import Condition
 from ortpkg.shapes.expressions import Size, symbol
-from tests.codegen.native_targets import V3
-from tests.codegen.product_factories import close, floats, read, relu_of_biased, tensor
+from tests.codegen.native_targets import V4
+from tests.codegen.product_factories import close, floats, matrix_product, relu_of_biased, tensor
 from tests.codegen.scheduled_kernels import run_scheduled
 
 ROWS, COLUMNS = symbol("rows"), symbol("columns")
@@ -62,17 +61,8 @@ def test_versions_that_leave_sizes_out_are_refused(limits: tuple[int | None, ...
 def test_a_product_of_open_rows_has_versions_over_panels_that_are_packed_once() -> None:
     left, right = tensor("left", ROWS, 19), tensor("right", 19, 62)
     bias, output = tensor("bias", 62), tensor("out", ROWS, 62)
-    product = Product(
-        output=output,
-        batch=(),
-        m=ROWS,
-        n=62,
-        k=19,
-        left=read(left, 0, 1),
-        right=read(right, 0, 1),
-        epilogue=relu_of_biased(bias),
-    )
-    kernels = schedule_product(product, V3.model, {right})
+    product = matrix_product(left, right, output, epilogue=relu_of_biased(bias))
+    kernels = schedule_product(product, V4.model, {right})
     assert [each.conditions[0].most for each in kernels] == [1, 4, None]
     layouts = {packing.layout for each in kernels for packing in each.packed.values()}
     assert len(layouts) == 1
@@ -83,5 +73,5 @@ def test_a_product_of_open_rows_has_versions_over_panels_that_are_packed_once() 
             bias: floats(62),
             output: np.full((rows, 62), np.nan, np.float32),
         }
-        run_scheduled(kernels, arrays, V3, {"rows": rows})
+        run_scheduled(kernels, arrays, V4, {"rows": rows})
         close(arrays[output], np.maximum(arrays[left] @ arrays[right] + arrays[bias], 0))

@@ -26,7 +26,14 @@ from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import Size, symbol
 from tests.codegen.native_kernels import Array
 from tests.codegen.native_targets import NATIVE_TARGETS, V2, V3, V4, NativeTarget
-from tests.codegen.product_factories import close, floats, read, relu_of_biased, tensor
+from tests.codegen.product_factories import (
+    close,
+    floats,
+    matrix_product,
+    read,
+    relu_of_biased,
+    tensor,
+)
 from tests.codegen.scheduled_kernels import run_scheduled
 
 _SIZES = [
@@ -52,16 +59,7 @@ def test_product_with_constant_bias_and_relu(
     m, n, k = sizes
     left, right, bias = tensor("left", m, k), tensor("right", k, n), tensor("bias", n)
     output = tensor("output", m, n)
-    product = Product(
-        output=output,
-        batch=(),
-        m=m,
-        n=n,
-        k=k,
-        left=read(left, 0, 1),
-        right=read(right, 0, 1),
-        epilogue=relu_of_biased(bias),
-    )
+    product = matrix_product(left, right, output, epilogue=relu_of_biased(bias))
     arrays = {
         left: floats(m, k),
         right: floats(k, n),
@@ -78,9 +76,7 @@ def test_product_with_constant_bias_and_relu(
 def test_rows_may_be_open(rows: int) -> None:
     m = symbol("m")
     left, right, output = tensor("left", m, 40), tensor("right", 40, 52), tensor("out", m, 52)
-    product = Product(
-        output=output, batch=(), m=m, n=52, k=40, left=read(left, 0, 1), right=read(right, 0, 1)
-    )
+    product = matrix_product(left, right, output)
     arrays = {
         left: floats(rows, 40),
         right: floats(40, 52),
@@ -96,9 +92,7 @@ def test_rows_may_be_open(rows: int) -> None:
 def test_all_sizes_may_be_open(target: NativeTarget, sizes: tuple[int, int, int]) -> None:
     m, n, k = symbol("m"), symbol("n"), symbol("k")
     left, right, output = tensor("left", m, k), tensor("right", k, n), tensor("out", m, n)
-    product = Product(
-        output=output, batch=(), m=m, n=n, k=k, left=read(left, 0, 1), right=read(right, 0, 1)
-    )
+    product = matrix_product(left, right, output)
     rows, columns, depth = sizes
     arrays = {
         left: floats(rows, depth),
@@ -253,9 +247,7 @@ def test_halves_are_kept_as_they_are_where_the_cpu_widens_them(target: NativeTar
 
 def test_infinities_and_nan_come_through() -> None:
     left, right, output = tensor("left", 2, 3), tensor("right", 3, 2), tensor("out", 2, 2)
-    product = Product(
-        output=output, batch=(), m=2, n=2, k=3, left=read(left, 0, 1), right=read(right, 0, 1)
-    )
+    product = matrix_product(left, right, output)
     arrays = {
         left: np.array([[np.inf, 1, 0], [1, np.nan, 0]], np.float32),
         right: np.array([[1, 0], [2, 1], [3, np.inf]], np.float32),
@@ -307,9 +299,7 @@ def test_a_read_beyond_the_constant_is_refused() -> None:
 
 def _kernel_of(m: Size, n: int, k: int, model: MachineModel) -> str:
     left, right, output = tensor("left", m, k), tensor("right", k, n), tensor("out", m, n)
-    product = Product(
-        output=output, batch=(), m=m, n=n, k=k, left=read(left, 0, 1), right=read(right, 0, 1)
-    )
+    product = matrix_product(left, right, output)
     (scheduled,) = schedule_product(product, model, {right})
     return kernel_function(scheduled.kernel, "kernel", EmissionOptions())
 
@@ -318,10 +308,7 @@ def test_equal_products_have_one_kernel() -> None:
     texts = set()
     for name in ("first", "second"):
         left, right, output = (tensor(name, 64, 64) for _ in range(3))
-        product = Product(
-            output=output, batch=(), m=64, n=64, k=64, left=read(left, 0, 1),
-            right=read(right, 0, 1),
-        )  # fmt: skip
+        product = matrix_product(left, right, output)
         (scheduled,) = schedule_product(product, V4.model, {right})
         texts.add(kernel_text(scheduled.kernel, name="kernel"))
     assert len(texts) == 1

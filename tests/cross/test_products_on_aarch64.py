@@ -10,7 +10,14 @@ from ortpkg.codegen.tensor_ir.elements import Convert
 from ortpkg.codegen.tensor_ir.operations import Product
 from ortpkg.shapes.expressions import symbol
 from tests.codegen.native_targets import NativeTarget
-from tests.codegen.product_factories import close, floats, read, relu_of_biased, tensor
+from tests.codegen.product_factories import (
+    close,
+    floats,
+    matrix_product,
+    read,
+    relu_of_biased,
+    tensor,
+)
 from tests.codegen.reference_elements import DTYPES
 from tests.codegen.scheduled_kernels import run_scheduled
 from tests.cross.kernels_on_aarch64 import run_kernel_on_aarch64
@@ -29,16 +36,7 @@ def test_floats(sizes: tuple[int, int, int], *, is_constant: bool) -> None:
     (m, n, k), rows = sizes, symbol("m")
     left, right, bias = tensor("left", rows, k), tensor("right", k, n), tensor("bias", n)
     output = tensor("output", rows, n)
-    product = Product(
-        output=output,
-        batch=(),
-        m=rows,
-        n=n,
-        k=k,
-        left=read(left, 0, 1),
-        right=read(right, 0, 1),
-        epilogue=relu_of_biased(bias),
-    )
+    product = matrix_product(left, right, output, epilogue=relu_of_biased(bias))
     arrays = {
         left: floats(m, k),
         right: floats(k, n),
@@ -73,16 +71,7 @@ def test_bytes(features: tuple[str, ...], left_kind: Scalar, right_kind: Scalar)
     left = tensor("left", m, k, scalar=left_kind)
     right = tensor("right", k, n, scalar=right_kind)
     output, zeros = tensor("output", m, n, scalar=Scalar.I32), tensor("z", m, scalar=left_kind)
-    product = Product(
-        output=output,
-        batch=(),
-        m=m,
-        n=n,
-        k=k,
-        left=read(left, 0, 1),
-        right=read(right, 0, 1),
-        left_zero=read(zeros, 0),
-    )
+    product = matrix_product(left, right, output, left_zero=read(zeros, 0))
     generator = np.random.default_rng(0)
     arrays = {
         each: generator.integers(0, 256, shape).astype(np.uint8).view(DTYPES[each.scalar])
