@@ -35,8 +35,8 @@ from ortpkg.codegen.schedules.product_space import (
     rows_in_place,
 )
 from ortpkg.codegen.schedules.product_steps import (
-    BfloatSteps,
-    ByteSteps,
+    BFLOAT_STEPS,
+    BYTE_STEPS,
     FloatSteps,
     has_byte_dots,
 )
@@ -81,7 +81,7 @@ def _bfloat_product(
     left, read = bfloats_in_place(product), constant_bfloats(product, constants)
     if not model.multiplies_bfloat or left is None or read is None:
         return []
-    space, steps = product_space(product, left), BfloatSteps()
+    space, steps = product_space(product, left), BFLOAT_STEPS
 
     def kernels(tiling: ProductTiling, rows: Size) -> list[ScheduledKernel]:
         del rows
@@ -150,7 +150,7 @@ def _integer_product(
     if left is None:
         left, row_sums, kernel = byte_rows(product, model)
         before.append(kernel)
-    space, steps = product_space(product, left), ByteSteps()
+    space, steps = product_space(product, left), BYTE_STEPS
     has_dot = has_byte_dots(model)
     sizes = ProductSizes(
         rows=space.rows,

@@ -77,46 +77,16 @@ class FloatSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class BfloatSteps:
-    """Two products of bf16 a step, summed in f32."""
+class DotSteps:
+    """Several products a step, of numbers that fill 32 bits together: see the two below."""
 
-    sums: Scalar = Scalar.F32
-    group: int = 2
-
-    def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """The row's pair in every lane."""
-        return _group_in_every_lane(builder, buffer, index, self.group, lanes)
-
-    def right(
-        self,
-        builder: KernelBuilder,
-        buffer: Buffer,
-        index: Operand,
-        lanes: int,
-        count: Operand | None,
-    ) -> Value:
-        """A pair of each column."""
-        return _groups_of_columns(builder, buffer, index, self.group, lanes, count)
-
-    def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
-        """The sums with the two products of each lane added."""
-        return builder.dot(sums, left, right)
-
-
-@dataclass(frozen=True, slots=True)
-class ByteSteps:
-    """Four products of bytes a step, u8 of the left side with i8 of the right side.
-
-    A left side of i8 is moved by 128.
-    """
-
-    sums: Scalar = Scalar.I32
-    group: int = 4
+    sums: Scalar
+    group: int
 
     def left(self, builder: KernelBuilder, buffer: Buffer, index: Operand, lanes: int) -> Value:
-        """The row's four bytes in every lane."""
+        """The row's group in every lane; bytes as u8."""
         given = _group_in_every_lane(builder, buffer, index, self.group, lanes)
-        return as_unsigned(builder, given)
+        return given if buffer.scalar.is_float else as_unsigned(builder, given)
 
     def right(
         self,
@@ -126,12 +96,19 @@ class ByteSteps:
         lanes: int,
         count: Operand | None,
     ) -> Value:
-        """Four bytes of each column."""
-        return _groups_of_columns(builder, buffer, index, self.group, lanes, count)
+        """The group of each column."""
+        number = None if count is None else builder.mul(builder.index(count), self.group)
+        return builder.load(buffer, index, self.group * lanes, number)
 
     def add(self, builder: KernelBuilder, sums: Value, left: Value, right: Value) -> Value:
-        """The sums with the four products of each lane added."""
+        """The sums with the products of each lane added."""
         return builder.dot(sums, left, right)
+
+
+#: Two products of bf16 a step, summed in f32.
+BFLOAT_STEPS = DotSteps(Scalar.F32, 2)
+#: Four products of bytes a step, u8 of the left side (i8 are moved by 128) with i8 of the right.
+BYTE_STEPS = DotSteps(Scalar.I32, 4)
 
 
 def _group_in_every_lane(
@@ -140,19 +117,6 @@ def _group_in_every_lane(
     """Neighbours that fill 32 bits, in every lane of as many."""
     word = builder.bitcast(builder.load(buffer, index, group), I32)
     return builder.bitcast(builder.splat(word, lanes), LoopType(buffer.scalar, group * lanes))
-
-
-def _groups_of_columns(
-    builder: KernelBuilder,
-    buffer: Buffer,
-    index: Operand,
-    group: int,
-    lanes: int,
-    count: Operand | None,
-) -> Value:
-    """The neighbours of each of ``lanes`` columns, of which ``count`` are there."""
-    number = None if count is None else builder.mul(builder.index(count), group)
-    return builder.load(buffer, index, group * lanes, number)
 
 
 def as_unsigned(builder: KernelBuilder, value: Value) -> Value:
@@ -170,4 +134,4 @@ def has_byte_dots(model: MachineModel) -> bool:
 
 def steps_of(packed: Scalar) -> Steps:
     """The steps of a convolution whose packed weights are of a kind."""
-    return ByteSteps() if packed is Scalar.I8 else FloatSteps(sums=packed)
+    return BYTE_STEPS if packed is Scalar.I8 else FloatSteps(sums=packed)
