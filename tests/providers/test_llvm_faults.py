@@ -192,3 +192,17 @@ def test_an_llvmlite_that_cannot_be_loaded_or_is_too_old_is_told(
         patched.setitem(sys.modules, "llvmlite.binding", None)
         with pytest.raises(CompileError, match=r"cannot be loaded: .* install ortpkg\[llvm\]"):
             object_compiler._llvm()
+
+
+def test_a_newer_llvmlite_that_compiles_no_more_is_named_with_the_version_to_install(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("llvmlite.__version__", "0.99.0")
+    monkeypatch.delattr("llvmlite.binding.create_pass_builder")
+    monkeypatch.setattr("ortpkg.codegen.assembly.kernel_compiler._KEPT", {})
+    said = (
+        r"llvmlite '0\.99\.0' does not compile what ortpkg generated: .*create_pass_builder.*;"
+        r" ortpkg was tested with 0\.50: install llvmlite==0\.50\.\*"
+    )
+    with pytest.raises(CompileError, match=said):
+        InferenceSession(model, providers=["llvm", "cpu"], enable_fallback=False)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -56,6 +57,25 @@ def _llvm() -> Any:
     return llvm
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of LLVM as CompileErrors, which name a version of llvmlite that ortpkg does not know."""
+    try:
+        yield
+    except (RuntimeError, AttributeError, TypeError) as error:
+        import llvmlite  # it is loaded by now
+
+        version = Version(llvmlite.__version__)
+        what = "LLVM refuses what ortpkg generated"
+        hint = ""
+        if version.release[:2] != _LEAST_VERSION.release[:2]:
+            what = f"llvmlite {quoted(version)} does not compile what ortpkg generated"
+            hint = (
+                f"; ortpkg was tested with {_LEAST_VERSION}: install llvmlite=={_LEAST_VERSION}.*"
+            )
+        raise CompileError(f"{what}: {quoted(error)}{hint}", ep_name=LLVM_EP) from error
+
+
 class ObjectCompiler:
     """Compiles for one CPU.
 
@@ -81,30 +101,28 @@ class ObjectCompiler:
 
         Raises CompileError where LLVM refuses the module: a bug in the compiler.
         """
-        module, machine = self._optimized(module_text)
-        return link_object(bytes(machine.emit_object(module)))
+        with _explained():
+            module, machine = self._optimized(module_text)
+            code = bytes(machine.emit_object(module))
+        return link_object(code)
 
     def assembly(self, module_text: str) -> str:
         """A module's functions as the CPU's instructions, for people."""
-        module, machine = self._optimized(module_text)
-        return str(machine.emit_assembly(module))
+        with _explained():
+            module, machine = self._optimized(module_text)
+            return str(machine.emit_assembly(module))
 
     def _optimized(self, module_text: str) -> tuple[Any, Any]:
         llvm = _llvm()
-        try:
-            machine = llvm.Target.from_triple(self._triple).create_target_machine(
-                cpu=self._cpu,
-                features=",".join(self._features),
-                opt=_SPEED_LEVEL,
-                reloc="pic",
-                codemodel="small",
-            )
-            module = llvm.parse_assembly(f'target triple = "{self._triple}"\n{module_text}')
-            module.verify()
-        except RuntimeError as error:
-            raise CompileError(
-                f"LLVM refuses what ortpkg generated: {quoted(error)}", ep_name=LLVM_EP
-            ) from error
+        machine = llvm.Target.from_triple(self._triple).create_target_machine(
+            cpu=self._cpu,
+            features=",".join(self._features),
+            opt=_SPEED_LEVEL,
+            reloc="pic",
+            codemodel="small",
+        )
+        module = llvm.parse_assembly(f'target triple = "{self._triple}"\n{module_text}')
+        module.verify()
         passes = llvm.create_new_function_pass_manager()
         passes.add_loop_rotate_pass()
         passes.add_simplify_cfg_pass()
