@@ -19,7 +19,6 @@ from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import read_model_signature
-from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
@@ -95,7 +94,7 @@ def record_samples(
     Args:
         root: the package.
         samples: without inputs, the set of that name gets new expected outputs. Outputs without a
-            tolerance of their own get the one that ``bench`` applies where samples say nothing.
+            tolerance of their own are judged by the precision that each variant declares.
         overwrite: a set of that name is replaced.
         trust: accept options of the package that can reach beyond it.
         operations: how the disk is changed.
@@ -125,9 +124,8 @@ def record_samples(
         else:
             sample_set = _known_set(package.info, samples.name)
         report = run_samples(session, sample_set, keep_outputs=True)
-    tolerances = {name: samples.tolerances.get(name, DEFAULT_TOLERANCE) for name in report.outputs}
     expected = {name: np.asarray(value) for name, value in report.outputs.items()}
-    recorded = replace(samples, expected=expected, tolerances=tolerances)
+    recorded = replace(samples, expected=expected)
     return put_samples(root, _new(recorded), overwrite=overwrite, operations=operations)
 
 

@@ -70,7 +70,7 @@ def test_the_best_variant_records_what_it_gives(package: Path) -> None:
     expected = arrays_in(found.expected_outputs)
     np.testing.assert_array_equal(expected["y"], -X)
     np.testing.assert_array_equal(expected["z"], X)
-    assert found.tolerance("z") == Tolerance(absolute=1e-4, relative=1e-3)
+    assert found.tolerance("z") is None  # each variant's own precision says it
     session = ModelPackage(package).best_variant().create_session(backend="embedded")
     assert run_samples(session, found).matches
 

@@ -59,7 +59,7 @@ def _llvm() -> Any:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Errors of LLVM as CompileErrors, which name a version of llvmlite that ortpkg does not know."""
+    """Errors of LLVM as CompileErrors, which name a version of llvmlite that nobody tested."""
     try:
         yield
     except (RuntimeError, AttributeError, TypeError) as error:
