@@ -27,7 +27,7 @@ from ortpkg.codegen.tensor_ir.operations import Alias, Combiner, Map, Operation,
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.errors import quoted
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.graph.types import ElementType, TensorType, element_type_of, numpy_dtype
 from ortpkg.machine_code.program import IndexReport
 from ortpkg.shapes.expression_bounds import is_one_with
 from ortpkg.shapes.expression_text import size_of_text
@@ -51,6 +51,7 @@ SCALARS: Mapping[ElementType, Scalar] = {
     ElementType.UINT8: Scalar.U8,
     ElementType.BOOL: Scalar.BOOL,
 }
+_DTYPES = {scalar: numpy_dtype(kind) for kind, scalar in SCALARS.items()}
 #: Larger tensors of known elements are not written one by one.
 _MOST_WRITTEN_ELEMENTS = 64
 
@@ -169,7 +170,7 @@ class LoweringScope:
 
     def constant_tensor(self, name: str, value: Array) -> Tensor:
         """A tensor of known elements."""
-        scalar = SCALARS_OF_DTYPES[value.dtype.name]
+        scalar = SCALARS[element_type_of(value.dtype)]
         made = Tensor(name, scalar, tuple(map(int, value.shape)))
         self._constants[made] = np.ascontiguousarray(value)
         return made
@@ -325,7 +326,7 @@ class LoweringScope:
         if len(shape) != len(output.shape) or prod(shape) != len(found):
             return False
         if all(isinstance(each, int) for each in found):
-            value = np.array(found, NUMPY_DTYPES[output.scalar]).reshape(shape)
+            value = np.array(found, _DTYPES[output.scalar]).reshape(shape)
             self._constants[output] = value
             return True
         flat = self.temporary(output.scalar, (len(found),), "elements")
@@ -383,21 +384,3 @@ def size_element(size: Size, scalar: Scalar) -> Element:
 def number(value: float, scalar: Scalar) -> Number:
     """A known number of a kind."""
     return Number(value if scalar.is_float else int(value), scalar)
-
-
-NUMPY_DTYPES: Mapping[Scalar, str] = {
-    Scalar.F64: "float64",
-    Scalar.F32: "float32",
-    Scalar.F16: "float16",
-    Scalar.BF16: "bfloat16",
-    Scalar.I64: "int64",
-    Scalar.I32: "int32",
-    Scalar.I16: "int16",
-    Scalar.I8: "int8",
-    Scalar.U64: "uint64",
-    Scalar.U32: "uint32",
-    Scalar.U16: "uint16",
-    Scalar.U8: "uint8",
-    Scalar.BOOL: "bool",
-}
-SCALARS_OF_DTYPES: Mapping[str, Scalar] = {name: scalar for scalar, name in NUMPY_DTYPES.items()}
