@@ -355,19 +355,25 @@ class _Runner:
         from ortpkg.arrays.array_files import write_npz  # numpy
         from ortpkg.pipelines.run_limits import SharedRunOptions
         from ortpkg.samples.sample_runner import run_samples
+        from ortpkg.selection.variant_facts import precision_of
 
         own = self._own_samples()
         if verify:
             self.package.verify_samples(own, timeout_s=run_options.timeout_s)
         self.describe()
-        variant = next(iter(self.variants.values())).name if self.component is not None else None
+        ran = None if self.component is None else self.places[self.component].variant
         limits = SharedRunOptions(run_options)
 
         def run_all() -> list[SampleReport]:
             keep = output is not None
             return [
                 run_samples(
-                    self.session, each, variant=variant, run_options=limits, keep_outputs=keep
+                    self.session,
+                    each,
+                    variant=None if ran is None else ran.name,
+                    precision=None if ran is None else precision_of(ran.metadata),
+                    run_options=limits,
+                    keep_outputs=keep,
                 )
                 for each in own
             ]

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from ortpkg.arrays.array_files import read_npz
 from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
-from ortpkg.measuring.accuracy import DEFAULT_TOLERANCE, is_within, largest_difference
+from ortpkg.measuring.accuracy import default_tolerance, is_within, largest_difference
 from ortpkg.package.formats.samples import Display, DisplayKind, SampleSet, Tolerance
 from ortpkg.pipelines.run_limits import SharedRunOptions
+from ortpkg.selection.variant_facts import Precision
 from ortpkg.session.options import RunOptions
 
 Array = npt.NDArray[Any]
@@ -117,6 +118,7 @@ def run_samples(
     sample_set: SampleSet,
     *,
     variant: str | None = None,
+    precision: Precision | None = None,
     run_options: Any = None,
     keep_outputs: bool = False,
 ) -> SampleReport:
@@ -126,6 +128,7 @@ def run_samples(
         session: what is run.
         sample_set: on what.
         variant: whose tolerances apply.
+        precision: that the variant declares, for outputs that no tolerance is stated for.
         run_options: their ``timeout_s`` holds for all samples together, and a first run that is not
             counted. Pass :class:`SharedRunOptions` where several sets share it.
         keep_outputs: return the outputs too.
@@ -141,7 +144,7 @@ def run_samples(
     names = [argument.name for argument in session.get_outputs()]
     expected = _expected(sample_set, names)
     count = _sample_count(sample_set, inputs, expected)
-    judge = _Judge(sample_set, names, expected, count, variant)
+    judge = _Judge(sample_set, names, expected, count, variant, precision)
 
     results: list[SampleResult] = []
     kept: dict[str, list[Any]] = {name: [] for name in names}
@@ -297,10 +300,11 @@ class _Judge:
         expected: Mapping[str, Array],
         count: int,
         variant: str | None,
+        precision: Precision | None,
     ) -> None:
         self.tolerances = {
-            name: sample_set.tolerance(name, variant=variant) or DEFAULT_TOLERANCE
-            for name in expected
+            name: sample_set.tolerance(name, variant=variant) or default_tolerance(array, precision)
+            for name, array in expected.items()
         }
         self.errors = dict.fromkeys(expected, 0.0)  # output -> the largest difference until now
         self._sample_set = sample_set

@@ -15,6 +15,7 @@ from ortpkg.measuring.accuracy import is_within, largest_difference
 from ortpkg.package.formats.samples import Display, DisplayKind, Labels, SampleSet, Tolerance
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.samples.sample_runner import present, run_samples
+from ortpkg.selection.variant_facts import Precision
 
 CLASS = Display(output="y", kind=DisplayKind.CLASS, classes=("a", "b", "c"))
 
@@ -196,3 +197,14 @@ def test_the_largest_difference_and_tolerance_agree(
     assert largest_difference(actual, expected) == difference
     assert is_within(actual, expected, Tolerance()) is (difference == 0)
     assert is_within(actual, expected, Tolerance(absolute=5)) is (difference <= 5)
+
+
+@pytest.mark.parametrize(
+    ("precision", "matches"), [(None, False), (Precision.FP32, False), (Precision.FP16, True)]
+)
+def test_without_a_tolerance_outputs_are_judged_by_the_precision_of_the_variant(
+    tmp_path: Path, precision: Precision | None, matches: bool
+) -> None:
+    own = samples(tmp_path, expected={"y": INPUTS})
+    report = run_samples(Session(lambda x: x * np.float32(1.005)), own, precision=precision)
+    assert report.matches is matches
