@@ -17,6 +17,7 @@ from ortpkg.measuring.workloads import made_up_feed
 from ortpkg.package.formats.samples import SampleSet, read_samples
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
+from ortpkg.selection.variant_facts import Precision, precision_of
 from ortpkg.selection.verdict import Verdict
 from ortpkg.serving.batch_choice import BatchChoice, choose_batches
 from ortpkg.serving.served_model import RunningVariant, ServedModel
@@ -111,10 +112,11 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
     )
     component = None if chosen.is_pipeline else next(iter(chosen.variants))
     samples = _samples(package, component, wishes)
-    first_run = _first_run(model, samples, info, limits)
+    only = None if component is None else chosen.variants[component].verdict(backend=backend)
+    precision = None if only is None else precision_of(only.variant.metadata)
+    first_run = _first_run(model, samples, info, limits, precision)
     batches: BatchChoice | None = None
     if wishes.batch_latency_s is not None:
-        only = None if component is None else chosen.variants[component].verdict(backend=backend)
         batches = choose_batches(model, info, only, samples, bound_s=wishes.batch_latency_s)
         model.batch_plan = batches.plan
     return Loaded(
@@ -163,11 +165,15 @@ def _samples(
 
 
 def _first_run(
-    model: ServedModel, samples: Sequence[SampleSet], info: PackageInfo, limits: ServingLimits
+    model: ServedModel,
+    samples: Sequence[SampleSet],
+    info: PackageInfo,
+    limits: ServingLimits,
+    precision: Precision | None,
 ) -> FirstRun:
     start = time.monotonic()
     try:
-        matches = _run_samples(model, samples, limits) if samples else None
+        matches = _run_samples(model, samples, limits, precision) if samples else None
         if not samples:
             _run_made_up(model, info, limits)
     except OrtpkgError as error:
@@ -189,12 +195,19 @@ def _first_run(
 
 
 def _run_samples(
-    model: ServedModel, samples: Sequence[SampleSet], limits: ServingLimits
+    model: ServedModel,
+    samples: Sequence[SampleSet],
+    limits: ServingLimits,
+    precision: Precision | None,
 ) -> bool | None:
     variant = model.variants[0].variant if len(model.variants) == 1 else None
     judged = [
         run_samples(
-            model.session, each, variant=variant, run_options=_start_options(limits)
+            model.session,
+            each,
+            variant=variant,
+            precision=precision,
+            run_options=_start_options(limits),
         ).matches
         for each in samples
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 
 from ortpkg.errors import InvalidFeedError, NotServingError, RunError, UnknownModelError, UsageError
 from ortpkg.package.reader import open_package
+from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.serving.loading import load
 from ortpkg.serving.protocol_tensors import GivenTensor
 from ortpkg.serving.served_model import ServedModel
@@ -156,3 +158,29 @@ def test_a_model_whose_first_run_fails_is_not_served() -> None:
             LoadWishes(),
             ServingLimits(concurrency=1, memory_limit_nbytes=1000),
         )
+
+
+@pytest.mark.parametrize(("quantization", "matches"), [(None, False), ("bf16", True)])
+def test_samples_without_tolerances_are_judged_by_the_precision_of_what_is_served(
+    tmp_path: Path, quantization: str | None, matches: bool
+) -> None:
+    package = tmp_path / "digits.ortpackage"
+    shutil.copytree(DIGITS, package)
+    (package / "digests.json").unlink()
+    place = package / "samples" / "samples.json"
+    samples = json.loads(place.read_text())
+    for each in samples["samples"]:
+        each.pop("tolerances", None)
+        each.pop("variants", None)
+    place.write_text(json.dumps(samples))
+    outputs = package / "samples" / "held_out_outputs.npz"
+    with np.load(outputs) as found:
+        shifted = {name: array * np.float32(1.005) for name, array in found.items()}
+    np.savez(outputs, **shifted)
+    document = package / "models" / "classifier" / "metadata.json"
+    stated = json.loads(document.read_text())
+    stated["model_variants"]["cpu-fp32"]["metadata"]["quantization"] = quantization
+    document.write_text(json.dumps(stated))
+    wishes = LoadWishes(selection=SelectionWishes(variant="cpu-fp32"))
+    loaded = load(open_package(package), wishes, LIMITS)
+    assert loaded.first_run.matches is matches
