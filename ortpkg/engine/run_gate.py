@@ -5,7 +5,9 @@ Closing waits for those that are in.
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -29,12 +31,20 @@ class RunGate:
         Touching a mapped page behind a file's end kills the process.
         """
         self._sources = tuple(sources)
+        self._is_closed = False
+        self.forget()
+        _GATES.add(self)
+
+    def forget(self) -> None:
+        """Starts anew in a fork, which lacks the threads whose runs were inside.
+
+        A run of the thread that forked is not counted any more when it leaves.
+        """
         # Taken by itself on the way in and out: a condition's own entry and exit are calls of
         # Python functions.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._running = 0
-        self._is_closed = False
 
     def __enter__(self) -> None:
         with self._lock:
@@ -52,7 +62,7 @@ class RunGate:
 
     def __exit__(self, *_error: object) -> None:
         with self._lock:
-            self._running -= 1
+            self._running = max(self._running - 1, 0)
             if self._is_closed and not self._running:  # nobody waits before that
                 self._changed.notify_all()
 
@@ -62,3 +72,15 @@ class RunGate:
             self._is_closed = True
             while self._running:
                 self._changed.wait()
+
+
+_GATES: weakref.WeakSet[RunGate] = weakref.WeakSet()
+
+
+def _forget_runs() -> None:
+    for gate in list(_GATES):
+        gate.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_runs)

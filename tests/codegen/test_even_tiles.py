@@ -27,3 +27,7 @@ def test_four_threads_end_together(
 def test_weights_of_a_tile_stay_in_the_cache() -> None:
     assert even_tile(64, 1, cost=10, least=0, most=10_000) == (16, 1)
     assert even_tile(64, 1, cost=10, least=0, most=10_000, most_outer=3)[0] <= 3
+
+
+def test_a_dimension_too_long_for_the_pieces_that_are_compared_is_cut_as_weights_ask() -> None:
+    assert even_tile(1000, 1, cost=10, least=0, most=10_000, most_outer=3) == (3, 1)

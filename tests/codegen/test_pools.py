@@ -109,6 +109,19 @@ def test_rows_are_cut_into_groups_and_a_rest(width: int) -> None:
         )
 
 
+@pytest.mark.parametrize("function", list(PoolFunction))
+@pytest.mark.parametrize("length", [40, 5000])
+def test_long_windows_over_padding_are_walked_by_a_loop(
+    length: int, function: PoolFunction
+) -> None:
+    window = Window(
+        kernel=(length,), strides=(3,), dilations=(1,), before=(length // 2,), after=(9,)
+    )
+    case = WindowCase(source=(length + 70,), window=window)
+    source = np.random.default_rng(1).standard_normal((1, 16, length + 70)).astype(np.float32)
+    _check(case, function, V4, source=source, is_plain=False)
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
 def test_integers_are_pooled(kind: type[np.uint8] | type[np.int8]) -> None:
     window = Window(kernel=(2, 2), strides=(1, 1), dilations=(1, 1), before=(1, 1), after=(0, 0))

@@ -139,3 +139,18 @@ def test_the_entry_has_windows_summed_directly() -> None:
     np.testing.assert_array_equal(transformed, usual)
     assert (direct != transformed).any()
     np.testing.assert_allclose(direct, transformed, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "count"), [(17, 1, 0), (17, 2, 1), (40, 40, 1)])
+def test_windows_that_overlap_much_are_left_to_kernels_that_share_their_sums(
+    kernel: int, stride: int, count: int
+) -> None:
+    text = f"""net (float[1, 3, 80, 80] x) => (float[1, 3, h, w] y) {{
+        y = AveragePool <kernel_shape = [{kernel}, {kernel}], strides = [{stride}, {stride}]> (x) }}"""
+    proto = onnx.parser.parse_model(HEADER + text)
+    with InferenceSession(proto.SerializeToString(), providers=[LLVM_EP, "cpu"]) as session:
+        assert session.get_placement().entries[0].node_count == count
+        feeds = {"x": _random(1, 3, 80, 80)}
+        np.testing.assert_allclose(
+            session.run(None, feeds)[0], run_engine(proto, feeds)[0], rtol=1e-5, atol=1e-6
+        )

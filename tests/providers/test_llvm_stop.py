@@ -23,7 +23,7 @@ _SOON_S = 1.5
 _MODELS = {
     "product": """(float[m, k] x, float[k, n] w) => (float[m, n] y) { y = MatMul (x, w) }""",
     "pool": """(float[1, 4, h, w] x) => (float[1, 4, a, b] y) {
-        y = MaxPool <kernel_shape = [256, 256]> (x) }""",
+        y = MaxPool <kernel_shape = [256, 256], strides = [16, 16]> (x) }""",
     "recurrence": """(float[s, 1, 8] x, float[1, 256, 8] w, float[1, 256, 64] r)
         => (float[s, 1, 1, 64] y) { y = LSTM <hidden_size = 64> (x, w, r) }""",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.elementwise_lowering import widened
@@ -16,6 +17,9 @@ from ortpkg.shapes.expressions import Size
 
 #: Kinds that are convolved and pooled; all are computed as float32.
 FLOATS = frozenset({Scalar.F32, Scalar.F16})
+#: An element that is part of more windows is pooled faster by the embedded engine, whose windows
+#: share what they have in common.
+_MOST_OVERLAP = 256
 
 
 @lowers("Conv")
@@ -112,10 +116,23 @@ def lower_pool(scope: LoweringScope, node: Node) -> None:
             raise NotLoweredError("it counts padding that its last windows may lack")
         function = PoolFunction.AVERAGE_PADDED if counts else PoolFunction.AVERAGE
     window = window_of(node, source, output, tuple(attribute(node, "kernel_shape", ())))
+    if _overlap(window, output) > _MOST_OVERLAP:
+        raise NotLoweredError(f"each element is part of more than {_MOST_OVERLAP} of its windows")
     epilogue = narrowed(Made(Scalar.F32), output)
     scope.emit(
         Pool(output=output, source=source, function=function, window=window, epilogue=epilogue)
     )
+
+
+def _overlap(window: Window, output: Tensor) -> int:
+    """How many windows an element is part of."""
+    overlaps = (
+        min(-(-kernel // stride), size) if isinstance(size, int) else -(-kernel // stride)
+        for kernel, stride, size in zip(
+            window.kernel, window.strides, output.shape[2:], strict=True
+        )
+    )
+    return prod(overlaps)
 
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")

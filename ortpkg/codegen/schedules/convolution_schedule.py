@@ -127,7 +127,7 @@ def _cut(
         output_blocks=phases * layout.blocks,
         rows=prod((each.output for each in axes[:-1]), start=1),
         width=last.output,
-        cuts_rows=last.is_known or not last.is_padded,
+        cuts_rows=last.is_written_out or not last.is_padded,
         sums=round(layout.mean_count * prod(layout.kernel) * layout.source_lanes) // steps.group,
         weight_nbytes=layout.block_stride * packed.nbytes,
     )

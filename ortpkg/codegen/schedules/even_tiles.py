@@ -28,7 +28,9 @@ def even_tile(
         for first in range(1, min(outer, _MOST_PIECES) + 1)
         for second in range(1, min(inner, _MOST_PIECES) + 1)
     }
-    allowed = [each for each in tiles if most_outer is None or each[0] <= max(most_outer, 1)]
+    bound = outer if most_outer is None else max(most_outer, 1)
+    # of a very long dimension even the shortest pieces that are compared may be too long
+    allowed = [each for each in tiles if each[0] <= bound] or [(bound, each) for _, each in tiles]
     long = [each for each in allowed if each[0] * each[1] * cost >= least]
     short = [each for each in long or allowed if each[0] * each[1] * cost <= most]
     chosen = short or [min(long or allowed, key=lambda each: each[0] * each[1])]

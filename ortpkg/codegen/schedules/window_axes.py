@@ -19,6 +19,11 @@ from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.tensor_ir.operations import Window
 from ortpkg.shapes.expressions import Size
 
+#: Windows that are longer have borders too long to be written out column by column.
+_MOST_AT_BORDERS = 32
+#: Windows that are longer are walked by a loop alone.
+_MOST_WRITTEN_OUT = 4096
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAxis:
@@ -33,9 +38,10 @@ class WindowAxis:
     after: Size
 
     @property
-    def is_known(self) -> bool:
-        """Whether all sizes are numbers."""
-        return all(isinstance(each, int) for each in (self.source, self.output, self.before))
+    def is_written_out(self) -> bool:
+        """Whether the taps of each column are listed: all sizes are numbers, and taps are few."""
+        sizes = (self.source, self.output, self.before)
+        return all(isinstance(each, int) for each in sizes) and self.kernel <= _MOST_AT_BORDERS
 
     @property
     def is_padded(self) -> bool:
@@ -143,9 +149,16 @@ def tap_count_with_padding(maker: KernelMaker, axis: WindowAxis, position: Opera
 def column_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[ColumnRun]:
     """The columns of a row, so many at once as far as they go.
 
-    Runs of whole groups begin at multiples of ``columns``, but where sizes are not known.
+    Runs of whole groups begin at multiples of ``columns``, but where the axis is padded and its
+    taps are not written out. What kernels take to compile does not grow with windows that are long.
     """
-    return _known_runs(maker, axis, columns) if axis.is_known else _open_runs(maker, axis, columns)
+    if axis.is_written_out:
+        return _known_runs(maker, axis, columns)
+    least = _MOST_AT_BORDERS if columns == 1 else _MOST_WRITTEN_OUT
+    if axis.kernel > least:
+        first, stop = maker.builder.index(0), maker.value(axis.output)
+        return [ColumnRun(first=first, stop=stop, columns=1, taps=None)]
+    return _open_runs(maker, axis, columns)
 
 
 def _known_runs(maker: KernelMaker, axis: WindowAxis, columns: int) -> list[ColumnRun]:
