@@ -149,6 +149,30 @@ def test_codes_are_added_and_multiplied(operator: str) -> None:
     assert_as_engine(text, {"a": _bytes("int8", 4, 256), "b": _bytes("int8", 256, seed=3)})
 
 
+@pytest.mark.parametrize("operator", ["QLinearSigmoid", "QLinearLeakyRelu<alpha = 0.2>"])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_activations_of_codes_are_codes(operator: str, kind: str) -> None:
+    text = f"""g ({kind}[4, 256] x) => ({kind}[4, 256] y)
+        <float s = {{0.02}}, {kind} p = {{9}}, float t = {{0.013}}, {kind} q = {{5}}>
+        {{ y = com.microsoft.{operator}(x, s, p, t, q) }}"""
+    assert_as_engine(text, {"x": _bytes(kind, 4, 256)})
+
+
+def test_a_zero_point_of_an_activation_may_be_left_out() -> None:
+    text = """g (uint8[256] x, float s) => (uint8[256] y) <float t = {0.007}>
+        { y = com.microsoft.QLinearLeakyRelu(x, s, , t) }"""
+    assert_as_engine(text, {"x": _bytes("uint8", 256), "s": np.array(0.01, np.float32)})
+
+
+def test_codes_are_joined_under_the_scale_of_the_output() -> None:
+    text = """g (uint8[2, 3] a, uint8[2, 0] b, uint8[2, 5] c) => (uint8[2, 8] y)
+        <float s = {0.02}, uint8 p = {9}, float t = {0.03}, uint8 q = {131}>
+        { y = com.microsoft.QLinearConcat<axis = -1>(s, p, a, t, q, b, t, q, c, s, p) }"""
+    feeds = {"a": _bytes("uint8", 2, 3), "b": np.zeros((2, 0), np.uint8),
+             "c": _bytes("uint8", 2, 5, seed=3)}  # fmt: skip
+    assert_as_engine(text, feeds)
+
+
 def test_what_is_not_compiled_says_why() -> None:
     assert "blocks" in _reason(
         """g (float[2, 4] x, float[2, 2] s) => (uint8[2, 4] y)

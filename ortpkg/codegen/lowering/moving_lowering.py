@@ -70,11 +70,18 @@ def lower_concat(scope: LoweringScope, node: Node) -> None:
     offset: Size = 0
     for name in node.inputs:
         piece = scope.tensor(name)
-        for dimension, (size, wanted) in enumerate(zip(piece.shape, output.shape, strict=True)):
-            if dimension != axis:
-                scope.require_equal(size, wanted)
-        write_piece(scope, output, piece.shape, identity_read(piece), axis, offset)
+        add_piece(scope, output, piece, identity_read(piece), axis, offset)
         offset = offset + piece.shape[axis]
+
+
+def add_piece(
+    scope: LoweringScope, output: Tensor, piece: Tensor, value: Element, axis: int, offset: Size
+) -> None:
+    """Fills a part of ``output`` with what is made of a piece; their other sizes are the same."""
+    for dimension, (size, wanted) in enumerate(zip(piece.shape, output.shape, strict=True)):
+        if dimension != axis:
+            scope.require_equal(size, wanted)
+    write_piece(scope, output, piece.shape, value, axis, offset)
 
 
 def write_piece(

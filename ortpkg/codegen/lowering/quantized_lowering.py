@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.lowering.elementwise_lowering import finish
+from ortpkg.codegen.lowering.elementwise_lowering import ACTIVATIONS, f32, finish
 from ortpkg.codegen.lowering.lowering_registry import MICROSOFT_DOMAIN, lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
@@ -16,6 +16,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     identity_read,
     number,
 )
+from ortpkg.codegen.lowering.moving_lowering import add_piece, axis_of
 from ortpkg.codegen.lowering.quantized_elements import code_of, given, parameter, real_number
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
@@ -162,3 +163,40 @@ def _known(scope: LoweringScope, name: str) -> float:
     if constant is None or constant.size != 1:
         raise NotLoweredError("its scales or zero points are known only when it runs")
     return float(constant.reshape(-1)[0])
+
+
+@lowers("QLinearSigmoid", "QLinearLeakyRelu", domain=MICROSOFT_DOMAIN)
+def lower_quantized_activation(scope: LoweringScope, node: Node) -> None:
+    """An activation of what codes stand for, as codes with a scale of their own."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    names = (*node.inputs[1:], "")[:4]
+    scale, zero, over, point = (parameter(scope, name, {}) for name in names)
+    value = real_number(identity_read(source), given(scale), zero)
+    if node.op_type == "QLinearSigmoid":
+        value = f32(Function.SIGMOID, value)
+    else:
+        formula, alpha, beta = ACTIVATIONS["LeakyRelu"]
+        value = formula(value, float(attribute(node, "alpha", alpha)), beta)
+    scope.map(output, code_of(f32(Function.DIV, value, given(over)), point, output.scalar))
+
+
+@lowers("QLinearConcat", domain=MICROSOFT_DOMAIN)
+def lower_quantized_concat(scope: LoweringScope, node: Node) -> None:
+    """One piece after the other, each brought to the scale of the output; a map for each.
+
+    Pieces that have the scale and the zero point of the output are copied.
+    """
+    output = scope.tensor(node.outputs[0])
+    axis = axis_of(node, len(output.shape))
+    over, point = (parameter(scope, name, {}) for name in node.inputs[:2])
+    offset: Size = 0
+    for index in range(2, len(node.inputs), 3):
+        name, *names = node.inputs[index : index + 3]
+        piece = scope.tensor(name)
+        scale, zero = (parameter(scope, each, {}) for each in names)
+        value: Element = identity_read(piece)
+        if (scale, zero, piece.scalar) != (over, point, output.scalar):
+            real = real_number(value, given(scale), zero)
+            value = code_of(f32(Function.DIV, real, given(over)), point, output.scalar)
+        add_piece(scope, output, piece, value, axis, offset)
+        offset = offset + piece.shape[axis]
