@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 from ortpkg.authoring.create import add_variant, create
@@ -63,6 +65,7 @@ TABLES: dict[str, list[str]] = {
         "plan {long} --nodes",
     ],
     "plan_costs": ["plan {digits} --partition cost"],
+    "plan_refusals": ["plan {refused} --ep llvm", "plan {refused} --ep llvm --nodes"],
     "quarantine": ["quarantine"],
     "run": ["run {long} -i x={inputs} --backend embedded"],
     "run_results": ["run {digits} --backend embedded"],
@@ -143,7 +146,13 @@ def places(
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
     InferenceSession(named, options, providers=["prepack"])
+    refused = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21]> g (float[n, 8] x) => (int64[2, m] y)
+        {{ [{LONG.replace("-", "_")}] y = NonZero (x) }}"""
+    )
+    onnx.save(refused, tmp_path / "refused.onnx")
     return {
+        "refused": tmp_path / "refused.onnx",
         "long": long,
         "equal": equal,
         "digits": few_digits,
