@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from ortpkg.isolation.run_watch import WatchedRun, run_watched
 ResultT = TypeVar("ResultT")
 
 #: After so long a computation that was told to end and goes on is told again.
-_TELL_AGAIN_AFTER_S = 0.5
+_TELL_AGAIN_AFTER_S = 0.1
 
 
 class _Run(threading.local):
@@ -55,6 +56,44 @@ class _EndedError(Exception):
     """Raised behind the computation that :class:`_InterruptedHere` ended, for its caller."""
 
 
+class _Unraised:
+    """What the interpreter prints since it cannot raise it: without the ends of computations."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_computations = 0
+        self._before = self._installed = sys.unraisablehook
+
+    @contextlib.contextmanager
+    def without_ends(self) -> Iterator[None]:
+        """Meanwhile ``sys.unraisablehook`` is not told of :class:`_InterruptedHere`."""
+        with self._lock:
+            self._n_computations += 1
+            if self._n_computations == 1:
+                self._install()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_computations -= 1
+                # Where someone replaced it meanwhile, that one may call ours, and stays.
+                if self._n_computations == 0 and sys.unraisablehook is self._installed:
+                    sys.unraisablehook = self._before
+
+    def _install(self) -> None:
+        before = sys.unraisablehook
+
+        def tell(unraised: sys.UnraisableHookArgs) -> None:
+            if unraised.exc_type is not _InterruptedHere:
+                before(unraised)
+
+        self._before, self._installed = before, tell
+        sys.unraisablehook = tell
+
+
+_unraised = _Unraised()
+
+
 class _PythonCall:
     """One computation of this thread that another thread may end."""
 
@@ -79,7 +118,7 @@ class _PythonCall:
         """Raises in the computing thread at its next Python instruction.
 
         Again after a while: where that instruction is in a finalizer or a callback of the garbage
-        collector, the interpreter prints the exception and goes on.
+        collector, the interpreter goes on (and prints the exception, but for :class:`_Unraised`).
         """
         with self._lock:
             now_s = time.monotonic()
@@ -116,4 +155,5 @@ def run_interruptibly(context: WatchedRun, compute: Callable[[], ResultT]) -> Re
     if not context.is_watched:
         return compute()
     call = _PythonCall()
-    return run_watched(context, lambda: call.run(compute), call.stop)
+    with _unraised.without_ends():
+        return run_watched(context, lambda: call.run(compute), call.stop)

@@ -270,7 +270,7 @@ def test_code_that_asks_nobody_is_ended_where_it_is() -> None:
 
 
 class Finalized:
-    """Computes in its finalizer, where the interpreter tells of what is raised and goes on."""
+    """Computes in its finalizer, where the interpreter forgets what is raised and goes on."""
 
     def __del__(self) -> None:
         while True:
@@ -280,8 +280,8 @@ class Finalized:
 def test_code_is_told_again_where_a_finalizer_swallowed_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    swallowed: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda told: swallowed.append(told.exc_type))
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: printed.append(told.exc_type))
     run = Watched()
 
     def compute() -> None:
@@ -292,7 +292,61 @@ def test_code_is_told_again_where_a_finalizer_swallowed_it(
 
     with pytest.raises(CancelledError, match="enough"):
         run_interruptibly(run, compute)
-    assert len(swallowed) == 1
+    assert not printed
+
+
+class Broken:
+    """Fails in its finalizer."""
+
+    def __del__(self) -> None:
+        raise ValueError("broken")
+
+
+def test_what_else_is_not_raised_is_told_to_whom_it_was_told_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    printed: list[object] = []
+
+    def before(told: Any) -> None:
+        printed.append(told.exc_type)
+
+    monkeypatch.setattr(sys, "unraisablehook", before)
+    run = Watched()
+
+    def compute_within() -> None:
+        Broken()
+
+    def compute() -> None:
+        run_interruptibly(run, compute_within)
+        Broken()
+
+    run_interruptibly(run, compute)
+    assert printed == [ValueError, ValueError]
+    assert sys.unraisablehook is before
+
+
+def test_a_hook_that_was_set_while_code_ran_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: printed.append(told.exc_type))
+    run = Watched()
+
+    def compute() -> None:
+        ours = sys.unraisablehook
+
+        def theirs(told: Any) -> None:
+            printed.append("theirs")
+            ours(told)
+
+        sys.unraisablehook = theirs
+
+    def compute_later() -> None:
+        Broken()
+
+    run_interruptibly(run, compute)
+    set_meanwhile = sys.unraisablehook
+    run_interruptibly(run, compute_later)
+    assert sys.unraisablehook is set_meanwhile
+    assert printed == ["theirs", ValueError]
 
 
 def test_what_ends_in_time_is_not_touched_afterwards() -> None:
