@@ -1,7 +1,8 @@
 """Whether the user pressed Ctrl-C, which some libraries turn into errors of their own.
 
 An extension module that is interrupted while it begins may leave itself half-made and crash the
-process: onnx's does. So an interrupt waits until no extension module begins any more.
+process: onnx's does. So an interrupt waits until no extension module begins any more, for some
+seconds at most.
 """
 
 from __future__ import annotations
@@ -11,16 +12,25 @@ import signal
 import threading
 from types import FrameType
 
-#: How soon an interrupt that had to wait comes again.
+#: How soon an interrupt that had to wait comes again, and how often it waits at most.
 _MOMENT_S = 0.01
-#: The functions of Python's importlib that run the beginning of an extension module.
-_BEGINNINGS = frozenset({"ExtensionFileLoader.create_module", "ExtensionFileLoader.exec_module"})
+_MOST_MOMENTS = 500
+#: Functions of Python's importlib: two run the beginning of an extension module, and what is raised
+#: in the third one, the end of a lock, is printed and forgotten.
+_DEAF = frozenset(
+    {
+        "ExtensionFileLoader.create_module",
+        "ExtensionFileLoader.exec_module",
+        "_get_module_lock.<locals>.cb",
+    }
+)
 
 
 class _Interrupts:
     """Of this process."""
 
     happened = False
+    moments_waited = 0
 
 
 def watch() -> None:
@@ -54,16 +64,17 @@ def happened() -> bool:
 
 def _note(_signal: int, frame: FrameType | None) -> None:
     _Interrupts.happened = True
-    if not _is_extension_beginning(frame):
+    if not _is_deaf(frame) or _Interrupts.moments_waited == _MOST_MOMENTS:
         raise KeyboardInterrupt
+    _Interrupts.moments_waited += 1
     again = threading.Timer(_MOMENT_S, _thread.interrupt_main)
     again.daemon = True
     again.start()
 
 
-def _is_extension_beginning(frame: FrameType | None) -> bool:
+def _is_deaf(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_qualname in _BEGINNINGS:
+        if frame.f_code.co_qualname in _DEAF:
             return True
         frame = frame.f_back
     return False

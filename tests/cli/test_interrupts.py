@@ -98,6 +98,27 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, "it has begun\n", "cancelled\n")
 
 
+def test_an_interrupt_while_the_lock_of_a_module_ends_is_not_printed_and_forgotten() -> None:
+    program = f"""
+import os, signal, sys
+
+def interrupted(frame, event, _argument):
+    if event == "call" and frame.f_code.co_qualname == "_get_module_lock.<locals>.cb":
+        sys.setprofile(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.argv = ["ortpkg", "run", {str(DIGITS)!r}, "--backend", "embedded"]
+from ortpkg.__main__ import main
+from ortpkg.cli.interrupts import watch
+watch()
+sys.setprofile(interrupted)
+main()
+"""
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "cancelled\n")
+
+
 def test_an_interrupt_while_onnxruntime_loads_is_no_failure_of_it() -> None:
     done = interrupted_at(
         "onnxruntime", ["run", str(DIGITS), "--backend", "onnxruntime"], swallowed=True

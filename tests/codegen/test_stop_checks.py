@@ -43,3 +43,14 @@ def test_loops_that_are_written_out_and_conditions_are_looked_through() -> None:
     with b.loop(0, count), b.loop(0, 4, unroll=True):
         pass
     assert _flags(b.kernel().body) == [False, [True, [False, []]], False, [False, []]]
+
+
+def test_an_innermost_loop_looks_where_it_is_known_to_make_a_million_passes() -> None:
+    b = KernelBuilder("long")
+    with b.loop(0, 1 << 21):
+        pass
+    with b.loop(0, 1 << 21, step=16):
+        pass
+    with b.loop(5, 1000):
+        pass
+    assert _flags(b.kernel().body) == [True, [], False, [], False, []]

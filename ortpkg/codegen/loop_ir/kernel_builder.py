@@ -31,6 +31,8 @@ from ortpkg.codegen.loop_ir.loop_types import BOOL, I64, LoopType, Scalar
 from ortpkg.codegen.loop_ir.stop_checks import with_stop_checks
 
 Operand = Value | int | float
+#: Passes of which a loop takes long though it runs no other: a millisecond at the least.
+_LONG_LOOP = 1 << 20
 _FOLDED: dict[Op, Callable[[int, int], int]] = {
     Op.ADD: lambda left, right: left + right,
     Op.SUB: lambda left, right: left - right,
@@ -249,8 +251,13 @@ class KernelBuilder:
         unroll: bool = False,
         may_stop: bool = False,
     ) -> Iterator[Loop]:
-        """A loop; its body is what is made inside of the ``with`` block."""
+        """A loop; its body is what is made inside of the ``with`` block.
+
+        One that is known to make a million passes looks whether the run is to end.
+        """
         first, last = self.index(start), self.index(stop)
+        least, most = self.number_of(first), self.number_of(last)
+        is_long = least is not None and most is not None and most - least > _LONG_LOOP * step
         made = Loop(Value(I64, hint), tuple(Value(each.type, each.hint) for each in carried))
         self._blocks.append([])
         yield made
@@ -267,7 +274,7 @@ class KernelBuilder:
                 results=made.results,
                 body=tuple(body),
                 unroll=unroll,
-                may_stop=may_stop,
+                may_stop=may_stop or is_long,
             )
         )
 

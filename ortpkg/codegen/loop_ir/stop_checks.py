@@ -1,8 +1,9 @@
 """Has the outer loops of a kernel look whether the run is to end: however long a tile is, it stops.
 
 A look is a load and a branch that is never taken, next to nothing for a loop that runs another one
-in each pass. Loops that run none are left alone: a schedule says of those that take long in their
-own right that they may stop.
+in each pass. Loops that run none are left alone, but for those that are known to make a million
+passes (:meth:`~ortpkg.codegen.loop_ir.kernel_builder.KernelBuilder.loop`), and those of which a
+schedule says that they may stop.
 """
 
 from __future__ import annotations
