@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import threading
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,10 @@ class MemoryBytes:
         return part
 
 
+class _FileMapping(mmap.mmap):
+    """A file that is mapped for reading alone: what its pages hold can be read again."""
+
+
 class MappedFile:
     """A file, memory-mapped on first use and for as long as an array of it lives.
 
@@ -64,7 +68,7 @@ class MappedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._mapping: mmap.mmap | None = None
+        self._mapping: _FileMapping | None = None
         try:
             self._nbytes = path.stat().st_size
         except FileNotFoundError as error:
@@ -98,12 +102,14 @@ class MappedFile:
                 " them"
             )
 
-    def _mapped(self) -> mmap.mmap:
+    def _mapped(self) -> _FileMapping:
         with self._lock:
             if self._mapping is None:
                 try:
                     with self.path.open("rb") as file:
-                        self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                        self._mapping = _FileMapping(
+                            file.fileno(), 0, access=mmap.ACCESS_READ
+                        )
                 except (OSError, ValueError) as error:
                     raise ModelFileError(
                         f"cannot map {quoted(self.path)}: {quoted(error)}"
@@ -126,3 +132,22 @@ class MappedFile:
             raise ModelFileError(f"{quoted(self.path)} became shorter while it was being read")
         array.flags.writeable = False
         return array
+
+
+def release_pages(array: npt.NDArray[Any]) -> None:
+    """Lets go of the memory that pages of a mapped file take, those in which an array lies.
+
+    The array stays as it is: the system brings a page back where somebody reads it. Nothing happens
+    to an array that is not contiguous, or lies in other memory than a :class:`MappedFile`'s, and
+    where the system has no such call (Windows).
+    """
+    advice = getattr(mmap, "MADV_DONTNEED", None)
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapping = base.obj if isinstance(base, memoryview) else None
+    if advice is None or not isinstance(mapping, _FileMapping) or not array.flags.c_contiguous:
+        return
+    start = array.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
+    first = start - start % mmap.PAGESIZE
+    mapping.madvise(advice, first, start + array.nbytes - first)

@@ -13,6 +13,7 @@ from ortpkg.codegen.schedules.scheduled_kernel import Packing, ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
 from ortpkg.codegen.tensor_ir.operations import Alias
 from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
+from ortpkg.graph.byte_source import release_pages
 from ortpkg.machine_code.aligned_memory import aligned_bytes
 from ortpkg.machine_code.program import ArenaBuffer, BufferUse, ConstantSpec, Space
 from ortpkg.shapes.expressions import Size
@@ -76,6 +77,7 @@ class Storage:
             value = self._program.constants[source]
             sizes = tuple(each for each in packing.source.shape if isinstance(each, int))
             packed = packing.pack(value.reshape(sizes))
+            release_pages(value)
             expected = tuple(each for each in tensor.shape if isinstance(each, int))
             assert packed.shape == expected, (packing.layout, packed.shape, expected)
             self._packed[key] = self._constant(packed)
@@ -89,6 +91,7 @@ class Storage:
             self._parts[name] = len(self.constants)
             self.constants.append(ConstantSpec(part=name, nbytes=raw.nbytes))
             self.parts[name] = aligned_bytes(raw)
+        release_pages(raw)
         return self._parts[name]
 
 
