@@ -107,9 +107,7 @@ class MappedFile:
             if self._mapping is None:
                 try:
                     with self.path.open("rb") as file:
-                        self._mapping = _FileMapping(
-                            file.fileno(), 0, access=mmap.ACCESS_READ
-                        )
+                        self._mapping = _FileMapping(file.fileno(), 0, access=mmap.ACCESS_READ)
                 except (OSError, ValueError) as error:
                     raise ModelFileError(
                         f"cannot map {quoted(self.path)}: {quoted(error)}"
