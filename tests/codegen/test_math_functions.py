@@ -28,6 +28,8 @@ _SPECIAL = np.array(
      3.4028235e38, -3.4028235e38, 1.0, -1.0, 0.5, 2.0, -2.0, 88.72284, -87.33655, -103.97, 9.01],
     np.float32,
 )  # fmt: skip
+#: Where tanh (with fused products and without) and sigmoid are off most, of all numbers.
+_WORST = np.array([0.0077671753242611885, 0.0620000883936882, -4.157293796539307], np.float32)
 
 
 def _all_ranges(count: int) -> Array:
@@ -35,7 +37,7 @@ def _all_ranges(count: int) -> Array:
     generator = np.random.default_rng(7)
     bits = generator.integers(0, 1 << 32, count, np.uint64).astype(np.uint32)
     dense = [generator.uniform(-most, most, count).astype(np.float32) for most in (1, 10, 128)]
-    made = np.concatenate([bits.view(np.float32), *dense, _SPECIAL])
+    made = np.concatenate([bits.view(np.float32), *dense, _SPECIAL, _WORST])
     return np.resize(made, -(-made.size // 16) * 16)
 
 
@@ -82,9 +84,9 @@ _REFERENCES: dict[Function, Callable[[Array], Array]] = {
 _MOST: dict[Function, tuple[float, float]] = {
     Function.EXP: (1.1, 1.1),
     Function.LOG: (1.0, 1.2),
-    Function.TANH: (2.4, 2.4),
+    Function.TANH: (2.5, 2.5),
     Function.ERF: (1.2, 1.2),
-    Function.SIGMOID: (2.4, 2.4),
+    Function.SIGMOID: (2.5, 2.5),
     Function.SIN: (1.6, 1.6),
     Function.COS: (1.6, 1.6),
 }

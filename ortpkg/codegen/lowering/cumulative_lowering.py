@@ -27,7 +27,6 @@ from ortpkg.graph.graph import Node
 REDUCED = frozenset({Scalar.F32, Scalar.I32, Scalar.I64})
 #: A running sum looks at the whole axis for each place, as many as this.
 _MOST_SUMMED = 4096
-_NO_PLACE = 1 << 62
 
 
 @lowers("CumSum", "CumProd")

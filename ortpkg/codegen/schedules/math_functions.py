@@ -8,8 +8,8 @@ a sum are one instruction, and where they are two:
 function     fused         not fused     source
 ===========  ============  ============  ==========================================================
 exp          1.1           1.1           polynomial of Cephes' ``expf``
-sigmoid      2.4           2.4           by exp
-tanh         2.4           2.4           by exp(2x) - 1
+sigmoid      2.5           2.5           by exp
+tanh         2.5           2.5           by exp(2x) - 1
 erf          1.2           1.2           two polynomials, of N. Juffa
 log          1.0           1.2           polynomial of N. Juffa
 sin, cos     1.6           1.6           for abs(x) up to 1,000,000; the argument is reduced in f64
