@@ -11,12 +11,14 @@ import numpy.typing as npt
 import onnx.parser
 import pytest
 
+from ortpkg.codegen.fusion.integer_convolutions import without_zero_points
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.tensor_ir.operations import Operation
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
 from tests.codegen.compared_with_engine import assert_as_engine
+from tests.codegen.rewritten_programs import assert_becomes, lowered
 from tests.engine.transformers.transformation import HEADER
 
 Array = npt.NDArray[Any]
@@ -110,3 +112,32 @@ def test_groups_of_several_channels_whose_weights_have_zero_points_are_left() ->
     model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
     with pytest.raises(NotLoweredError, match="its weights have zero points"):
         lower_graph(model.graph, infer_sizes(model), "program")
+
+
+def test_a_zero_point_is_taken_from_the_sums() -> None:
+    graph = """
+        g (uint8[1, 1, 2, 2] x) => (int32[1, 2, 2, 2] y)
+        <uint8 p = {3}, int8 q = {0}, int8[2, 1, 1, 1] w = {1, -2}> {
+            y = ConvInteger(x, w, p, q) }
+        """
+    assert_becomes(
+        lowered(graph),
+        without_zero_points,
+        before="""
+        y: i32[1, 2, 2, 2] = convolution
+            source: x: u8[1, 1, 2, 2]
+            weights: w: i8[2, 1, 1, 1]
+            groups: 1
+            window: kernel (1, 1), strides (1, 1), dilations (1, 1), before (0, 0), after (0, 0)
+            source_zero: 3
+            weights_zero: 0
+        """,
+        after="""
+        y: i32[1, 2, 2, 2] = convolution
+            source: x: u8[1, 1, 2, 2]
+            weights: w: i8[2, 1, 1, 1]
+            groups: 1
+            window: kernel (1, 1), strides (1, 1), dilations (1, 1), before (0, 0), after (0, 0)
+            epilogue: (made - y_zero_terms[a1])
+        """,
+    )

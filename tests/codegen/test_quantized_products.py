@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from ortpkg.codegen.fusion.quantized_products import multiply_codes
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.tensor_ir.elements import scalar_of
 from ortpkg.codegen.tensor_ir.operations import Convolution, Product
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from tests.codegen.compared_with_engine import assert_as_engine
+from tests.codegen.rewritten_programs import assert_becomes, lowered
 
 Array = npt.NDArray[Any]
 _ROUNDING = 1e-5
@@ -125,3 +127,61 @@ def test_a_dequantized_convolution_with_what_follows_computes_with_codes(groups:
     assert convolution.source.scalar is Scalar.U8
     written = {each.output.scalar for each in fused.operations}
     assert written <= {Scalar.U8, Scalar.I8}, "no tensor of floats lies in memory"
+
+
+def test_a_product_of_dequantized_codes_multiplies_the_codes() -> None:
+    graph = """
+        g (uint8[2, 4] x) => (uint8[2, 3] y)
+        <float s = {0.5}, uint8 p = {3}, float t = {0.25}, int8 q = {0}, float u = {2.0},
+         uint8 r = {7}, int8[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}> {
+            a = DequantizeLinear(x, s, p)  b = DequantizeLinear(w, t, q)
+            m = MatMul(a, b)  y = QuantizeLinear(m, u, r) }
+        """
+    assert_becomes(
+        lowered(graph),
+        multiply_codes,
+        before="""
+        a: f32[2, 4] = map
+            axes: (2, 4)
+            value: ((f32(x[a0, a1]) - 3) * 0.5)
+            places: (a0, a1)
+        b: f32[4, 3] = map
+            axes: (4, 3)
+            value: (f32(w[a0, a1]) * 0.25)
+            places: (a0, a1)
+        m: f32[2, 3] = product
+            batch: ()
+            m: 2
+            n: 3
+            k: 4
+            left: a[a0, a1]
+            right: b[a0, a1]
+        y: u8[2, 3] = map
+            axes: (2, 3)
+            value: u8((round((m[a0, a1] / 2.0)) + 7))
+            places: (a0, a1)
+        """,
+        after="""
+        a: f32[2, 4] = map
+            axes: (2, 4)
+            value: ((f32(x[a0, a1]) - 3) * 0.5)
+            places: (a0, a1)
+        b: f32[4, 3] = map
+            axes: (4, 3)
+            value: (f32(w[a0, a1]) * 0.25)
+            places: (a0, a1)
+        m: f32[2, 3] = product
+            batch: ()
+            m: 2
+            n: 3
+            k: 4
+            left: x[a0, a1]
+            right: w[a0, a1]
+            left_zero: 3
+            epilogue: (f32(made) * 0.125)
+        y: u8[2, 3] = map
+            axes: (2, 3)
+            value: u8((round((m[a0, a1] / 2.0)) + 7))
+            places: (a0, a1)
+        """,
+    )

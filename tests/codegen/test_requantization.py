@@ -9,7 +9,10 @@ import numpy.typing as npt
 import onnx.parser
 import pytest
 
+from ortpkg.codegen.fusion.epilogues import fuse_epilogues
+from ortpkg.codegen.fusion.quantized_products import multiply_codes
 from ortpkg.codegen.fusion.requantization import requantize_at_once
+from ortpkg.codegen.fusion.unused_operations import remove_unused
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.tensor_ir.elements import Call, Function, parts_of
@@ -17,6 +20,7 @@ from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, elements_of
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
 from tests.codegen.reference_program import run_program
+from tests.codegen.rewritten_programs import assert_becomes, lowered
 from tests.engine.transformers.transformation import HEADER
 
 Array = npt.NDArray[Any]
@@ -113,3 +117,37 @@ def test_a_program_without_sums_of_bytes_stays_as_it_is() -> None:
     model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
     program = lower_graph(model.graph, infer_sizes(model), "program")
     assert requantize_at_once(program).operations == program.operations
+
+
+def _with_epilogues(program: TensorProgram) -> TensorProgram:
+    return fuse_epilogues(remove_unused(multiply_codes(program)))
+
+
+def test_two_scales_of_a_convolution_of_codes_become_one() -> None:
+    graph = """
+        g (uint8[1, 1, 2, 2] x) => (uint8[1, 2, 2, 2] y)
+        <float s = {0.5}, uint8 p = {0}, float t = {0.25}, int8 q = {0}, float u = {0.75},
+         uint8 r = {7}, int8[2, 1, 1, 1] w = {1, -2}> {
+            a = DequantizeLinear(x, s, p)  b = DequantizeLinear(w, t, q)
+            c = Conv(a, b)  y = QuantizeLinear(c, u, r) }
+        """
+    assert_becomes(
+        _with_epilogues(lowered(graph)),
+        requantize_at_once,
+        before="""
+        y: u8[1, 2, 2, 2] = convolution
+            source: x: u8[1, 1, 2, 2]
+            weights: w: i8[2, 1, 1, 1]
+            groups: 1
+            window: kernel (1, 1), strides (1, 1), dilations (1, 1), before (0, 0), after (0, 0)
+            epilogue: u8((round(((f32(made) * 0.125) / 0.75)) + 7))
+        """,
+        after="""
+        y: u8[1, 2, 2, 2] = convolution
+            source: x: u8[1, 1, 2, 2]
+            weights: w: i8[2, 1, 1, 1]
+            groups: 1
+            window: kernel (1, 1), strides (1, 1), dilations (1, 1), before (0, 0), after (0, 0)
+            epilogue: u8((round((f32(made) * 0.1666666716337204)) + 7))
+        """,
+    )
