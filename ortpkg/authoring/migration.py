@@ -19,7 +19,12 @@ from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.documents.findings import listed
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import PackageError, PackageNotFoundError, quoted
+from ortpkg.errors import (
+    InvalidSessionOptionError,
+    PackageError,
+    PackageNotFoundError,
+    quoted,
+)
 from ortpkg.onnxruntime_releases import (
     ONNXRUNTIME_1_27,
     ONNXRUNTIME_1_30,
@@ -44,6 +49,7 @@ from ortpkg.providers.openvino_requirements import rating_of_onnxruntime
 from ortpkg.releases.release_lines import RELEASE_LINES, ReleaseLine
 from ortpkg.releases.release_selector import select_as_release
 from ortpkg.selection.verdict import Selection
+from ortpkg.trust.session_option_values import read_as_onnxruntime
 
 OTHER_EP = "any other EP"
 """Stands for an execution provider that no variant names: what is selected for it needs no
@@ -144,9 +150,11 @@ def _report(release: str, root: Path, eps: Sequence[str]) -> ReleaseReport:
         selections = [
             (*asked, _select(release, component, *asked)) for asked in _asked(line, component, eps)
         ]
-        choices += [_choice(*each) for each in selections]
+        choices += [_choice(release, *each) for each in selections]
         rated = list(_rated_selections(release, component, selections))
-        choices += [replace(_choice(*each), rated_optimal=variant) for variant, each in rated]
+        choices += [
+            replace(_choice(release, *each), rated_optimal=variant) for variant, each in rated
+        ]
         never += _never_selected(line, component, [*(each for _, each in rated), *selections])
     return ReleaseReport(
         release=line.covers,
@@ -234,29 +242,40 @@ def _select(
     )
 
 
-def _choice(ep: str | None, device: str | None, selection: Selection) -> ReleaseChoice:
+def _choice(
+    release: str, ep: str | None, device: str | None, selection: Selection
+) -> ReleaseChoice:
     best = selection.best
+    obstacle = "" if best is None else _obstacle(release, best.variant)
     return ReleaseChoice(
         component=selection.component_name,
         ep=ep,
         device=device,
         variant=best.variant.name if best is not None else None,
         alternatives=selection.unpredictable,
-        reason=_reason(selection),
-        can_run=best is not None
-        and _has_model(best.variant)
-        and not _has_own_contexts(best.variant),
+        reason=obstacle or _reason(selection),
+        can_run=best is not None and not obstacle,
     )
+
+
+def _obstacle(release: str, variant: VariantInfo) -> str:
+    """Return why the release makes no session of a variant that it selects; "" if it may."""
+    if not _names_model(variant):
+        return "it names no model in executor_info, so that it can be selected, but not run"
+    if not _has_model(variant):
+        return "what it names is no file, so that it can be selected, but not run"
+    if _has_own_contexts(variant):
+        return f"it can be selected, but not run: {WHY_NOT_READ}"
+    if release != ONNXRUNTIME_1_27:  # which reads no options of packages
+        try:
+            read_as_onnxruntime(variant.session_options, release=release)
+        except InvalidSessionOptionError as error:
+            return f"it can be selected, but not run: {error}"
+    return ""
 
 
 def _reason(selection: Selection) -> str:
     if selection.best is not None:
-        if not _names_model(selection.best.variant):
-            return "it names no model in executor_info, so that it can be selected, but not run"
-        if not _has_model(selection.best.variant):
-            return "what it names is no file, so that it can be selected, but not run"
-        if _has_own_contexts(selection.best.variant):
-            return f"it can be selected, but not run: {WHY_NOT_READ}"
         return selection.best.reason
     reasons = dict.fromkeys(verdict.reason for verdict in selection.verdicts)
     return next(iter(reasons)) if len(reasons) == 1 else "no variant is for it"

@@ -2,12 +2,13 @@
 
 ``option_policy`` and ``context_trust`` decide for a package, ``package_verification`` compares its
 files with their digests; ``safe_options``, ``session_option_values`` and ``load_config`` are the
-lists that they go by, ``judged_contexts`` the files that were judged. ``signing`` is the signatures
+lists that they go by, ``typed_options_1_32`` and ``library_options`` what is known of releases'
+options, ``judged_contexts`` the files that were judged. ``signing`` is the signatures
 of packages, ``trust_policy`` with its file and ``policy_place`` whose are accepted for what,
 ``publisher_trust`` what follows for native contexts.
 
-Other folders may import: ``context_trust``, ``judged_contexts``, ``load_config``,
-``option_policy``, ``package_verification``, ``policy_place``, ``safe_options``,
+Other folders may import: ``context_trust``, ``judged_contexts``, ``library_options``,
+``load_config``, ``option_policy``, ``package_verification``, ``policy_place``, ``safe_options``,
 ``session_option_values``, ``signing.openssf_signature``, ``signing.registry_signatures``,
 ``signing.signature_bundle``, ``signing.signature_files``, ``signing.signed_package``,
 ``signing.signing_certificates``, ``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.

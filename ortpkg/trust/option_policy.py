@@ -40,8 +40,8 @@ def session_options_of(
 
     Raises:
         TrustRequiredError: one is not known to be harmless.
-        InvalidSessionOptionError: one that onnxruntime 1.31 refuses, in a package that is read by
-            its rules.
+        InvalidSessionOptionError: one that a release refuses, in a package that is read by its
+            rules.
     """
     paths = path_options_of(variant, package, trust=trust)
     others = {
@@ -54,7 +54,7 @@ def session_options_of(
         return (
             read_leniently(_checked(variant, others, unsafe, "session option", trust=trust)) | paths
         )
-    read = read_as_onnxruntime(variant.session_options)
+    read = read_as_onnxruntime(variant.session_options, release=package.compat)
     taken = {key: value for key, value in read.items() if key not in PATH_SESSION_OPTIONS}
     unsafe = [key for key in taken if key not in SAFE_SESSION_OPTIONS]
     return _filtered(variant, taken, unsafe, "session option", trust=trust) | paths

@@ -1,8 +1,9 @@
-"""The session options of a package that onnxruntime 1.31 takes: which keys, which values.
+"""Session options of a package that releases of onnxruntime take: which keys, which values.
 
 Source: ``AddSessionConfigEntry`` of onnxruntime, as the releases 1.28 to 1.32 behave;
 tests/interop/ holds this against the library. A few keys have a type, and set an option of the
-session; any other key takes any text. Texts end at a NUL, as behind every C function.
+session; 1.32 checks those of ``typed_options_1_32.py``, too; any other key takes any text. Texts
+end at a NUL, as behind every C function.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from ortpkg.errors import InvalidSessionOptionError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_32
+from ortpkg.trust.typed_options_1_32 import MOE_PREFIX, TYPED_SINCE_1_32
 
 LONGEST_KEY_NBYTES = 1024
 LONGEST_VALUE_NBYTES = 8192
@@ -91,35 +94,62 @@ _TYPED: Mapping[str, tuple[_Reading, str]] = {
 }
 
 
-def read_as_onnxruntime(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that take effect, in the spelling of our own :class:`SessionOptions`.
+def read_as_onnxruntime(options: Mapping[str, str], *, release: str) -> dict[str, str]:
+    """Return the options that take effect, in the spelling of our own :class:`SessionOptions`.
 
-    Raises InvalidSessionOptionError for the first that onnxruntime 1.31 refuses.
+    Args:
+        options: key to value, as the package states them.
+        release: whose rules hold, such as "onnxruntime-1.31".
+
+    Raises:
+        InvalidSessionOptionError: for the first option that the release refuses.
     """
     read: dict[str, str] = {}
     for key, stated in options.items():
         value = stated.partition("\0")[0]
         if key in _TYPED:
             reading, takes = _TYPED[key]
-            found = reading(value)
-            if found is None:
-                raise InvalidSessionOptionError(
-                    f"{quoted(key)} takes {takes}, not {quoted(value)}", key=key
-                )
-            read[key] = found
+            text = reading(value)
+            if text is None:
+                raise _wrong_value(key, takes, value)
+            read[key] = text
             continue
-        if not 0 < _nbytes(key) <= LONGEST_KEY_NBYTES:
-            what = f"a key has 1 to {LONGEST_KEY_NBYTES} bytes, not {_nbytes(key)}"
-            raise InvalidSessionOptionError(f"session option {quoted(key)}: {what}", key=key)
-        if _nbytes(value) > LONGEST_VALUE_NBYTES:
-            what = f"a value has at most {LONGEST_VALUE_NBYTES} bytes, not {_nbytes(value)}"
-            raise InvalidSessionOptionError(f"session option {quoted(key)}: {what}", key=key)
+        _check_lengths(key, value)
+        if release == ONNXRUNTIME_1_32:
+            _check_by_1_32(key, value)
         read[key] = value
     return _without_defaults(read)
 
 
+def _check_lengths(key: str, value: str) -> None:
+    if not 0 < _nbytes(key) <= LONGEST_KEY_NBYTES:
+        what = f"a key has 1 to {LONGEST_KEY_NBYTES} bytes, not {_nbytes(key)}"
+        raise InvalidSessionOptionError(f"session option {quoted(key)}: {what}", key=key)
+    if _nbytes(value) > LONGEST_VALUE_NBYTES:
+        what = f"a value has at most {LONGEST_VALUE_NBYTES} bytes, not {_nbytes(value)}"
+        raise InvalidSessionOptionError(f"session option {quoted(key)}: {what}", key=key)
+
+
+def _check_by_1_32(key: str, value: str) -> None:
+    if key not in TYPED_SINCE_1_32:
+        if key.startswith(MOE_PREFIX):
+            what = f"{quoted(key)} is no option that onnxruntime 1.32 knows below {MOE_PREFIX}"
+            raise InvalidSessionOptionError(what, key=key)
+        return
+    is_taken, takes = TYPED_SINCE_1_32[key]
+    if not is_taken(value):
+        raise _wrong_value(key, f"{takes} in onnxruntime 1.32", value)
+
+
+def _wrong_value(key: str, takes: str, value: str) -> InvalidSessionOptionError:
+    return InvalidSessionOptionError(f"{quoted(key)} takes {takes}, not {quoted(value)}", key=key)
+
+
 def read_leniently(options: Mapping[str, str]) -> dict[str, str]:
-    """As :func:`read_as_onnxruntime`; what 1.31 refuses stays as it is: it may be our spelling."""
+    """Return the options as a release reads them, and what it refuses unchanged.
+
+    A refused value may be spelled for our own :class:`SessionOptions`.
+    """
     read = {
         key: _TYPED[key][0](value) if key in _TYPED else value for key, value in options.items()
     }

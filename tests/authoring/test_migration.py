@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ortpkg import ModelPackage, validate
 from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.migration import OTHER_EP, ReleaseReport, migrate_check
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, UsageError
 from ortpkg.package.reader import open_package
 from tests.authoring.checks.trees import context_model
@@ -397,3 +399,26 @@ def test_a_context_for_onnxruntime_is_selected_where_its_ep_rates_it_optimal(
     ]
     assert found == [(None, "plain", True), ("theirs", "theirs", True)]
     assert [name.rpartition("/")[2] for name, _ in newest.never_selected] == ["ours"]
+
+
+def test_foretells_which_releases_refuse_the_value_of_a_session_option(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    options = {"session.kernel_dispatch_policy": "fast"}
+    variant = replace(NewVariant.for_cpu(make_model("cpu")), session_options=options)
+    root = create(tmp_path / "p", [variant], notify=lambda _: None).root
+
+    oldest, *_, last_but_one, newest = migrate_check(root)
+
+    chosen = [
+        choice
+        for report in (last_but_one, newest)
+        for choice in report.choices
+        if choice.ep == CPU_EP
+    ]
+    assert oldest.opens
+    assert [choice.can_run for choice in chosen] == [True, False]
+    assert chosen[1].reason == (
+        "it can be selected, but not run: 'session.kernel_dispatch_policy' takes auto, latency,"
+        " memory, safe or nothing in onnxruntime 1.32, not 'fast'"
+    )

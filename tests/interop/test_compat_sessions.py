@@ -22,6 +22,7 @@ from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, PackageError
 from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27
 from ortpkg.package.reader import open_package
 from ortpkg.trust.session_option_values import read_as_onnxruntime
+from ortpkg.trust.typed_options_1_32 import MOE_PREFIX, TYPED_SINCE_1_32
 from tests.interop.case import CPU_DEVICE, METADATA_LINES, STABLE_LINES, WITH_AZURE, Case
 from tests.interop.compat_selection import eps_of, select_here
 from tests.interop.component_run_cases import SELECT_CASES, SESSION_CASES
@@ -187,7 +188,33 @@ _KEYS = ("", "k" * 1024, "k" * 1025, "é" * 512, "é" * 513, "a\tb", " ")
 _VALUES = ("v" * 8192, "v" * 8193, "é" * 4096, "é" * 4097, "v" * 8192 + "\0" + "v", "a\0b", "")
 
 
+_AMOUNTS = (
+    "", "0", "1", "-1", "2", "+1", " 1", "1 ", "\t1", "1\t", "\n1\n", "\x1c1", "01", "-0", "-00", "--0", "0x1", "0x1p-1", "0x.8",
+    "0x", "1.0", "1.", ".5", "5.", ".", "1e1", "1e", "1E5", "0.5", "-0.5", "1.0000001", "1.00000001", "1.0f", "1e-45", "1e-46",
+    "7e-46", "7.1e-46", "0e999", "1e-400", "1e400", "1e39", "3.4028235e38", "3.4028236e38", "nan", "inf", "INFINITY", "1 1", "1_0",
+    "63", "64", "65", "4095", "4096", "4097", "12288", "1048576", "1048577", "1052672", "1056768", "67108864", "67112960",
+    "1073741824", "1073750016", "2147483647", "2147483648", "4294967295", "4294967296", "4294967297", "9223372036854775808",
+    "18446744073709551615", "18446744073709551616", "9" * 30, "0" * 40 + "1", "abc", "0\0x",
+)  # fmt: skip
+_CHOICES = (
+    "true", "True", "fALSE", "on", "OFF", "yes", "auto", "aUTO", "Auto", " auto", "disabled", "DISABLED", "required", "enabled",
+    "static", "Adaptive", "basic", "layered", "latency", "memory", "safe", "SAFE", "auto\0x", "00", "3",
+)  # fmt: skip
+_SLOTS = "max_resident_slots"
+_NODES = (
+    *(f"n:{_SLOTS}={value}" for value in ("1", "0", "-1", "+1", "01", " 1 ", "2147483648", "", "1=2")),
+    *(f"n:device_expert_bytes={value}" for value in ("0", "18446744073709551615", "18446744073709551616", "auto")),
+    *("n", "n:", "n: ", "n:,", ":", ",", ";", " ; ", "n:=1", f"n:{_SLOTS}", f":{_SLOTS}=1", f" : {_SLOTS}=1", f"a:b:{_SLOTS}=1"),
+    *(f"n:{_SLOTS}=1{more}" for more in (",", ",,", ", ", ", ;", ";", ";;m:device_expert_bytes=2", ",device_expert_bytes=2")),
+    *(f"n:{_SLOTS}=1,,device_expert_bytes=1", f"n:,{_SLOTS}=1", f" n : {_SLOTS} = 1 ", f"n:{_SLOTS.upper()}=1"),
+    *(f"n=1:{_SLOTS}=1", f"n,m:{_SLOTS}=1", f"n:{_SLOTS}=1,{_SLOTS}=2", f"n:{_SLOTS}=1;n:{_SLOTS}=2"),
+)  # fmt: skip
+_UNKNOWN_BELOW_MOE = (MOE_PREFIX, f"{MOE_PREFIX}x", MOE_PREFIX.rstrip("."), "session.moe.x")
+
+
 def _options() -> Iterator[dict[str, str]]:
+    for key in (*TYPED_SINCE_1_32, *_UNKNOWN_BELOW_MOE):
+        yield from ({key: value} for value in (*_AMOUNTS, *_CHOICES, *_NODES))
     for key, values in _TYPED_KEYS.items():
         yield from ({key: value} for value in values)
     yield from ({key: "v"} for key in _KEYS)
@@ -208,7 +235,8 @@ def test_values_of_session_options_are_taken_and_refused_as_the_release_does(
                 open_package(root, compat=stable_release.compat)
                 .components[0]
                 .variants[0]
-                .session_options
+                .session_options,
+                release=stable_release.compat,
             )
             refusal = None
         except (InvalidSessionOptionError, PackageError) as error:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.rules import selection_rules
+from ortpkg.authoring.rules.targets import UNIVERSAL
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import CPU_EP, stated_ep
 from ortpkg.errors import Finding, InvalidSessionOptionError, quoted
+from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_31, ONNXRUNTIME_1_32
 from ortpkg.package.formats.constraints import DEVICES
 from ortpkg.package.formats.executor_info import FORBIDDEN_SESSION_OPTIONS, PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variants import alike
@@ -101,6 +103,7 @@ def check_devices(package: CheckedPackage) -> Iterator[Finding]:
 
 def check_options(package: CheckedPackage) -> Iterator[Finding]:
     """Each variant's options work without trust, and have values that onnxruntime reads."""
+    release = _strictest_release(package.targets)
     for variant in package.variants:
         unsafe = _unsafe_session_options(package.info, variant)
         unsafe += unsafe_provider_options(
@@ -120,13 +123,19 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
             yield of_variant(selection_rules.OPTION_NEEDS_TRUST, variant, message)
         for key, value in variant.session_options.items():
             try:
-                read_as_onnxruntime({key: value})
+                read_as_onnxruntime({key: value}, release=release)
             except InvalidSessionOptionError as error:
                 yield of_variant(
                     selection_rules.OPTION_VALUE,
                     variant,
                     f"variant {quoted(variant.name)}: {error}",
                 )
+
+
+def _strictest_release(targets: Sequence[str]) -> str:
+    """Return the release that checks most values, of those that ``targets`` ask for."""
+    is_newest_asked = not targets or not {ONNXRUNTIME_1_32, UNIVERSAL}.isdisjoint(targets)
+    return ONNXRUNTIME_1_32 if is_newest_asked else ONNXRUNTIME_1_31
 
 
 def _typos(variant: VariantInfo, keys: Iterable[str]) -> list[tuple[str, str]]:

@@ -455,6 +455,16 @@ SELECTION_CASES = (
             " '99'"
         ),
     ),
+    RuleCase(
+        rule=selection_rules.OPTION_VALUE,
+        good=lambda: component_tree(
+            cpu=variant(session_options={"session.kernel_dispatch_policy": "latency"})
+        ),
+        change=lambda tree: _variants(tree).update(
+            cpu=variant(session_options={"session.kernel_dispatch_policy": "fast"})
+        ),
+        message=("takes auto, latency, memory, safe or nothing in onnxruntime 1.32, not 'fast'"),
+    ),
 )
 
 FILE_CASES = (
