@@ -76,7 +76,7 @@ def make_same(
     "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Clip", "Cos",
     "Cosh", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax",
     "LeakyRelu", "Log", "LogSoftmax", "LpNormalization", "LRN", "MeanVarianceNormalization", "Mish",
-    "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
     "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
     "InstanceNormalization", "GroupNormalization", "Trilu", "ReverseSequence", "CumProd",
     "StringNormalizer", "IsInf", "IsNaN", "RegexFullMatch",
@@ -149,6 +149,7 @@ _COMPARISONS: dict[str, Callable[[int, int], int]] = {
     "Or": lambda left, right: int(bool(left or right)),
     "Xor": lambda left, right: int(bool(left) != bool(right)),
 }
+_ORDERINGS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 #: Types in which sizes may be computed without passing their range; of others no elements are
 #: followed.
 _FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32})
@@ -226,9 +227,25 @@ def _reduced(op_type: str, values: tuple[Size | None, ...]) -> Size | None:
 def _compared(
     comparison: Callable[[int, int], int], op_type: str, left: Size, right: Size
 ) -> int | None:
+    """The answer where it is the same for all values of the symbols, else None."""
     if isinstance(left, int) and isinstance(right, int):
         return comparison(left, right)
-    return 1 if op_type in {"Equal", "GreaterOrEqual", "LessOrEqual"} and left == right else None
+    if op_type in _ORDERINGS and (order := _order_of(left, right)) is not None:
+        return comparison(order, 0)
+    if op_type in {"GreaterOrEqual", "Less"} and is_at_least(left, right):
+        return int(op_type == "GreaterOrEqual")
+    if op_type in {"LessOrEqual", "Greater"} and is_at_least(right, left):
+        return int(op_type == "LessOrEqual")
+    return None
+
+
+def _order_of(left: Size, right: Size) -> int | None:
+    """1, 0 or -1 where ``left`` is always larger than, equal to, or smaller than ``right``."""
+    if left == right:
+        return 0
+    if is_at_least(left, right + 1):
+        return 1
+    return -1 if is_at_least(right, left + 1) else None
 
 
 def broadcast_elements(elements: Elements, shape: tuple[int, ...]) -> list[Size | None]:
@@ -266,11 +283,19 @@ def negative(context: ShapeContext) -> None:
 @infers("Abs")
 def absolute(context: ShapeContext) -> None:
     followed = context.element_type(0) in _FOLLOWED
-    known = (
-        _mapped(context, lambda value: abs(value) if isinstance(value, int) else None)
-        if followed
-        else None
-    )
+    context.make(0, context.shape(0), None, _mapped(context, _magnitude) if followed else None)
+
+
+def _magnitude(value: Size) -> Size | None:
+    """The number without its sign, where that is known."""
+    if is_at_least(value, 0):
+        return value
+    return value * -1 if is_at_least(0, value) else None
+
+
+@infers("Not")
+def negation(context: ShapeContext) -> None:
+    known = _mapped(context, lambda value: int(not value) if isinstance(value, int) else None)
     context.make(0, context.shape(0), None, known)
 
 
@@ -295,12 +320,17 @@ def _cast_elements(given: KnownTensor | None, target: ElementType) -> Elements |
         return None
     if target in _FOLLOWED:
         return given.elements
-    known = (value if isinstance(value, int) else None for value in given.elements)
-    is_bool = target is ElementType.BOOL
-    numbers = tuple(
-        None if value is None else int(value != 0) if is_bool else value for value in known
-    )
+    if target is ElementType.BOOL:
+        numbers = tuple(None if value is None else _truth(value) for value in given.elements)
+    else:
+        numbers = tuple(value if isinstance(value, int) else None for value in given.elements)
     return Elements(given.elements.shape, numbers) if target in WHOLE_NUMBERS else None
+
+
+def _truth(value: Size) -> int | None:
+    """Whether the number is not 0, where that is known."""
+    order = _order_of(value, 0)
+    return None if order is None else int(order != 0)
 
 
 @infers("CastLike")

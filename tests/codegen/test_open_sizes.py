@@ -56,6 +56,17 @@ def test_sizes_that_are_asked_for_as_tensors_are_formulas(shape: tuple[int, ...]
     assert_as_engine(text, {"x": _random(*shape)}, rtol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_an_expansion_to_a_free_batch_as_tracing_exporters_write_it(rows: int) -> None:
+    text = """g (float[batch, 4] x, float[1, 4] token) => (float[n, 4] y)
+        <int64[1] first = {0}, int64[1] one = {1}, int64[1] keeps = {-1}> {
+            s = Shape(x)  b = Slice(s, first, one)  wanted = Concat<axis = 0>(b, keeps)
+            count = Shape(wanted)  ones = ConstantOfShape<value = int64[1] {1}>(count)
+            isOpen = Equal(wanted, keeps)  sizes = Where(isOpen, ones, wanted)
+            tokens = Expand(token, sizes)  y = Concat<axis = 0>(x, tokens) }"""
+    assert_as_engine(text, {"x": _random(rows, 4), "token": _random(1, 4)})
+
+
 @pytest.mark.parametrize("length", [0, 1, 5, 7])
 def test_a_slice_up_to_an_open_size_is_as_long_as_that(length: int) -> None:
     text = """g (float[length, 4] x, float[7, 4] table) => (float[n, 4] y)

@@ -49,6 +49,80 @@ def test_shapes_that_are_computed_are_followed() -> None:
     assert shape_of(graph, "y") == ("N", 24)
 
 
+def test_a_shape_in_which_minus_one_is_replaced_stays_a_formula() -> None:
+    """How torch's exporter by tracing writes ``x.expand(a, -1, b)`` for free sizes."""
+    graph = inferred(
+        """g (float[N, 1, 6] x, int64[M] like) => (y)
+           <int64[1] rest = {6}, int64[1] keeps = {-1}, int64[1] length = {3}> {
+               n = Shape(like)  wanted = Concat <axis = 0> (n, keeps, rest)
+               count = Shape(wanted)  ones = ConstantOfShape <value = int64[1] {1}> (count)
+               isOpen = Equal(wanted, keeps)  sizes = Where(isOpen, ones, wanted)
+               y = Expand(x, sizes) }"""
+    )
+
+    assert shape_of(graph, "y") == ("broadcast(M, N)", 1, 6)
+
+
+@pytest.mark.parametrize(
+    ("condition", "size"),
+    [
+        ("Equal(n, below)", "N"),  # a size is never below 0
+        ("Equal(n, n)", "M"),
+        ("Equal(more, n)", "N"),
+        ("Equal(n, zero)", None),
+        ("Greater(n, below)", "M"),
+        ("Greater(n, more)", "N"),
+        ("Greater(n, m)", None),
+        ("GreaterOrEqual(n, zero)", "M"),
+        ("GreaterOrEqual(n, more)", "N"),
+        ("Less(n, zero)", "N"),
+        ("Less(n, more)", "M"),
+        ("Less(n, m)", None),
+        ("LessOrEqual(n, n)", "M"),
+        ("LessOrEqual(more, n)", "N"),
+        ("LessOrEqual(n, zero)", None),
+    ],
+)
+def test_sizes_are_compared_where_all_values_of_symbols_agree(
+    condition: str, size: str | None
+) -> None:
+    graph = inferred(
+        f"""g (float[N] x, float[M] z) => (y)
+            <int64[1] below = {{-1}}, int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
+                n = Shape(x)  m = Shape(z)  more = Add(n, one)  c = {condition}
+                chosen = Where(c, m, n)  y = ConstantOfShape(chosen) }}"""
+    )
+
+    shape = shape_of(graph, "y")
+    assert shape is not None
+    assert shape == (size,) if size is not None else shape[0] not in {"N", "M"}
+
+
+@pytest.mark.parametrize(
+    ("value", "condition", "size"),
+    [
+        ("Abs(n)", "Equal(a, n)", "M"),
+        ("Neg(n)", "LessOrEqual(a, n)", "M"),
+        ("Add(n, one)", "Cast <to = 9> (a)", "M"),
+        ("Identity(n)", "Cast <to = 9> (a)", None),
+        ("Add(n, one)", "Equal(a, n)", "N"),
+    ],
+)
+def test_signs_and_truth_of_sizes_are_followed(
+    value: str, condition: str, size: str | None
+) -> None:
+    graph = inferred(
+        f"""g (float[N] x, float[M] z) => (y) <int64[1] one = {{1}}> {{
+                n = Shape(x)  m = Shape(z)  a = {value}  c = {condition}
+                no = Not(c)  yes = Not(no)
+                chosen = Where(yes, m, n)  y = ConstantOfShape(chosen) }}"""
+    )
+
+    shape = shape_of(graph, "y")
+    assert shape is not None
+    assert shape == (size,) if size is not None else shape[0] not in {"N", "M"}
+
+
 def test_constant_shapes_are_followed_though_other_weights_stay_behind() -> None:
     graph = inferred(
         "g (float[2, 3, 4] x) => (y) <int64[2] s = {6, 4}> { a = Reshape(x, s) y = MatMul(a, w) }",

@@ -1,0 +1,1 @@
+"""Transformers as torch exports them, cut into pieces or not: a corpus, and what runs it."""
