@@ -10,7 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import ModelError, ModelFileError, NoSuitableVariantError, quoted
+from ortpkg.errors import (
+    ModelError,
+    ModelFileError,
+    NoSuitableVariantError,
+    StaleVariantError,
+    quoted,
+)
+from ortpkg.package.derived_variants import (
+    is_derived,
+    recorded_digests,
+    source_of,
+    why_stale,
+)
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
@@ -179,6 +191,7 @@ class ModelVariant:
                 its files take longer to compare.
             ModelError: there is no model: the variant is a GenAI variant, a set of files, or names
                 none.
+            StaleVariantError: it was made of another model than the one beside it.
             NoSuitableVariantError: it cannot run here.
             ExecutionProviderError: the execution provider failed, or the device that selection
                 chose is gone and the execution provider takes no node.
@@ -190,6 +203,7 @@ class ModelVariant:
                 native context that was not compiled on this machine.
         """
         path = self._runnable_path()
+        self._check_source()
         verdict = self.verdict(backend=backend)
         make_options = partial(self._session_options, sess_options, threads)
         make = partial(
@@ -230,6 +244,7 @@ class ModelVariant:
             verify: as with :meth:`create_session`.
 
         Raises:
+            StaleVariantError: as for a session.
             NoSuitableVariantError: the onnxruntime that is installed here cannot run it; the
                 message says what could.
             ExecutionProviderError: onnxruntime cannot be loaded, or the device that was selected
@@ -245,6 +260,7 @@ class ModelVariant:
         )
 
         path = self._runnable_path()
+        self._check_source()
         ep_device = self._onnxruntime_device()
         if verify if verify is not None else self._package.compat is None:
             self.verify()
@@ -372,6 +388,22 @@ class ModelVariant:
                 selection=error.selection,
             ) from error
         return ModelVariant(self.info, selection, package=self._package, trust=self._trust)
+
+    def _check_source(self) -> None:
+        """StaleVariantError where the package's digests say that its source is another model."""
+        component = self._package.component(self.component_name)
+        if self._package.compat is not None or component is None or not is_derived(self.info):
+            return
+        source = source_of(self.info, component)
+        why = why_stale(self.info, source, recorded_digests(self._package))
+        if why and source is not None:
+            raise StaleVariantError(
+                f"variant {quoted(self.name)} of {quoted(self.component_name)} is stale: {why};"
+                " make it anew with ortpkg compile --renew",
+                variant=self.name,
+                source=source.name,
+                selection=self.selection,
+            )
 
     def _runnable_path(self) -> Path:
         if self._package.compat is not None:

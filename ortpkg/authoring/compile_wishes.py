@@ -37,6 +37,10 @@ class CompileWishes:
         is_embedded: contexts go into the models.
         shares_weights: variants that can lie in one folder share one binary.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
+        renews: compiled variants are made anew, as they were made, in their place: those whose
+            source is another model by now, or those that ``variants`` name; ``ep`` may be "", for
+            those of any.
+        overwrites: a compiled variant of the name that is asked for is replaced.
         timeout_s: of all compiling together.
         memory_limit_nbytes: of a process that compiles, as in CompileRequest.
     """
@@ -52,6 +56,8 @@ class CompileWishes:
     is_embedded: bool = False
     shares_weights: bool = False
     for_onnxruntime: bool = False
+    renews: bool = False
+    overwrites: bool = False
     timeout_s: float = 3600.0
     memory_limit_nbytes: int | None = None
 
@@ -61,6 +67,31 @@ class CompileWishes:
         return (
             resolve_ep_name(self.ep) == LLVM_EP
             and self.provider_options.get(PRECISION_OPTION) == BFLOAT_PRECISION
+        )
+
+
+def check_wishes(wishes: CompileWishes) -> None:
+    """UsageError for wishes that contradict each other, or name no execution provider."""
+    if wishes.is_embedded and wishes.shares_weights:
+        raise UsageError(
+            "contexts embedded in their models have nothing to share: embed them, or share weights"
+        )
+    if not wishes.renews:
+        if not wishes.ep:
+            raise UsageError("no execution provider is named that compiles: take --ep EP")
+        return
+    what_to_renew = CompileWishes(
+        renews=True,
+        ep=wishes.ep,
+        component=wishes.component,
+        variants=wishes.variants,
+        timeout_s=wishes.timeout_s,
+        memory_limit_nbytes=wishes.memory_limit_nbytes,
+    )
+    if wishes != what_to_renew:
+        raise UsageError(
+            "--renew makes variants as they were made: only --ep, --component, --variant and limits"
+            " go with it; --overwrite makes them otherwise"
         )
 
 

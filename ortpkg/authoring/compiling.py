@@ -8,8 +8,9 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.compile_files import compile_files
-from ortpkg.authoring.compile_variants import CompiledVariant, compile_variants
-from ortpkg.authoring.compile_wishes import CompileWishes
+from ortpkg.authoring.compile_variants import compile_variants
+from ortpkg.authoring.compile_wishes import CompileWishes, check_wishes
+from ortpkg.authoring.compiled_joining import CompiledVariant
 from ortpkg.errors import TrustRequiredError
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.providers.ep_registry import ep_known_here
@@ -37,7 +38,9 @@ def compile_package(
     UsageError for an execution provider that nobody knows.
     """
     notify = notify or _log.warning
-    ep_known_here(wishes.ep)
+    check_wishes(wishes)
+    if wishes.ep:
+        ep_known_here(wishes.ep)
     made = compile_variants(
         root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations
     )

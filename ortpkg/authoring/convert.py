@@ -24,6 +24,7 @@ from ortpkg.authoring.package_plan import (
     change_of,
 )
 from ortpkg.authoring.package_totals import PackageTotals
+from ortpkg.authoring.stale_variants import tell_of_stale
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.transaction import commit_change
@@ -111,6 +112,7 @@ def plan_conversion(
             "onnxruntime 1.26 and 1.27 open packages with one component model; this has"
             f" {len(package.components)}"
         )
+    tell_of_stale(package, notify)
     description = PackageDescription(package, form)
     entry = (
         without_forbidden_options(description.entry)

@@ -45,6 +45,7 @@ from ortpkg.authoring.package_on_disk import locked_package, write_package
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
 from ortpkg.authoring.sharing_group import SharedLayout
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
+from ortpkg.authoring.stale_variants import tell_of_stale_after
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
@@ -304,6 +305,7 @@ def _adding(
         names = {name for each in existing.variants for name in (each.name, each.directory.name)}
         check_new_name("variant", prepared.name, sorted(names))
         check_agreement([prepared], force, notify, siblings=signatures_of(existing, notify))
+        tell_of_stale_after(existing, prepared.name, prepared, notify)
     siblings = () if existing is None else existing.variants
     warn_of_missing_ep([prepared], package.format, notify, siblings=siblings)
     signature = prepared.files.facts.signature if prepared.files.facts else None

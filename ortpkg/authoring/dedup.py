@@ -17,12 +17,14 @@ from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
 from ortpkg.authoring.component_folders import UsedPlaces
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
+from ortpkg.authoring.restated_sources import restated_sources
 from ortpkg.authoring.shared_folder import SMALLEST_SHARED_NBYTES
 from ortpkg.authoring.sharing_group import ComponentPlan, SharedLayout, SharingGroup, SharingOptions
 from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import DocumentEdits, ModelFilePlace
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
+from ortpkg.package.derived_variants import DERIVED_FACT, known_digests
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
@@ -244,6 +246,7 @@ class _Deduplication:
         self._package = package
         self._options = options
         self._progress = progress
+        self._digests_of = known_digests(package)
         self._moved: list[SharedVariant] = []
         self._removed: dict[str, int] = {}
         self._added: dict[str, int] = {}
@@ -297,6 +300,9 @@ class _Deduplication:
         places = {name: place for group in plan.groups for name, place in group.places.items()}
         moving.place(moving.unnamed(hosts))
         moving.place(places)
+        for group in plan.groups:
+            for name, record in restated_sources(component, group, self._digests_of):
+                moving.state(name, DERIVED_FACT, record.as_fact())
         root = self._package.root
         for group in plan.groups:
             removed = (*group.removed_folders, *group.removed_files)

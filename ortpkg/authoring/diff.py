@@ -17,13 +17,12 @@ from ortpkg.authoring.agreement import comparable_constraints
 from ortpkg.authoring.model_diff import Change, ModelDiff, ModelPlace, diff_mappings, diff_models
 from ortpkg.authoring.model_weights import read_model_weights
 from ortpkg.authoring.opening import MODEL_COMPONENT, NamedKind, described_model, kind_of, opened
-from ortpkg.authoring.variant_files import data_folder_of
 from ortpkg.documents.frozen import thaw
 from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.component_format import FACTS
-from ortpkg.package.formats.executor_info import ORT
+from ortpkg.package.formats.executor_info import ORT, data_folder_of
 from ortpkg.package.integrity.transferable_files import verify_all_here
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY

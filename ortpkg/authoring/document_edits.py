@@ -142,6 +142,7 @@ def put_variant(
             with_facts=package.format is PackageFormat.COMPONENT,
         )
     if package.format is not PackageFormat.COMPONENT:
+        inline_variants(editor.value(MANIFEST), component.name).pop(variant, None)
         older = editor.value(metadata_path(component.name))
         if not older:  # so far, its variants stand in the manifest alone
             older["component_model_name"] = component.name

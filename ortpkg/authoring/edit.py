@@ -30,6 +30,7 @@ from ortpkg.authoring.new_variant import (
 )
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.removal import files_of_variant
+from ortpkg.authoring.stale_variants import tell_of_stale_after
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.findings import listed
@@ -109,7 +110,7 @@ def edit(
 
     A variant whose model is replaced keeps its name, its place in the order, its options, its
     constraints and its own version. Its recorded facts are those of the new model, and so is the
-    EP's compatibility string.
+    EP's compatibility string. Variants that were made of the old one are named to ``notify``.
 
     Where the package's own facts and a component's variants change at once, a reader at that moment
     may see the one new and the other old; both are whole.
@@ -274,9 +275,8 @@ class _Edit:
             self._replace_model(component, variant, edits.model)
         elif edits.variant_version is not None:
             old = self._entry_of(component, variant)
-            self._put(
-                component, variant, replace(old, metadata=self._with_version(old.metadata, old))
-            )
+            new = replace(old, metadata=self._with_version(old.metadata, old))
+            put_variant(self._editor, component, variant.name, new)
         if edits.session_options or edits.provider_options or edits.removed_options:
             self._set_options(component, variant)
 
@@ -327,6 +327,7 @@ class _Edit:
         prepared = replacement.prepare(component, variant, model)
         if prepared is None:
             return
+        tell_of_stale_after(component, variant.name, prepared, self._notify)
         folder = self._free_folder(component, variant.name)
         name = folder.rpartition("/")[2]
         old = self._entry_of(component, variant)
@@ -338,18 +339,13 @@ class _Edit:
             model_id=None if name == variant.name else name,
             directory=None,
         )
-        self._put(component, variant, new)
+        put_variant(self._editor, component, variant.name, new)
         self._new_directories = {folder: prepared.files.sources}
         self._removes = files_of_variant(self._package, variant)
 
     def _entry_of(self, component: ComponentInfo, variant: VariantInfo) -> VariantEntry:
         entry = PackageDescription(self._package, self._package.format).entry
         return entry.components[component.name].variants[variant.name]
-
-    def _put(self, component: ComponentInfo, variant: VariantInfo, entry: VariantEntry) -> None:
-        if self._package.format is not PackageFormat.COMPONENT:
-            inline_variants(self._editor.value(MANIFEST), component.name).pop(variant.name, None)
-        put_variant(self._editor, component, variant.name, entry)
 
     def _with_version(self, metadata: Mapping[str, Any], old: VariantEntry) -> Mapping[str, Any]:
         """``metadata`` with the version that is asked for.

@@ -35,8 +35,9 @@ from ortpkg.authoring.package_plan import (
 )
 from ortpkg.authoring.package_totals import check_merged
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
+from ortpkg.authoring.stale_variants import tell_of_stale_in
 from ortpkg.authoring.variant_entry import VariantEntry
-from ortpkg.authoring.variant_files import data_files, data_folder_of
+from ortpkg.authoring.variant_files import data_files
 from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import freeze
@@ -46,6 +47,8 @@ from ortpkg.package.changes.transaction import (
     PackageChange,
     commit_change,
 )
+from ortpkg.package.derived_variants import recorded_digests
+from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.package_info import (
@@ -137,6 +140,7 @@ class _Merger:
         self._entries: dict[str, dict[str, VariantEntry]] = {}
         self._files: dict[str, Path] = {}
         self._component_names = folded_names(self._names())
+        self._components: dict[str, ComponentInfo] = {}
 
     def plan(self) -> PackagePlan:
         """What the merged package consists of; AuthoringError lists all contradictions at once."""
@@ -152,6 +156,7 @@ class _Merger:
                 f"the packages contradict each other, and nothing was merged:\n{listed}"
             )
         self._tell_of_versions()
+        self._tell_of_stale()
         documents: list[DocumentChange] = []
         commit = None
         if self._entries:
@@ -233,6 +238,12 @@ class _Merger:
             keep = f"keep {quoted(theirs)} as theirs" if theirs else "have none"
             self._notify(f"the version {stays}; variants of the other package {keep}")
 
+    def _tell_of_stale(self) -> None:
+        """Variants that one package has compiled, of another model than the other package's."""
+        ours, theirs = recorded_digests(self._base), recorded_digests(self._other)
+        for component in self._components.values():
+            tell_of_stale_in(component, lambda path: ours(path) or theirs(path), self._notify)
+
     def _join_component(self, component: ComponentInfo) -> None:
         existing = self._base.component(component.name)
         joining = component.variants
@@ -252,6 +263,8 @@ class _Merger:
         except AuthoringError as error:
             self._conflicts.append(str(error))
             return
+        together = (*(existing.variants if existing is not None else ()), *joining)
+        self._components[component.name] = replace(existing or component, variants=together)
         folders: dict[str, str] = {}
         taken = self._taken(existing, component.name)
         for variant in joining:

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage
+from ortpkg.authoring.checks.derived_checks import check_sources
 from ortpkg.authoring.checks.file_checks import (
     check_declared_names,
     check_file_names,
@@ -107,6 +108,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
         check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)
     ),
     "overall values": PackageCheck(check_overall_values, (model_rules.OVERALL_VALUES_OUTDATED,)),
+    "sources": PackageCheck(check_sources, (model_rules.SOURCE_CHANGED,)),
     "cpu coverage": PackageCheck(check_cpu_coverage, (selection_rules.NO_CPU_VARIANT,)),
     "ties": PackageCheck(check_ties, (selection_rules.SELECTION_TIE,)),
     "never selected": PackageCheck(

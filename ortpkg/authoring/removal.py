@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.variant_files import data_files, data_folder_of, option_places
+from ortpkg.authoring.variant_files import data_files, option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.document_names import MANIFEST
+from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo

@@ -17,7 +17,7 @@ from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.linked_files import why_not_followed
 from ortpkg.graph.model_signature import ModelSignature
-from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.paths.path_text import why_not_portable
@@ -124,13 +124,6 @@ def option_places(variant: VariantInfo) -> list[Path]:
     options = (variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
     # what the reader resolved is absolute
     return [variant.directory / option for option in options if option]
-
-
-def data_folder_of(variant: VariantInfo) -> Path:
-    """Where a variant's data files lie: beside its model, or where its session options say."""
-    if option := variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER):
-        return variant.directory / option
-    return variant.model_path.parent if variant.model_path is not None else variant.directory
 
 
 def data_files(signature: ModelSignature) -> dict[str, int]:

@@ -18,6 +18,7 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
+from ortpkg.package.formats.component_format import FACTS
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
@@ -119,6 +120,15 @@ class ComponentDocument:
                     self._place_older(name, body, place)
                 else:
                     self._place_newer(body, place)
+
+    def state(self, name: str, fact: str, value: Any) -> None:
+        """Changes the value that was given, so that the variant's metadata has this fact."""
+        for kind, body in self._bodies(self._content.value, name):
+            holder = body
+            if kind == _NEWER and self._package.format is PackageFormat.COMPONENT:
+                holder = body.setdefault("additional_metadata", {}).setdefault(FACTS, {})
+            if kind == _OLDER or holder is not body:
+                holder.setdefault("metadata", {})[fact] = value
 
     def _names_model_file(self, variant: VariantInfo) -> bool:
         for kind, body in self._bodies(self._content.value, variant.name):

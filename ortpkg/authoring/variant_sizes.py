@@ -126,7 +126,7 @@ def _files_of(
 def _used_files(variant: VariantInfo, model: Path, read: _ReadModels) -> list[Path] | None:
     # onnx; most variants have a folder of their own
     from ortpkg.authoring.removal import used_files
-    from ortpkg.authoring.variant_files import data_folder_of
+    from ortpkg.package.formats.executor_info import data_folder_of
 
     place = model, data_folder_of(variant)
     if place not in read:

@@ -27,6 +27,7 @@ from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError, quoted
 from ortpkg.host.directories import has_records
+from ortpkg.package.derived_variants import is_derived, recorded_digests, stale_variants
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
@@ -92,6 +93,7 @@ def select_component(
             package_version=package.version,
             compiled_distance=offer.compiled_distance,
             compiled_refusal=offer.compiled_refusal,
+            stale=_stale_in(package, component),
         )
         selection = select_ep_devices(component, request)
     duration_s = time.perf_counter() - start_s
@@ -149,6 +151,17 @@ def select_here(
     if selection.best is None:
         raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
     return selection
+
+
+def _stale_in(package: PackageInfo, component: ComponentInfo) -> Mapping[str, str]:
+    """Variants of ``component`` whose source, in the whole one, is not what they were made of."""
+    if package.compat is not None:
+        return EMPTY  # releases know no such record
+    derived = [each for each in component.variants if is_derived(each)]
+    whole = package.component(component.name)
+    if not derived or whole is None:
+        return EMPTY
+    return stale_variants(whole, recorded_digests(package), only=derived)
 
 
 def _verification_notes(package: PackageInfo) -> tuple[str, ...]:

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 EpOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--ep",
         metavar="EP",
-        help="The execution provider that compiles.",
+        help="The execution provider that compiles; with --renew, whose variants are renewed.",
         autocompletion=complete_ep,
     ),
 ]
@@ -56,7 +56,10 @@ VariantsOption = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME",
-        help="A plain variant to compile; default: the first of each component. Repeatable.",
+        help=(
+            "A plain variant to compile; default: the first of each component. With --renew, a"
+            " compiled one; default: all that are stale. Repeatable."
+        ),
         autocompletion=complete_variant,
     ),
 ]
@@ -85,10 +88,24 @@ ShareWeightsOption = Annotated[
     ),
 ]
 
+RenewOption = Annotated[
+    bool,
+    typer.Option(
+        "--renew",
+        help=(
+            "Make compiled variants anew in their place, as they were made: those whose source has"
+            " another model by now."
+        ),
+    ),
+]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a compiled variant that has the name already.")
+]
+
 
 def command(
     package: PackageArgument,
-    ep: EpOption,
+    ep: EpOption = None,
     component: ComponentOption = None,
     variants: VariantsOption = None,
     device: CompileDeviceOption = None,
@@ -99,6 +116,8 @@ def command(
     embed: EmbedOption = False,
     share_weights: ShareWeightsOption = False,
     reader: CompileForOption = Reader.ORTPKG,
+    renew: RenewOption = False,
+    overwrite: OverwriteOption = False,
     timeout: CompileTimeoutOption = 3600.0,
     memory_limit: CompileMemoryLimitOption = None,
     dry_run: DryRunOption = False,
@@ -115,7 +134,7 @@ def command(
 
     output = Output(is_json=as_json)
     wishes = CompileWishes(
-        ep=ep,
+        ep=ep or "",
         device=device,
         backend=backend,
         component=component,
@@ -126,6 +145,8 @@ def command(
         is_embedded=embed,
         shares_weights=share_weights,
         for_onnxruntime=reader is Reader.ONNXRUNTIME,
+        renews=renew,
+        overwrites=overwrite,
         timeout_s=timeout,
         memory_limit_nbytes=memory_limit,
     )
@@ -152,6 +173,9 @@ def _print(made: Sequence[CompiledVariant], duration_s: float, output: Output) -
         variants = [_variant_json(each) for each in made]
         output.json("compile", {"variants": variants, "duration_s": duration_s})
         return
+    if not made:
+        output.line("nothing to renew: no compiled variant is stale")
+        return
     for each in made:
         output.line(_variant_line(each))
     output.note(f"compiled in {duration_text(duration_s)}")
@@ -163,6 +187,7 @@ def _variant_json(made: CompiledVariant) -> dict[str, Any]:
         "component": made.component,
         "variant": made.name,
         "source": made.source,
+        "renewed": made.is_renewed,
         "directory": made.folder,
         "constraints": {
             "ep": constraints.ep,
@@ -179,7 +204,8 @@ def _variant_line(made: CompiledVariant) -> str:
     compiled = made.compiled
     left = f", {compiled.other_nodes} nodes left to other EPs" if compiled.other_nodes else ""
     plural = "" if compiled.partitions == 1 else "s"
+    anew = ", made anew" if made.is_renewed else ""
     return (
-        f"{made.component}/{made.name}: {compiled.partitions} compiled partition{plural}{left},"
-        f" from {made.source}, in {made.folder}"
+        f"{made.component}/{made.name}{anew}: {compiled.partitions} compiled"
+        f" partition{plural}{left}, from {made.source}, in {made.folder}"
     )

@@ -161,3 +161,16 @@ class NoSuitableVariantError(SelectionError):
     def __init__(self, message: str, *, selection: Any = None) -> None:
         super().__init__(message)
         self.selection = selection
+
+
+class StaleVariantError(NoSuitableVariantError):
+    """The variant was made of another model than the one beside it, such as an older version.
+
+    Attributes:
+        variant, source: its name, and that of the variant that it was made of.
+    """
+
+    def __init__(self, message: str, *, variant: str, source: str, selection: Any = None) -> None:
+        super().__init__(message, selection=selection)
+        self.variant = variant
+        self.source = source

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.errors import quoted, unquoted
+from ortpkg.package.derived_variants import is_derived
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import nbytes_text
 from ortpkg.selection.candidate import Judgement
@@ -45,6 +46,9 @@ _ABSENT = Judgement(
     ),
 )
 
+_NO_SOURCE = "no record of the model that it was compiled of: whether that is older cannot be told"
+_RENEW = "ortpkg compile --renew makes it anew"
+
 
 class MemoryNeed(NamedTuple):
     """How much memory a variant needs, and who says so; an estimate is a lower bound."""
@@ -65,11 +69,13 @@ class MemoryNeed(NamedTuple):
 def judge_fit(
     variant: VariantInfo, ep_device_at: int, request: SelectionRequest, index: RecordIndex | None
 ) -> Judgement:
-    """The variant on one EP device: its operators, then all else; last, whether it is here.
+    """The variant on one EP device: its source, its operators, all else; last, whether it is here.
 
     ``index``: of the request's records; None where there are none. Of a variant that is absent
     nobody can tell which operators it needs.
     """
+    if why := request.stale.get(variant.name):
+        return Judgement(code=ReasonCode.SOURCE_CHANGED, reason=f"{why}; {_RENEW}")
     if variant.is_absent:
         fitting = _judge_facts(variant, ep_device_at, request, index)
         if fitting.code is not None or request.includes_absent:
@@ -106,13 +112,18 @@ def _judge_facts(
     )
     code, reason = found or (None, "")
     measured = () if index is None else index.measured_notes(place)
+    unrecorded = (_NO_SOURCE,) if _is_compiled(variant) and not is_derived(variant) else ()
     return Judgement(
         code=code,
         reason=reason,
-        notes=measured if found else (*measured, *memory, *unchecked, *unmeasured),
+        notes=measured if found else (*measured, *memory, *unchecked, *unmeasured, *unrecorded),
         unchecked=(*unknown, *unmeasured),
         measurement=measurement,
     )
+
+
+def _is_compiled(variant: VariantInfo) -> bool:
+    return bool(variant.constraints.ep_compatibility_info)
 
 
 # --- memory ---------------------------------------------------------------------------------------

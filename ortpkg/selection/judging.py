@@ -31,7 +31,13 @@ from ortpkg.selection.verdict import ReasonCode
 if TYPE_CHECKING:
     from ortpkg.selection.record_index import RecordIndex
 
-_PASSED_OVER = frozenset({ReasonCode.OPERATOR_NOT_AVAILABLE, ReasonCode.VARIANT_ABSENT})
+_PASSED_OVER = frozenset(
+    {
+        ReasonCode.SOURCE_CHANGED,
+        ReasonCode.OPERATOR_NOT_AVAILABLE,
+        ReasonCode.VARIANT_ABSENT,
+    }
+)
 
 
 class Judges:
@@ -40,7 +46,7 @@ class Judges:
     Attributes:
         requirements: of each variant, by its position.
         lacking: variants that would have come before the winner, had anything here their
-            operators, or were their files here.
+            operators, were their files here, or their source the model that they were made of.
     """
 
     def __init__(self, component: ComponentInfo, request: SelectionRequest) -> None:

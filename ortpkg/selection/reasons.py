@@ -83,6 +83,7 @@ _PROGRESS: dict[ReasonCode, int] = {
             ReasonCode.COMPATIBILITY_CHECK_FAILED,
             ReasonCode.COMPILED_MODEL_UNSUPPORTED,
             ReasonCode.ARCHITECTURE_MISMATCH,
+            ReasonCode.SOURCE_CHANGED,
             ReasonCode.OPERATOR_NOT_AVAILABLE,
             ReasonCode.METADATA_MISMATCH,
             ReasonCode.SIZE_TOO_LARGE,

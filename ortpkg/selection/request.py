@@ -55,6 +55,7 @@ class SelectionRequest(NamedTuple):
         compiled_refusal: why an EP device does not run what a compatibility string is for, or would
             rather have it compiled anew; "" where its EP does not say.
         includes_absent: variants of a sparse package count whose files are not here.
+        stale: variants whose source is another model by now → how it differs.
     """
 
     policy: Policy
@@ -77,6 +78,7 @@ class SelectionRequest(NamedTuple):
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0
     compiled_refusal: RefusalOf = lambda _ep_device, _info: ""
     includes_absent: bool = False
+    stale: Mapping[str, str] = EMPTY
 
     def has_ep(self, name: str) -> bool:
         """Whether the EP of that full name offers a device here."""
@@ -107,6 +109,7 @@ def make_request(
     package_version: str | None = None,
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0,
     compiled_refusal: RefusalOf = lambda _ep_device, _info: "",
+    stale: Mapping[str, str] = EMPTY,
 ) -> SelectionRequest:
     """The request that a caller's wishes become on a machine.
 
@@ -146,6 +149,7 @@ def make_request(
         compiled_distance=compiled_distance,
         compiled_refusal=compiled_refusal,
         includes_absent=wishes.include_absent,
+        stale=stale,
     )
 
 

@@ -97,6 +97,13 @@ def remember_contexts(models: Iterable[Path]) -> None:
             (folder / judged.digest_of(context)).write_text(json.dumps(note), encoding="utf-8")
 
 
+def context_digests(model: Path) -> tuple[str, ...]:
+    """SHA-256 of each native context that a model names or holds, once, in order."""
+    judged = JudgedContexts(model)
+    contexts = contexts_to_judge(_contexts_of(model))
+    return tuple(dict.fromkeys(judged.digest_of(each) for each in contexts))
+
+
 def _label(variant: VariantInfo) -> str:
     return f"variant {quoted(variant.name)} of {quoted(variant.component_name)}"
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
 
+from ortpkg.api.model_package import ModelPackage
 from ortpkg.api.packing import pack, unpack
 from ortpkg.api.verify import record_digests, verify
 from ortpkg.authoring import compile_files as compile_files_module
+from ortpkg.authoring import compile_variants as compile_variants_module
+from ortpkg.authoring.compile_wishes import CompileWishes
+from ortpkg.authoring.compiling import compile_package
 from ortpkg.authoring.convert import convert
 from ortpkg.authoring.create import add_variant, create, init_package, remove_variant
 from ortpkg.authoring.dedup import dedup
@@ -20,7 +25,7 @@ from ortpkg.authoring.merge import merge
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.slim import slim
 from ortpkg.distribution.package_signing import sign_package
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import OrtpkgError, StaleVariantError
 from ortpkg.package.sidecar import is_signature_file
 from ortpkg.samples.sample_authoring import SampleArrays, add_samples, record_samples
 from ortpkg.session.compile_models import CompileJob, CompileRequest
@@ -199,6 +204,42 @@ def _compile(folder: Path, sources: tuple[str, str], *, overwrite: bool = False)
         )
 
 
+def _with_stale_variant(folder: Path) -> None:
+    """``p``: a compiled variant whose source has another model by now."""
+    _package(folder)
+    with _compiled_here():
+        compile_package(
+            folder / "p",
+            CompileWishes(ep="prepack", component="model", variants=("a",)),
+            notify=_quiet,
+        )
+    edits = PackageEdits(component="model", variant="a", model=folder / "models/c/model.onnx")
+    edit(folder / "p", edits, notify=_quiet)
+
+
+def _renew(folder: Path) -> object:
+    with _compiled_here():
+        return compile_package(folder / "p", CompileWishes(ep="", renews=True), notify=_quiet)
+
+
+def _compiled_here() -> AbstractContextManager[object]:
+    """In this process: what a child that is stopped leaves is its parent's to remove."""
+    return mock.patch.object(
+        compile_variants_module, "compile_models", lambda request, **_: compile_here(request)
+    )
+
+
+def _variant_that_does_not_run(folder: Path) -> str:
+    variant = ModelPackage(folder).variant("a-prepack", "model")
+    try:
+        variant.create_session().run(None, {"x": np.ones((1, 16), dtype=np.float32)})
+    except StaleVariantError:
+        return ""
+    except OrtpkgError as error:
+        return f"a-prepack does not run: {error}"
+    return ""
+
+
 def _context_that_does_not_run(folder: Path) -> str:
     for path in sorted(folder.glob("*_ctx.onnx")):
         try:
@@ -361,6 +402,13 @@ SCENARIOS = (
         is_stepwise=True,
         may_lack=True,
         flaw=_context_that_does_not_run,
+    ),
+    Scenario(
+        name="compile --renew",
+        prepare=_with_stale_variant,
+        run=_renew,
+        target="p",
+        flaw=_variant_that_does_not_run,
     ),
     *STORE_SCENARIOS,
     *COMMAND_SCENARIOS,

@@ -207,3 +207,13 @@ OVERALL_VALUES_OUTDATED = Rule(
     example='{"inputs": [{"name": "image", ...}]}, and the model has the input "x"',
     severity=Severity.WARNING,
 )
+SOURCE_CHANGED = Rule(
+    id="ORT123",
+    title="A compiled variant is made of the model beside it",
+    explanation=(
+        "The variant records the digests of the model that it was made of, and the variant of that"
+        " name has another model by now. It would answer with the old weights."
+    ),
+    remedy="make it anew with ortpkg compile --renew",
+    example='"cpu-fp32-llvm" was compiled of "cpu-fp32", whose model was replaced since',
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortpkg.documents.document_rules import Rule
@@ -17,7 +18,7 @@ from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import quoted
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
-from ortpkg.package.package_info import Source, until_nul
+from ortpkg.package.package_info import Source, VariantInfo, until_nul
 from ortpkg.package.paths.disk_places import PathKind
 from ortpkg.package.paths.path_resolver import Place
 from ortpkg.package.rules import EXECUTOR_INFO, FILE_MISSING, SESSION_OPTION_FORBIDDEN
@@ -247,3 +248,10 @@ class _OrtPayloadReader:
 
     def _report(self, rule: Rule, message: str, *tokens: str) -> None:
         self._references.report(rule, message, self._source, *self._tokens, *tokens)
+
+
+def data_folder_of(variant: VariantInfo) -> Path:
+    """Where a variant's data files lie: beside its model, or where its session options say."""
+    if option := variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER):
+        return variant.directory / option
+    return variant.model_path.parent if variant.model_path is not None else variant.directory

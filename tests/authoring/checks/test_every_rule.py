@@ -77,6 +77,15 @@ class RuleCase:
     posix: bool = False
 
 
+def _derived() -> Tree:
+    tree = component_tree()
+    digest = hashlib.sha256(tree["cpu/model.onnx"]).hexdigest()
+    facts = {"metadata": {"derived_from": {"variant": "cpu", "model": digest}}}
+    variants = tree["manifest.json"]["components"]["m"]["variants"]
+    variants["gpu"]["additional_metadata"] = {"ortpkg": facts}
+    return tree
+
+
 def _with_data() -> Tree:
     return component_tree() | {"gpu/model.onnx": model_with_data(), "gpu/w.bin": bytes(16)}
 
@@ -339,6 +348,12 @@ MODEL_CASES = (
         rule=model_rules.FIXED_DIMENSIONS_DIFFER,
         change=_file("gpu/model.onnx", model("(float[n, 8] x) => (float[n, 8] y)")),
         message="input 'x' has the fixed dimension 8 at axis 1, not 4",
+    ),
+    RuleCase(
+        rule=model_rules.SOURCE_CHANGED,
+        message="variant 'gpu' is stale: it was made of another model than the one of variant",
+        good=_derived,
+        change=lambda tree: tree.update({"cpu/model.onnx": model(operator="Relu")}),
     ),
     RuleCase(
         rule=model_rules.OVERALL_VALUES_OUTDATED,

@@ -1,0 +1,24 @@
+"""Check of derived variants: their source is the model that they were made of (ORT123)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.rules import model_rules
+from ortpkg.errors import Finding, PackageFormatError, quoted
+from ortpkg.package.derived_variants import known_digests, stale_variants
+
+
+def check_sources(package: CheckedPackage) -> Iterator[Finding]:
+    """Each derived variant records the digests of the model that its source has."""
+    digests_of = known_digests(package.info)
+    for component in package.components:
+        try:
+            stale = stale_variants(component, digests_of)
+        except PackageFormatError:
+            return  # digests.json is damaged, which another check says
+        for variant in component.variants:
+            if why := stale.get(variant.name):
+                message = f"variant {quoted(variant.name)} is stale: {why}"
+                yield of_variant(model_rules.SOURCE_CHANGED, variant, message)

@@ -1,0 +1,180 @@
+"""Which plain variants are to be compiled, what they become, and which are compiled together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ortpkg.authoring.compile_wishes import CompileWishes, default_name, kinds_of
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.new_variant import Notify, check_new_name
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
+from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.package.document_names import MANIFEST
+from ortpkg.package.named_parts import component_named, verify_variants_known
+from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileTarget:
+    """One variant that is to be made.
+
+    Attributes:
+        component: where it is going to be.
+        source: the plain variant that it is made of.
+        name: of the new one.
+        provider_options: of the EP for it, beside those of the wishes.
+        replaces: the compiled variant of that name that it takes the place of.
+    """
+
+    component: ComponentInfo
+    source: VariantInfo
+    name: str
+    provider_options: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    replaces: VariantInfo | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileGroup:
+    """Targets that are compiled together, into one folder, and how."""
+
+    wishes: CompileWishes
+    targets: tuple[CompileTarget, ...]
+
+
+def groups_to_compile(
+    package: PackageInfo, wishes: CompileWishes, notify: Notify
+) -> list[CompileGroup]:
+    """Everything that ``wishes`` ask for; what is wrong with them is an error before any work.
+
+    Errors as :func:`~ortpkg.authoring.compile_variants.compile_variants`.
+    """
+    targets = _targets(package, wishes)
+    return [
+        CompileGroup(wishes=wishes, targets=tuple(each))
+        for each in _grouped(package, targets, wishes, notify)
+    ]
+
+
+def why_not_plain(variant: VariantInfo) -> str | None:
+    """Why a variant cannot be compiled; None where it can."""
+    if variant.model_path is None:
+        return "it is a set of files, not one model"
+    facts = read_model_facts(variant.model_path)
+    if not facts.has_contexts:
+        return None
+    return (
+        "it is compiled already, by"
+        f" {', '.join(map(quoted, facts.context_sources)) or 'nobody that it names'}"
+    )
+
+
+def check_is_free(target: CompileTarget, component: ComponentInfo) -> None:
+    """AuthoringError where ``component``, as it is now, has something of the target's name."""
+    others = [each for each in component.variants if not _is_replaced(target, each)]
+    check_new_name(
+        "variant",
+        target.name,
+        sorted({name for each in others for name in (each.name, each.directory.name)}),
+    )
+
+
+def _is_replaced(target: CompileTarget, variant: VariantInfo) -> bool:
+    return target.replaces is not None and variant.name == target.replaces.name
+
+
+def _targets(package: PackageInfo, wishes: CompileWishes) -> list[CompileTarget]:
+    components = (
+        package.components
+        if wishes.component is None
+        else (component_named(package, wishes.component),)
+    )
+    found = [
+        _target(component, source, short, options, wishes)
+        for component in components
+        for source in _sources(component, wishes)
+        for short, options in kinds_of(wishes)
+    ]
+    known = dict.fromkeys(each.name for component in components for each in component.variants)
+    whose = components[0] if len(components) == 1 else package
+    verify_variants_known(whose, wishes.variants, list(known))
+    for component in components:
+        own = [each for each in found if each.component is component]
+        if wishes.name is not None and len(own) > 1:
+            raise UsageError(
+                f"{len(own)} variants of {quoted(component.name)} cannot all be"
+                f" {quoted(wishes.name)}"
+            )
+        for each in own:
+            check_is_free(each, component)
+    return found
+
+
+def _target(
+    component: ComponentInfo,
+    source: VariantInfo,
+    short: str,
+    options: Mapping[str, str],
+    wishes: CompileWishes,
+) -> CompileTarget:
+    name = wishes.name or default_name(source.name, short, wishes)
+    replaces = component.variant(name) if wishes.overwrites else None
+    if replaces is not None and (replaces.model_path is None or why_not_plain(replaces) is None):
+        raise AuthoringError(
+            f"variant {quoted(name)} is no compiled one, and is not replaced: choose another name"
+        )
+    return CompileTarget(
+        component=component,
+        source=source,
+        name=name,
+        provider_options=options,
+        replaces=replaces,
+    )
+
+
+def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInfo]:
+    if wishes.variants:
+        named = [each for each in component.variants if each.name in wishes.variants]
+        for each in named:
+            if reason := why_not_plain(each):
+                raise AuthoringError(f"variant {quoted(each.name)} cannot be compiled: {reason}")
+        return named
+    ep = resolve_ep_name(wishes.ep)
+    plain = [each for each in component.variants if why_not_plain(each) is None]
+    for eps in ((None, CPU_EP), (ep,)):
+        for each in plain:
+            if stated_ep(each.constraints.ep) in eps:
+                return [each]
+    raise AuthoringError(
+        f"component model {quoted(component.name)} has no plain variant for any EP, {CPU_EP} or"
+        f" {ep}: name one with --variant"
+    )
+
+
+def _grouped(
+    package: PackageInfo, targets: Sequence[CompileTarget], wishes: CompileWishes, notify: Notify
+) -> list[list[CompileTarget]]:
+    """Targets that are compiled together, into one folder."""
+    if not wishes.shares_weights:
+        return [[each] for each in targets]
+    if package.format is PackageFormat.COMPONENT and all(
+        _is_inline(package, each.component) for each in targets
+    ):
+        return [list(targets)]
+    names = dict.fromkeys(each.component.name for each in targets)
+    if len(names) > 1:
+        notify(
+            "component models of this package cannot share a folder, so each gets a binary of its"
+            " own; in a package of the component format whose manifest holds the components"
+            " themselves, they share one"
+        )
+    return [[each for each in targets if each.component.name == name] for name in names]
+
+
+def _is_inline(package: PackageInfo, component: ComponentInfo) -> bool:
+    """Whether the component is inline: its variants' folders are then relative to the root.
+
+    Other components may have the same folders.
+    """
+    return component.directory == package.root and component.source.document == MANIFEST

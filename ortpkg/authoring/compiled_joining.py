@@ -1,0 +1,159 @@
+"""Compiled variants joining their package: one change with all of them, also where they replace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ortpkg.authoring.compile_targets import CompileTarget, check_is_free
+from ortpkg.authoring.describe_package import PackageDescription
+from ortpkg.authoring.document_edits import adding_variants, variant_folder
+from ortpkg.authoring.new_variant import PreparedVariant
+from ortpkg.authoring.package_documents import ComponentEntry
+from ortpkg.authoring.removal import files_of_variants
+from ortpkg.authoring.sample_tolerances import samples_with_copied_tolerances
+from ortpkg.authoring.variant_entry import VariantEntry
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.changes.transaction import PackageChange
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.session.compile_models import CompiledModel
+
+#: What came of targets that were compiled into one folder.
+CompiledGroup = tuple[tuple[CompileTarget, CompiledModel, PreparedVariant], ...]
+
+_SHARING = "ep.share_ep_contexts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledVariant:
+    """A variant that was made.
+
+    Attributes:
+        component, name: of it.
+        source: the variant that it was compiled from.
+        folder: relative to the package root.
+        compiled: what the compiler made.
+        entry: what the documents say of it.
+        is_renewed: whether it took the place of one of its name.
+    """
+
+    component: str
+    name: str
+    source: str
+    folder: str
+    compiled: CompiledModel
+    entry: VariantEntry
+    is_renewed: bool = False
+
+
+def joining_change(
+    package: PackageInfo, made: Sequence[CompiledGroup]
+) -> tuple[PackageChange, list[CompiledVariant]]:
+    """One change with all variants, on the package as it is now.
+
+    AuthoringError where that has changed meanwhile so that they cannot join.
+    """
+    joining: dict[str, dict[str, VariantEntry]] = {}
+    directories: dict[str, dict[str, Path]] = {}
+    variants: list[CompiledVariant] = []
+    replaced: list[VariantInfo] = []
+    for group in made:
+        first = group[0][0]
+        folder = variant_folder(
+            package, first.component.name, _folder_name(package, first, len(group))
+        )
+        directories[folder] = {
+            path: file for *_, each in group for path, file in each.files.sources.items()
+        }
+        for target, compiled, prepared in group:
+            component = _component_now(package, target)
+            check_is_free(target, component)
+            entry = _placed(package, component, target, prepared.entry, folder)
+            old = None if target.replaces is None else component.variant(target.name)
+            if old is not None:
+                replaced.append(old)
+                entry = _in_place_of(package, old, entry)
+            joining.setdefault(component.name, {})[target.name] = entry
+            variants.append(
+                CompiledVariant(
+                    component=component.name,
+                    name=target.name,
+                    source=target.source.name,
+                    folder=folder,
+                    compiled=compiled,
+                    entry=entry,
+                    is_renewed=old is not None,
+                )
+            )
+    copies = [(each.component, each.source, each.name) for each in variants]
+    documents = (
+        *adding_variants(
+            package, {name: ComponentEntry(variants=each) for name, each in joining.items()}
+        ),
+        *samples_with_copied_tolerances(package, copies),
+    )
+    change = PackageChange(
+        documents=documents,
+        new_directories=directories,
+        removes=files_of_variants(package, replaced),
+    )
+    return change, variants
+
+
+def _component_now(package: PackageInfo, target: CompileTarget) -> ComponentInfo:
+    component = package.component(target.component.name)
+    if component is None:
+        raise AuthoringError(f"component model {quoted(target.component.name)} has gone meanwhile")
+    return component
+
+
+def _placed(
+    package: PackageInfo,
+    component: ComponentInfo,
+    target: CompileTarget,
+    entry: VariantEntry,
+    folder: str,
+) -> VariantEntry:
+    """The entry, with the folder where the variant's name does not tell it."""
+    name = folder.rpartition("/")[2]
+    if name == target.name:
+        return entry
+    place = (package.root / folder).relative_to(component.directory).as_posix()
+    return replace(entry, model_id=name, directory=place)
+
+
+def _in_place_of(package: PackageInfo, old: VariantInfo, entry: VariantEntry) -> VariantEntry:
+    """The entry, with all that the old one states besides its model, its facts and its needs."""
+    description = PackageDescription(package, package.format).entry
+    stated = description.components[old.component_name].variants[old.name]
+    options = {key: text for key, text in stated.session_options.items() if key != _SHARING}
+    return replace(
+        stated,
+        model_file=entry.model_file,
+        constraints=entry.constraints,
+        metadata=entry.metadata,
+        model_id=entry.model_id,
+        directory=entry.directory,
+        session_options={**options, **entry.session_options},
+        provider_options={**stated.provider_options, **entry.provider_options},
+    )
+
+
+def _folder_name(package: PackageInfo, first: CompileTarget, count: int) -> str:
+    """The variant's name, or one that nothing has yet.
+
+    Several that share a folder get one that no variant of theirs has; no live file is overwritten.
+    """
+    taken = {
+        path.name
+        for path in (package.root / variant_folder(package, first.component.name, "x")).parent.glob(
+            "*"
+        )
+    }
+    wanted = first.name if count == 1 else f"{first.name}-shared"
+    name, number = wanted, 1
+    while name in taken and (count > 1 or first.replaces is not None):
+        number += 1
+        name = f"{wanted}-{number}"
+    return name

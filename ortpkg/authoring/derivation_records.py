@@ -1,0 +1,182 @@
+"""What a compiled variant records of the variant that it was made of, and how it was made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ortpkg.authoring.compile_targets import CompileGroup, CompileTarget, why_not_plain
+from ortpkg.authoring.compile_wishes import CompileWishes
+from ortpkg.authoring.model_facts import read_model_facts
+from ortpkg.authoring.variant_files import data_files
+from ortpkg.ep_names import resolve_ep_name
+from ortpkg.errors import AuthoringError, quoted
+from ortpkg.package.derived_variants import (
+    Derivation,
+    DigestsOf,
+    derivation_of,
+    is_derived,
+    known_digests,
+    stale_variants,
+)
+from ortpkg.package.formats.executor_info import data_folder_of
+from ortpkg.package.named_parts import component_named, verify_variants_known
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.storage.digest_cache import file_sha256
+from ortpkg.trust.context_trust import context_digests
+
+_COMMAND = "compile"
+_FOR_ONNXRUNTIME = "onnxruntime"
+
+
+def record_of(
+    target: CompileTarget, wishes: CompileWishes, digests_of: DigestsOf, made: Path
+) -> Derivation:
+    """What the variant ``made`` (its context model) records.
+
+    ``digests_of``: of the package's files, which were compared with them just before.
+    """
+    source = target.source
+    assert source.model_path is not None
+    folder = data_folder_of(source)
+    locations = sorted(data_files(read_model_facts(source.model_path).signature))
+    return Derivation(
+        variant=source.name,
+        model=_digest(source.model_path, digests_of),
+        data={each: _digest(folder / each, digests_of) for each in locations},
+        made_by=_made_by(target, wishes),
+        contexts=context_digests(made),
+    )
+
+
+def groups_to_renew(package: PackageInfo, wishes: CompileWishes) -> list[CompileGroup]:
+    """Compiled variants that are stale, or that ``wishes`` name, each as it was made.
+
+    Those that share a folder with one are made anew with it.
+
+    Raises:
+        UnknownComponentError: no such component or variant.
+        AuthoringError: one that is named does not record how it was made, or its source is gone.
+    """
+    components = (
+        package.components
+        if wishes.component is None
+        else (component_named(package, wishes.component),)
+    )
+    variants = [each for component in components for each in component.variants]
+    whose = components[0] if len(components) == 1 else package
+    verify_variants_known(whose, wishes.variants, [each.name for each in variants])
+    wanted = {
+        (component.name, each.name)
+        for component in components
+        for each in _wanted(component, wishes, known_digests(package))
+    }
+    groups: dict[tuple[object, ...], list[CompileTarget]] = {}
+    for variant in variants:
+        shared = _folder_mates(variant, variants)
+        if any((each.component_name, each.name) in wanted for each in shared):
+            groups.setdefault(_group_key(variant), []).append(_renewed(variant, package))
+    return [
+        CompileGroup(wishes=_wishes_of(targets, wishes), targets=tuple(targets))
+        for targets in groups.values()
+    ]
+
+
+def _wanted(
+    component: ComponentInfo, wishes: CompileWishes, digests_of: DigestsOf
+) -> Iterable[VariantInfo]:
+    stale = stale_variants(component, digests_of)
+    for variant in component.variants:
+        if variant.name not in (wishes.variants or stale):
+            continue
+        derivation = derivation_of(variant)
+        ep = "" if derivation is None else str(derivation.made_by.get("ep", ""))
+        if not wishes.ep or ep == resolve_ep_name(wishes.ep):
+            yield variant
+
+
+def _folder_mates(variant: VariantInfo, variants: Iterable[VariantInfo]) -> list[VariantInfo]:
+    """Those that were compiled with it into one folder, itself among them."""
+    derivation = derivation_of(variant)
+    if derivation is None or not derivation.made_by.get("shares_weights"):
+        return [variant]
+    return [each for each in variants if each.directory == variant.directory and is_derived(each)]
+
+
+def _group_key(variant: VariantInfo) -> tuple[object, ...]:
+    derivation = derivation_of(variant)
+    if derivation is not None and derivation.made_by.get("shares_weights"):
+        return (variant.directory,)
+    return (variant.component_name, variant.name)
+
+
+def _renewed(variant: VariantInfo, package: PackageInfo) -> CompileTarget:
+    component, derivation = package.component(variant.component_name), derivation_of(variant)
+    assert component is not None
+    name = quoted(variant.name)
+    if derivation is None or derivation.made_by.get("command") != _COMMAND:
+        raise AuthoringError(
+            f"variant {name} does not record that ortpkg compile made it, and how: compile its"
+            f" source again, with --overwrite and --name {variant.name}"
+        )
+    source = component.variant(derivation.variant)
+    if source is None:
+        raise AuthoringError(
+            f"variant {name} was made of variant {quoted(derivation.variant)}, which is not in the"
+            " package: add that first"
+        )
+    if reason := why_not_plain(source):
+        raise AuthoringError(f"variant {quoted(source.name)} cannot be compiled: {reason}")
+    return CompileTarget(
+        component=component,
+        source=source,
+        name=variant.name,
+        provider_options=_options_of(derivation),
+        replaces=variant,
+    )
+
+
+def _wishes_of(targets: Iterable[CompileTarget], wishes: CompileWishes) -> CompileWishes:
+    """How the group was made, within the limits of ``wishes``."""
+    first = next(iter(targets))
+    assert first.replaces is not None
+    derivation = derivation_of(first.replaces)
+    assert derivation is not None
+    made_by = derivation.made_by
+    device, backend = (made_by.get(key) for key in ("device", "backend"))
+    return CompileWishes(
+        ep=str(made_by.get("ep", "")),
+        device=device if isinstance(device, str) else None,
+        backend=backend if isinstance(backend, str) else None,
+        provider_options=first.provider_options,
+        is_embedded=made_by.get("embedded") is True,
+        shares_weights=made_by.get("shares_weights") is True,
+        for_onnxruntime=made_by.get("reader") == _FOR_ONNXRUNTIME,
+        timeout_s=wishes.timeout_s,
+        memory_limit_nbytes=wishes.memory_limit_nbytes,
+    )
+
+
+def _made_by(target: CompileTarget, wishes: CompileWishes) -> dict[str, object]:
+    stated = {
+        "command": _COMMAND,
+        "ep": resolve_ep_name(wishes.ep),
+        "device": wishes.device,
+        "backend": wishes.backend,
+        "options": {**wishes.provider_options, **target.provider_options},
+        "embedded": wishes.is_embedded,
+        "shares_weights": wishes.shares_weights,
+        "reader": _FOR_ONNXRUNTIME if wishes.for_onnxruntime else None,
+    }
+    return {key: value for key, value in stated.items() if value}
+
+
+def _options_of(derivation: Derivation) -> dict[str, str]:
+    options = derivation.made_by.get("options")
+    return dict(options) if isinstance(options, Mapping) else {}
+
+
+def _digest(path: Path, digests_of: DigestsOf) -> str:
+    """Recorded, or hashed where it is not, or where a change is under way."""
+    found = list(digests_of(path))
+    return found[0] if len(found) == 1 else file_sha256(path)

@@ -1,0 +1,46 @@
+"""Records of derived variants, brought up to date where their source's files are written anew.
+
+Sharing weights takes a model's file apart without a change to the model: what was made of it is no
+older than before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from ortpkg.authoring.sharing_group import SharingGroup
+from ortpkg.package.derived_variants import Derivation, DigestsOf, derivation_of, why_stale
+from ortpkg.package.package_info import ComponentInfo
+from ortpkg.storage.composed_file import ComposedFile
+
+_CHUNK_NBYTES = 1 << 20
+
+
+def restated_sources(
+    component: ComponentInfo, group: SharingGroup, digests_of: DigestsOf
+) -> Iterator[tuple[str, Derivation]]:
+    """Yield the derived variants whose source ``group`` writes anew, with what they record now.
+
+    ``digests_of``: of the files as they are; a variant that is stale by these stays so.
+    """
+    for folder, joined in group.joined:
+        sources = {each.name: each for each in folder.variants_of(joined.model)}
+        digests: dict[str, str] = {}
+        for variant in component.variants:
+            record = derivation_of(variant)
+            source = None if record is None else sources.get(record.variant)
+            if record is None or source is None or why_stale(variant, source, digests_of):
+                continue
+            digests = digests or {each: _sha256(group, each) for each in sorted(joined.used)}
+            data = {each: digests[each] for each in digests if each != joined.model_file}
+            yield variant.name, record._replace(model=digests[joined.model_file], data=data)
+
+
+def _sha256(group: SharingGroup, location: str) -> str:
+    content = group.new_files.get(location) or ComposedFile.copy_of(group.host.path / location)
+    sha256 = hashlib.sha256()
+    with content.open() as stream:
+        while chunk := stream.read(_CHUNK_NBYTES):
+            sha256.update(chunk)
+    return sha256.hexdigest()

@@ -1,0 +1,181 @@
+"""Variants that were made of others: what they record of their source, and whether it holds.
+
+A derived variant names its source by digest in its metadata::
+
+    "derived_from": {"variant": "cpu-fp32", "model": "<sha256>", "data": {"w.bin": "<sha256>"},
+                     "made_by": {"command": "compile", "ep": "...", ...}, "contexts": ["<sha256>"]}
+
+It is stale once its source is another model. Digests come from digests.json, so that nothing is
+hashed to find out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ortpkg.documents.frozen import EMPTY
+from ortpkg.errors import quoted
+from ortpkg.package.formats.executor_info import data_folder_of
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.sidecar import has_digests
+
+DERIVED_FACT = "derived_from"
+"""Key of a variant's metadata: the variant that it was made of, by digest, and how it was made."""
+
+#: Digests that a file may have; none where that is not known. Several while a change is committed.
+DigestsOf = Callable[[Path], Collection[str]]
+
+
+class Derivation(NamedTuple):
+    """The record of how a variant was made.
+
+    Attributes:
+        variant: its source, a variant of the same component.
+        model: SHA-256 of the source's model file.
+        data: the source's data files, by their location → SHA-256.
+        made_by: the command and its options: ``command``, ``ep``, ``device``, ``backend``,
+            ``options``, ``embedded``, ``reader``, ``shares_weights``, as far as they were given.
+        contexts: SHA-256 of the compiled contexts that came out.
+    """
+
+    variant: str
+    model: str
+    data: Mapping[str, str] = EMPTY
+    made_by: Mapping[str, Any] = EMPTY
+    contexts: tuple[str, ...] = ()
+
+    def as_fact(self) -> dict[str, Any]:
+        """The record as metadata keeps it; what is empty is left out."""
+        stated = {
+            "variant": self.variant,
+            "model": self.model,
+            "data": dict(self.data),
+            "made_by": dict(self.made_by),
+            "contexts": list(self.contexts),
+        }
+        return {key: value for key, value in stated.items() if value}
+
+
+def derivation_of(variant: VariantInfo) -> Derivation | None:
+    """Return the variant's record of its source; None where it has none.
+
+    The schemas hold what stands there; of a package that was read by a release's rules, which know
+    no such key, anything else counts as no record.
+    """
+    fact = variant.metadata.get(DERIVED_FACT)
+    if not isinstance(fact, Mapping):
+        return None
+    source, model, contexts = fact.get("variant"), fact.get("model"), fact.get("contexts", ())
+    data, made_by = fact.get("data", EMPTY), fact.get("made_by", EMPTY)
+    has_texts = isinstance(source, str) and isinstance(model, str)
+    if not has_texts or not isinstance(data, Mapping) or not isinstance(made_by, Mapping):
+        return None
+    return Derivation(
+        variant=str(source),
+        model=str(model),
+        data={location: str(digest) for location, digest in data.items()},
+        made_by=made_by,
+        contexts=tuple(map(str, contexts)) if isinstance(contexts, tuple | list) else (),
+    )
+
+
+def is_derived(variant: VariantInfo) -> bool:
+    """Return True if the variant records what it was made of."""
+    return DERIVED_FACT in variant.metadata
+
+
+def why_stale(variant: VariantInfo, source: VariantInfo | None, digests_of: DigestsOf) -> str:
+    """Say how the source differs from the model that the variant was made of.
+
+    Args:
+        variant: may be derived.
+        source: the variant that its record names, as it is now; None where there is none.
+        digests_of: the recorded digests of a file.
+
+    Returns the end of a sentence ("it was made of another model than ..."); "" where the source is
+    the same, and where that cannot be told: no record, no source, no digests.
+    """
+    derivation = derivation_of(variant)
+    if derivation is None or source is None or source.model_path is None:
+        return ""
+    return why_another_source(derivation, source.model_path, data_folder_of(source), digests_of)
+
+
+def why_another_source(
+    derivation: Derivation, model: Path, data_folder: Path, digests_of: DigestsOf
+) -> str:
+    """Say how ``model``, with data files in ``data_folder``, differs from the recorded source.
+
+    Returns as :func:`why_stale`.
+    """
+    beside = (
+        "it was made of another model than the one of variant"
+        f" {quoted(derivation.variant)} beside it"
+    )
+    if _differs(digests_of(model), derivation.model):
+        return beside
+    for location, digest in derivation.data.items():
+        if _differs(digests_of(data_folder / location), digest):
+            return f"{beside}: the data file {quoted(location)} has changed"
+    return ""
+
+
+def source_of(variant: VariantInfo, component: ComponentInfo) -> VariantInfo | None:
+    """Return the variant of ``component`` that this one was made of, if it is there."""
+    derivation = derivation_of(variant)
+    return None if derivation is None else component.variant(derivation.variant)
+
+
+def stale_variants(
+    component: ComponentInfo, digests_of: DigestsOf, *, only: Iterable[VariantInfo] | None = None
+) -> dict[str, str]:
+    """Return the stale variants, of ``only`` or else of all: name → how their source differs."""
+    found = {}
+    for variant in component.variants if only is None else only:
+        if is_derived(variant) and (
+            why := why_stale(variant, source_of(variant, component), digests_of)
+        ):
+            found[variant.name] = why
+    return found
+
+
+def recorded_digests(package: PackageInfo) -> DigestsOf:
+    """Look up the digests of the package's files in its digests.json, which is read at first use.
+
+    A file that is not here has digests all the same. PackageFormatError where it is damaged.
+    """
+    recorded: dict[str, Collection[str]] | None = None
+
+    def digests_of(path: Path) -> Collection[str]:
+        nonlocal recorded
+        if recorded is None:
+            recorded = _read(package.root)
+        real = os.path.realpath(path)
+        return recorded.get(os.path.relpath(real, package.root).replace(os.sep, "/"), ())
+
+    return digests_of
+
+
+def known_digests(package: PackageInfo) -> DigestsOf:
+    """Look up digests as :func:`recorded_digests`; without a digests.json, hash what is here."""
+    if has_digests(package.root):
+        return recorded_digests(package)
+    from ortpkg.storage.digest_cache import file_sha256  # hashing, where nothing is recorded
+
+    return lambda path: (file_sha256(path),) if path.is_file() else ()
+
+
+def _read(root: Path) -> dict[str, Collection[str]]:
+    if not has_digests(root):
+        return {}
+    from ortpkg.package.integrity.digests import read_digests  # hashing, for few packages
+
+    digests = read_digests(root)
+    return {} if digests is None else {path: each.digests for path, each in digests.files.items()}
+
+
+def _differs(found: Collection[str], recorded: str) -> bool:
+    return bool(found) and recorded not in found
