@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ortpkg.errors import DigestMismatchError, LimitExceededError, quoted
@@ -197,6 +198,9 @@ class PackageVerifier:
             return Verification(unverified=tuple(map(str, unique)))
         names = {path: self._name_of(path) for path in unique}
         inside = list(dict.fromkeys(name for name in names.values() if name is not None))
+        # A link at a recorded path is compared as the file that belongs there, not as its target.
+        loaded = frozenset(inside)
+        inside += [path for path, target in self._links.items() if target in loaded]
         for name in inside:
             self._check_size(name, recorded)
         digests = self._digests_of(inside)
@@ -245,9 +249,14 @@ class PackageVerifier:
         entry = recorded.files.get(name)
         expected = entry.digests[-1] if entry else ""
         digest = actual.sha256 if isinstance(actual, FileDigest) else ""
-        if entry is not None and digest in entry.digests:
+        is_damaged = (
+            entry is not None and isinstance(actual, FileDigest) and entry.has_other_size(actual)
+        )
+        if entry is not None and digest in entry.digests and not is_damaged:
             return
-        if isinstance(actual, OSError):
+        if is_damaged:
+            problem = f"has a size that {DIGESTS_FILE} contradicts, so that is damaged"
+        elif isinstance(actual, OSError):
             problem = f"cannot be read: {quoted(actual.strerror or actual)}"
         elif entry is None:
             problem = f"is not recorded in {DIGESTS_FILE}"
@@ -279,6 +288,24 @@ class PackageVerifier:
             if real.is_relative_to(self._package.root)
             else None
         )
+
+    @cached_property
+    def _links(self) -> Mapping[str, str]:
+        """Recorded path that a link stands at or above → the file of the package it leads to."""
+        links: dict[str, str] = {}
+        folders: dict[str, bool] = {"": False}
+        for path in () if self._recorded is None else self._recorded.files:
+            if self._is_link(path, folders):
+                target = self._name_of(self._package.root / path)
+                if target is not None and target != path:
+                    links[path] = target
+        return links
+
+    def _is_link(self, path: str, known_folders: dict[str, bool]) -> bool:
+        folder = path.rpartition("/")[0]
+        if folder not in known_folders:
+            known_folders[folder] = self._is_link(folder, known_folders)
+        return known_folders[folder] or (self._package.root / path).is_symlink()
 
 
 def _joined(first: Verification, second: Verification) -> Verification:

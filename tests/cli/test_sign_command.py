@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import stat
 import sys
@@ -12,9 +13,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_der_x509_certificate
 
 from ortpkg.api.verify import record_digests
+from ortpkg.documents.json_documents import dump_document
+from ortpkg.storage.hashing import hash_bytes
 from ortpkg.trust.signing.signing_keys import read_private_key
 from tests.cli.conftest import DIGITS, RunCommand
-from tests.trust.signing.signers import Authority, new_key
+from tests.trust.signing.signers import Authority, new_key, sign_entries_alone
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +52,36 @@ def test_what_was_signed_is_accepted_and_a_forged_copy_is_not(
     done = ortpkg("verify", digits, "--key", f"{key}.pub")
     assert done.code == 7
     assert "over other files than the package's: 'README.md', 'digests.json'" in done.err
+
+
+def test_a_second_digest_in_front_of_the_signed_one_is_damage_to_every_command(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    """The signature leaves digests.json out, so nothing but the record's own rule refuses it."""
+    private = read_private_key(Path(key), password=None)
+    record = (digits / "digests.json").read_bytes()
+    (digits / "model.sig").write_bytes(sign_entries_alone(record, private))
+    assert ortpkg("verify", digits, "--signature", "--key", f"{key}.pub").code == 0
+
+    (digits / "README.md").write_text("forged")
+    document = json.loads(record)
+    entry = document["files"]["README.md"]
+    entry["digests"].insert(0, hash_bytes(b"forged").sha256)
+    entry["nbytes"] = len("forged")
+    (digits / "digests.json").write_bytes(dump_document(document))
+
+    assert ortpkg("verify", digits, "--signature", "--key", f"{key}.pub").code == 7
+    for command in (
+        ["verify", digits],
+        ["validate", digits],
+        ["run", digits],
+        ["pack", digits, "-o", "p.ortpkg"],
+        ["sign", digits, "--key", key],
+        ["push", digits, "oci-layout:layout:1"],
+    ):
+        done = ortpkg(*command)
+        assert done.code != 0, command
+        assert "has 2 digests of 'README.md'" in done.out + done.err, command
 
 
 def test_several_sign_one_package_and_who_signs_again_replaces_his_own(

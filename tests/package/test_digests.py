@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ortpkg.package.integrity.digests import (
     PendingChange,
     RecordedFile,
     dump_digests,
+    parse_digests,
     read_digests,
 )
 from ortpkg.storage.hashing import hash_bytes
@@ -151,6 +153,70 @@ def test_refuses_a_malformed_pending_change(tmp_path: Path, pending: object) -> 
 
     with pytest.raises(PackageFormatError, match=r"digests.json"):
         read_digests(tmp_path)
+
+
+def _record(files: dict[str, Sequence[str]], pending: PendingChange | None = None) -> bytes:
+    return dump_digests(
+        PackageDigests(
+            files={
+                path: RecordedFile(digests=tuple(digits * 64 for digits in digests), nbytes=1)
+                for path, digests in files.items()
+            },
+            pending=pending,
+        )
+    )
+
+
+def _pending(document: str, digits: str, **further: str) -> PendingChange:
+    documents = {f"{name}.json": each * 64 for name, each in further.items()}
+    return PendingChange(
+        commit_document=document, committed_digest=digits * 64, documents=documents
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "pending"),
+    [
+        ({"model.onnx": "ab"}, None),
+        ({"a.json": "ab"}, None),
+        ({"a.json": "aa"}, None),
+        ({"model.onnx": "ab"}, _pending("a.json", "b")),
+        ({"other.json": "ab"}, _pending("a.json", "b")),
+        ({"a.json": "ba"}, _pending("a.json", "b")),
+        ({"a.json": "cab"}, _pending("a.json", "b")),
+        ({"a.json": "ab", "c.json": "bd"}, _pending("a.json", "b", c="b")),
+    ],
+    ids=[
+        "nothing pending",
+        "a document",
+        "twice the same",
+        "no document",
+        "another document",
+        "new one first",
+        "three",
+        "another end",
+    ],
+)
+def test_a_second_digest_that_no_change_announces_is_damage(
+    files: dict[str, str], pending: PendingChange | None
+) -> None:
+    """Any digest of a file is accepted, and a signature states one: the rest would be free."""
+    with pytest.raises(PackageFormatError, match=r"has [23] digests of .*; a file has one"):
+        parse_digests(_record({**files}, pending), Path("p"))
+
+
+def test_documents_that_a_change_replaces_have_their_old_and_their_new_digest() -> None:
+    files = {"a.json": "ab", "c.json": "cd", "model.onnx": "e", "new.json": "f"}
+    pending = _pending("a.json", "b", c="d", new="f")
+
+    recorded = parse_digests(_record({**files}, pending), Path("p"))
+
+    assert {path: len(file.digests) for path, file in recorded.files.items()} == {
+        "a.json": 2,
+        "c.json": 2,
+        "model.onnx": 1,
+        "new.json": 1,
+    }
 
 
 def test_a_package_without_digests_is_unverified_not_wrong(tmp_path: Path) -> None:

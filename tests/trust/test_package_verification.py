@@ -213,6 +213,28 @@ def test_a_file_that_is_loaded_but_not_recorded_is_refused(root: Path) -> None:
         best(root).create_session(backend="embedded")
 
 
+@pytest.mark.parametrize("file", LOADED)
+def test_a_size_that_the_record_contradicts_is_damage(root: Path, file: str) -> None:
+    document = json.loads((root / "digests.json").read_text())
+    document["files"][file]["nbytes"] += 1
+    (root / "digests.json").write_text(json.dumps(document))
+
+    with pytest.raises(DigestMismatchError, match=r"a size that digests.json contradicts"):
+        best(root).create_session(backend="embedded")
+
+
+def test_a_link_to_another_recorded_file_is_no_stand_in(root: Path) -> None:
+    """The other variant's model is as recorded, and not what was recorded here."""
+    model = root / "models/model/big/big.onnx"
+    model.unlink()
+    model.symlink_to("../small/small.onnx")
+
+    with pytest.raises(
+        DigestMismatchError, match=r"big/big.onnx' of .* cannot be read: 'a symbolic link"
+    ):
+        best(root).create_session(backend="embedded")
+
+
 def test_a_recorded_file_that_is_missing_is_named(root: Path) -> None:
     variant = best(root)
     (root / "models/model/big/big.onnx").unlink()

@@ -9,9 +9,10 @@ A sidecar beside manifest.json, so that no other reader of the package rejects i
 ``package`` is the SHA-256 over one line ``<hex>  <path>\\n`` per file, sorted by the path's bytes:
 the directory hash of onnxruntime's shared assets. digests.json itself is not part of it.
 
-While a change is being committed (``transaction.py``, docs/adr/0002-commit-protocol.md) a document
-has two accepted digests, the old and the new one, and ``pending`` says what the change adds and
-removes. At other times it is absent.
+While a change is being committed (``transaction.py``, docs/adr/0002-commit-protocol.md) ``pending``
+says what the change adds, removes and replaces. Each document that it replaces has two digests, the
+old one and then the new one that ``pending`` announces. Every other file, and at other times every
+file, has one digest; a record with more is damaged, since any of them would be accepted.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ class RecordedFile:
     def of(cls, digest: FileDigest) -> RecordedFile:
         """A file that has this digest and no other."""
         return cls(digests=(digest.sha256,), nbytes=digest.nbytes)
+
+    def has_other_size(self, digest: FileDigest) -> bool:
+        """Whether the record contradicts itself: it has this digest with another size.
+
+        Never while a change is committed: a document then has two sizes, of which one is recorded.
+        """
+        return self.digests == (digest.sha256,) and self.nbytes != digest.nbytes
 
     def is_far_exceeded_by(self, nbytes: int) -> bool:
         """Whether a file of so many bytes differs for certain, and is too large to be read for it.
@@ -148,6 +156,7 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
         else ()
     )
     check_recordable(root, (*files, *named), remedy=_WRITE_ANEW)
+    _check_one_digest_each(root, files, pending)
     return PackageDigests(files=files, pending=pending)
 
 
@@ -207,6 +216,28 @@ def _pending_of(value: Any, root: Path) -> PendingChange | None:
     )
 
 
+def _check_one_digest_each(
+    root: Path, files: Mapping[str, RecordedFile], pending: PendingChange | None
+) -> None:
+    """PackageFormatError for a second digest of a file that no announced change replaces.
+
+    Whoever reads a file accepts any digest of it, while a signature states one.
+    """
+    after: dict[str, str] = {}
+    if pending is not None:
+        after = {**pending.documents, pending.commit_document: pending.committed_digest}
+    for path, file in files.items():
+        count = len(file.digests)
+        if count == 1 or (count == 2 and after.get(path) == file.digests[-1]):
+            continue
+        pointer = f"/files/{path.replace('~', '~0').replace('/', '~1')}/digests"
+        message = (
+            f"has {count} digests of {quoted(path)}; a file has one, and only a document that an"
+            " announced change replaces has two, the new one last"
+        )
+        raise _malformed(root, pointer, message, _GET_ANOTHER)
+
+
 def _list_of(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TypeError
@@ -215,6 +246,7 @@ def _list_of(value: Any) -> tuple[Any, ...]:
 
 #: What helps where the document is wrong, and where a file's name is.
 _WRITE_ANEW = "delete digests.json: the next authoring command writes it anew"
+_GET_ANOTHER = f"do not trust the package: fetch it anew, or take {DIGESTS_FILE} from a good copy"
 _RENAME = "rename the file"
 
 

@@ -9,7 +9,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ortpkg.documents.findings import listed
-from ortpkg.errors import ArchiveError, AuthoringError, DigestMismatchError, quoted
+from ortpkg.errors import (
+    ArchiveError,
+    AuthoringError,
+    DigestMismatchError,
+    PackageFormatError,
+    quoted,
+)
 from ortpkg.package.integrity.absent_files import AbsentFiles, absent_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, PackageDigests
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
@@ -77,9 +83,18 @@ def check_digest(
     name: str, digest: FileDigest, recorded: PackageDigests | None, where: Path
 ) -> None:
     """DigestMismatchError where the file ``name``, one of those recorded, has another digest."""
-    if recorded is None or digest.sha256 in recorded.files[name].digests:
+    if recorded is None:
         return
-    expected = recorded.files[name].digests[-1]
+    entry = recorded.files[name]
+    if entry.has_other_size(digest):
+        raise PackageFormatError(
+            f"{DIGESTS_FILE} of {quoted(where)} is damaged: it gives {quoted(name)} {entry.nbytes}"
+            f" bytes, and a file with that digest has {digest.nbytes}",
+            path=where,
+        )
+    if digest.sha256 in entry.digests:
+        return
+    expected = entry.digests[-1]
     raise DigestMismatchError(
         f"{quoted(name)} of {quoted(where)} is not as recorded in {DIGESTS_FILE}: expected"
         f" {expected}, found {digest.sha256}",

@@ -309,13 +309,9 @@ def _its_form(stated: dict[str, Any], recorded: PackageDigests) -> bytes:
 
 
 def _wrong_size(recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]) -> str | None:
-    if recorded.pending is not None:
-        return None  # a document has two digests then, and one size
     for file, found in hashed.items():
         entry = recorded.files[file]
-        if not isinstance(found, HashedFile) or found.digest.sha256 not in entry.digests:
-            continue
-        if found.digest.nbytes != entry.nbytes:
+        if isinstance(found, HashedFile) and entry.has_other_size(found.digest):
             return (
                 f"it gives {quoted(file)} {entry.nbytes} bytes; a file with that digest has"
                 f" {found.digest.nbytes}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -12,10 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, dump_digests
+from ortpkg.package.integrity.digests import (
+    PackageDigests,
+    RecordedFile,
+    dump_digests,
+    parse_digests,
+)
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.trust.signing.openssf_signature import TrustedSigner
+from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
 from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
+from ortpkg.trust.signing.statement import Statement, dump_statement
 
 CODE_SIGNING = ExtendedKeyUsageOID.CODE_SIGNING
 SERVER = ExtendedKeyUsageOID.SERVER_AUTH
@@ -25,6 +33,17 @@ def record_of(**contents: bytes) -> bytes:
     """The digests.json of a package whose files have these contents."""
     files = {name: RecordedFile.of(hash_bytes(content)) for name, content in contents.items()}
     return dump_digests(PackageDigests(files=files))
+
+
+def sign_entries_alone(record: bytes, key: PrivateKey) -> bytes:
+    """A signature over every recorded file but digests.json, as other tools can make it."""
+    recorded = parse_digests(record, Path())
+    files = {path: entry.digests[-1] for path, entry in recorded.files.items()}
+    payload = dump_statement(Statement(name="digits", files=files))
+    signature = key.sign(signed_bytes(payload))
+    return dump_bundle(
+        SignatureBundle(payload=payload, signature=signature, key_digest=key.public.digest)
+    )
 
 
 def trusted(key: PrivateKey, name: str = "somebody") -> TrustedSigner:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import SignatureError, UsageError
 from ortpkg.package.integrity.digests import (
     PackageDigests,
@@ -31,7 +32,15 @@ from ortpkg.trust.signing.openssf_signature import (
 from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, signed_bytes
 from ortpkg.trust.signing.signature_files import key_digest_of
 from ortpkg.trust.signing.signing_keys import PrivateKey
-from tests.trust.signing.signers import SERVER, Authority, new_key, record_of, some_key, trusted
+from tests.trust.signing.signers import (
+    SERVER,
+    Authority,
+    new_key,
+    record_of,
+    sign_entries_alone,
+    some_key,
+    trusted,
+)
 
 MADE_BY_MODEL_SIGNING = Path(__file__).resolve().parents[2] / "data" / "signatures"
 RECORD = record_of(**{"manifest.json": b"{}", "model.onnx": b"weights"})
@@ -253,13 +262,17 @@ def test_a_key_that_claims_to_be_another_s_signs_nothing() -> None:
         check_signature(RECORD, found(json.dumps(content).encode()), [trusted(KEY)])
 
 
+def test_a_signature_over_the_entries_alone_vouches_for_no_second_digest() -> None:
+    forged = json.loads(RECORD)
+    forged["files"]["model.onnx"]["digests"].insert(0, hash_bytes(b"forged").sha256)
+    record = dump_document(forged)
+
+    with pytest.raises(SignatureError, match=r"has 2 digests of 'model.onnx'"):
+        check_signature(record, found(sign_entries_alone(RECORD, KEY)), [trusted(KEY)])
+
+
 def test_a_signature_over_the_entries_alone_wants_the_record_in_its_own_form() -> None:
-    statement = payload_of(signed())
-    files = [each for each in _resources(statement) if each["name"] != "digests.json"]
-    digests = b"".join(bytes.fromhex(each["digest"]) for each in files)
-    statement["predicate"]["resources"] = files
-    statement["subject"][0]["digest"]["sha256"] = hash_bytes(digests).sha256
-    content = found(signed_as(statement))
+    content = found(sign_entries_alone(RECORD, KEY))
 
     assert check_signature(RECORD, content, [trusted(KEY, "me")]).name == "me"
     with pytest.raises(SignatureError, match="not in the form that ortpkg writes"):
