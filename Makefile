@@ -11,6 +11,13 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 # PYTHON goes along by hand: older makes export nothing to $(shell).
 export PYTHON
 STALE := $(shell PYTHON='$(PYTHON)' sh scripts/venv_state.sh $(VENV))
+# Checks and tests inherit next to nothing of who calls make (the script says what), installing inherits all.
+OWN := sh scripts/own_environment.sh
+# What many machines set. The tests of processes, streams and the command line run a second time with it: all that is ours
+# reads it there, and to run 16,000 tests twice would take twice as long.
+SETTINGS := PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 CI=true COLUMNS=200 NO_COLOR=1
+SETTINGS_TESTS := tests/cli/test_app.py tests/cli/test_interrupts.py tests/cli/test_progress.py tests/cli/test_rendering.py \
+  tests/cli/test_run_guard.py tests/cli/test_streams.py tests/doctor tests/isolation/test_child.py tests/warm
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
@@ -45,22 +52,23 @@ test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory -j2 lint types layers tests
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(OWN) $(BIN)/ruff check .
+	$(OWN) $(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev
-	$(BIN)/mypy
+	$(OWN) $(BIN)/mypy
 
 layers: $(VENV)/.installed-dev
-	$(BIN)/lint-imports
+	$(OWN) $(BIN)/lint-imports
 
 tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(OWN) $(BIN)/python -m pytest -n auto --dist worksteal
+	$(OWN) $(SETTINGS) $(BIN)/python -m pytest -n auto --dist worksteal $(SETTINGS_TESTS)
 
 test-fast: $(VENV)/.installed-dev
 	@touched="$(or $(T),$$(sh scripts/touched_tests.sh))"; \
 	if [ -z "$$touched" ]; then echo "nothing differs from main; name folders: make test-fast T=tests/engine"; exit 0; fi; \
-	echo $$touched; $(BIN)/python -m pytest -q -x -n auto --dist worksteal $$touched
+	echo $$touched; $(OWN) $(BIN)/python -m pytest -q -x -n auto --dist worksteal $$touched
 
 conformance: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.conformance

@@ -140,7 +140,6 @@ def run(words: Sequence[str], *, when_loaded: Callable[[], None] = lambda: None)
         streams.flush_output()
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: it has what it wanted.
-        streams.discard_output()
         return ExitCode.DONE
     except (KeyboardInterrupt, typer.Abort):
         output.note("cancelled", is_urgent=True)
@@ -148,10 +147,11 @@ def run(words: Sequence[str], *, when_loaded: Callable[[], None] = lambda: None)
     except (OutputError, OSError) as error:
         if isinstance(error, OSError) and _wants_traceback():
             raise
-        streams.discard_output()
         said = error if isinstance(error, OutputError) else OutputError.of(error)
         print_error(said, Output())
         return said.exit_code
+    finally:
+        streams.settle()
     return code
 
 
@@ -333,6 +333,8 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
             )
         except (KeyboardInterrupt, typer.Exit, typer.BadParameter, OutputError, BrokenPipeError):
             raise
+        except streams.StandardOutputError:
+            raise
         except Exception as error:
             if interrupts.happened():
                 raise KeyboardInterrupt from error
@@ -358,7 +360,7 @@ def _run_typed(function: Callable[[], Any], output: Output, defaults: OptionDefa
 
         print_planned(rehearsed.files, output)
         return ExitCode.DONE
-    except OutputError:
+    except (OutputError, streams.StandardOutputError):
         raise
     except ResultUnreadableError as error:
         output.warning(str(error))

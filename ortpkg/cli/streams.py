@@ -1,57 +1,142 @@
-"""Standard output and error as they may come: closed, full, gone, unable to show some letters."""
+"""Standard output and error as they may come: closed, full, gone, unable to show some letters.
+
+A command's own streams are replaced by :class:`StandardFile`, which decides in one place what a
+failed write does. The interpreter flushes both streams when it ends, and would turn a failure there
+into exit code 120, so nothing fails any more once a command has its exit code.
+"""
 
 from __future__ import annotations
 
 import errno
 import io
 import os
+import select
 import sys
 from contextlib import suppress
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_OUTPUT, _ERROR = 1, 2
 
 
-class _ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that its caller closed (``>&-``): writing to it fails."""
+class StandardOutputError(OSError):
+    """Standard output cannot be written: it is closed, or the disk is full.
 
-    def write(self, _text: str, /) -> int:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    A reader that has gone stays a BrokenPipeError.
+    """
 
-    def fileno(self) -> int:
-        raise io.UnsupportedOperation("fileno")
+
+class StandardFile(io.FileIO):
+    """Descriptor of a standard stream.
+
+    While ``reports`` is true, a failed write raises; after that what cannot be written is dropped.
+    """
+
+    def __init__(self, number: int, *, reports: bool, was_closed: bool) -> None:
+        super().__init__(number, "w", closefd=False)
+        self.reports = reports
+        self._was_closed = was_closed
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write ``data`` and return the number of bytes written, or dropped.
+
+        Raises BrokenPipeError and StandardOutputError while failures are reported.
+        """
+        try:
+            if self._was_closed:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            # A descriptor that a parent has made non-blocking returns None while it is full.
+            while (written := super().write(data)) is None:
+                select.select([], [self], [])
+        except OSError as error:
+            if not self.reports:
+                return memoryview(data).nbytes
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise StandardOutputError(error.errno, error.strerror) from error
+        return written
 
 
 def prepare() -> None:
-    """Makes both streams usable.
+    """Make both streams usable, and let standard error drop what cannot be written there.
 
-    A closed one is replaced, its number too: the next file that is opened would get it, and take
+    The number of a closed stream is taken, too: the next file that is opened would get it, and take
     what libraries print. A character that the encoding lacks is escaped instead of failing.
     """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            with suppress(OSError):
-                os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
-    # Python sets a stream to None where its number was closed, whatever its annotation says.
-    streams: dict[str, IO[str] | None] = {"stdout": sys.stdout, "stderr": sys.stderr}
-    if streams["stdout"] is None:
-        sys.stdout = _ClosedOutput()
-    if streams["stderr"] is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123  # open until the process ends
+    closed = {number for number in range(3) if _take_if_closed(number)}
+    if _is_interpreters_own(sys.stdout, sys.__stdout__):
+        sys.stdout = _replaced(sys.stdout, _OUTPUT, was_closed=_OUTPUT in closed)
+    if _is_interpreters_own(sys.stderr, sys.__stderr__):
+        sys.stderr = _replaced(sys.stderr, _ERROR, was_closed=_ERROR in closed)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             with suppress(ValueError, OSError):
                 stream.reconfigure(errors="backslashreplace")
-
-
-def discard_output() -> None:
-    """Drops what standard output still buffers, so that the interpreter's end does not fail."""
-    with suppress(OSError, ValueError):
-        number = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(number, sys.stdout.fileno())
-        os.close(number)
+    if (output := _file_of(sys.stdout)) is not None:
+        output.reports = True  # an earlier command line of this process has settled it
 
 
 def flush_output() -> None:
-    """Writes what is buffered for standard output. OSError where it cannot be written."""
+    """Write what is buffered for standard output. OSError where it cannot be written."""
     sys.stdout.flush()
+
+
+def settle() -> None:
+    """Write what both streams buffer, and drop what cannot be written, now and from now on.
+
+    For the moment when a command's exit code is certain.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if (file := _file_of(stream)) is not None:
+            file.reports = False
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _file_of(stream: IO[str]) -> StandardFile | None:
+    """Return the file under a stream that :func:`prepare` made, else None."""
+    file = getattr(getattr(stream, "buffer", None), "raw", None)
+    return file if isinstance(file, StandardFile) else None
+
+
+def _take_if_closed(number: int) -> bool:
+    """Open the null device under ``number`` if the descriptor is closed; return if it was."""
+    try:
+        os.fstat(number)
+    except OSError:
+        with suppress(OSError):
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+        return True
+    return False
+
+
+def _is_interpreters_own(stream: IO[str] | None, original: IO[str] | None) -> bool:
+    """Return True for the stream of a process; False for one that a test or a caller put there.
+
+    Python sets a stream to None where its descriptor was closed. A console of Windows has a file of
+    its own kind, and is left alone.
+    """
+    if stream is None:
+        return True
+    raw = getattr(getattr(stream, "buffer", None), "raw", getattr(stream, "buffer", None))
+    return stream is original and type(raw) is io.FileIO
+
+
+def _replaced(stream: IO[str] | None, number: int, *, was_closed: bool) -> io.TextIOWrapper:
+    """Return a stream on a :class:`StandardFile` that is otherwise like ``stream``."""
+    file = StandardFile(number, reports=number == _OUTPUT, was_closed=was_closed)
+    is_prompt = number == _ERROR
+    if isinstance(stream, io.TextIOWrapper):
+        with suppress(OSError, ValueError):
+            stream.flush()
+        # With PYTHONUNBUFFERED the interpreter's stream writes through, and loses what a short
+        # write leaves over. Lines are as prompt, and the buffer writes the rest.
+        is_prompt = stream.line_buffering or stream.write_through
+    return io.TextIOWrapper(
+        io.BufferedWriter(file),
+        encoding=getattr(stream, "encoding", "utf-8"),
+        errors="backslashreplace",
+        line_buffering=is_prompt,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import json
 import os
 import pkgutil
@@ -18,7 +19,7 @@ import traceback
 import types
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 _ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT))
@@ -33,6 +34,8 @@ _CHILDREN = ("ortpkg.isolation.child_main", "ortpkg.isolation.worker_main")
 _ASKING = ("ortpkg.measuring.child_worker:", "ortpkg.session.compile_models:")
 _MOST_REQUEST_BYTES = 1 << 20
 _STREAMS = 3
+#: An interpreter ends with it that cannot write what its streams still buffer.
+_FLUSH_FAILED = 120
 
 
 def main() -> None:
@@ -126,12 +129,23 @@ def _become(request: dict[str, Any], streams: list[int], base_path: list[str]) -
     sys.path[:] = [*first, *found, *base_path]
     sys.argv[:] = request["words"]
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        errors = "backslashreplace" if name == "stderr" else None
-        text = os.fdopen(
-            number, "w" if number else "r", encoding="utf-8", errors=errors, closefd=False
-        )
+        text = _stream(number, is_unbuffered="PYTHONUNBUFFERED" in request["environment"])
         setattr(sys, name, text)
         setattr(sys, f"__{name}__", text)
+
+
+def _stream(number: int, *, is_unbuffered: bool) -> IO[str]:
+    """Open a standard stream as an interpreter does that begins."""
+    if number == 0:
+        return os.fdopen(number, "r", encoding="utf-8", closefd=False)
+    file = io.FileIO(number, "w", closefd=False)
+    return io.TextIOWrapper(
+        file if is_unbuffered else io.BufferedWriter(file),
+        encoding="utf-8",
+        errors="backslashreplace" if number == _STREAMS - 1 else None,
+        line_buffering=number == _STREAMS - 1,
+        write_through=is_unbuffered,
+    )
 
 
 def _run(request: dict[str, Any]) -> int:
@@ -164,8 +178,10 @@ def _end(code: int) -> None:
         threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
         atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
+        try:
             stream.flush()
+        except (OSError, ValueError):
+            code = _FLUSH_FAILED
     os._exit(code)
 
 
