@@ -129,6 +129,49 @@ def test_random_convolutions_are_those_of_numpy(seed: int, target: NativeTarget)
     )
 
 
+_GROUPED = [each for each in _CHANNELS if each[2] > 1] + [(6, 6, 2), (32, 64, 32), (128, 128, 32)]
+
+
+@pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
+@pytest.mark.parametrize("channels", _GROUPED, ids=str)
+@pytest.mark.parametrize(("is_plain", "are_weights_known"), [(True, True), (False, False)])
+def test_what_one_group_has_reaches_no_other(
+    channels: tuple[int, int, int], target: NativeTarget, is_plain: bool, are_weights_known: bool
+) -> None:
+    """Zero times infinity is NaN, so that no group may be summed with zeros for its weights."""
+    window = Window(kernel=(3, 2), strides=(1, 1), dilations=(1, 1), before=(1, 0), after=(1, 1))
+    case = WindowCase(source=(3, 6), window=window)
+    inputs, outputs, groups = channels
+    lanes = target.model.lanes(Scalar.F32)
+    operation = _operation(case, channels, 1, lanes=lanes, is_plain=is_plain)
+    generator = np.random.default_rng(1)
+    weights = generator.standard_normal((outputs, inputs // groups, 3, 2)).astype(np.float32)
+    clean = generator.standard_normal((1, inputs, *case.source)).astype(np.float32)
+    kernels = schedule_convolution(
+        operation, target.model, [operation.weights] if are_weights_known else []
+    )
+
+    def made_of(source: Array) -> Array:
+        made = np.full(blocked_shape((1, outputs, *case.output), lanes), np.nan, np.float32)
+        arrays = {
+            operation.source: source if is_plain else in_blocks(source, lanes),
+            operation.weights: weights,
+            operation.output: made,
+        }
+        run_scheduled(kernels, arrays, target, {"batch": 1})
+        plain = np.moveaxis(made, -1, 2).reshape(1, -1, *case.output)
+        return plain[:, :outputs].reshape(groups, -1)
+
+    wanted = made_of(clean)
+    for group in {0, groups // 2, groups - 1}:
+        poisoned = clean.copy()
+        poisoned[:, group * inputs // groups] = [[np.nan], [np.inf], [-np.inf]]
+        made = made_of(poisoned)
+        others = np.arange(groups) != group
+        np.testing.assert_array_equal(made[others], wanted[others])
+        assert not np.isfinite(made[group]).any()
+
+
 @pytest.mark.parametrize("are_sizes_open", [False, True])
 @pytest.mark.parametrize(
     ("source", "kernel", "stride", "channels"),

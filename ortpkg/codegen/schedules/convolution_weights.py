@@ -1,15 +1,17 @@
 """Weights of convolutions in the order in which a kernel reads them, packed ahead or by a kernel.
 
-The order is (output blocks, source blocks, kernel..., lanes of the source, lanes of the output);
-of bytes, four neighbouring lanes of the source stand behind those of the output, as one instruction
-multiplies them. Groups that do not fall on blocks stand in it with zeros between them.
+The order is (output blocks, pieces of the source, kernel..., lanes of a piece, lanes of the
+output). Of bytes, four neighbouring lanes of a piece stand behind those of the output, as one
+instruction multiplies them. Where an output block has channels of several groups, the lanes of
+other groups have zeros in it: kernels sum each group by itself and keep its own lanes alone, since
+zero times infinity is NaN.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy.typing as npt
@@ -29,17 +31,18 @@ _BYTES_TOGETHER = 4
 class WeightLayout:
     """Which source channels each block of output channels is summed over.
 
-    ``sharing`` neighbouring blocks of the output read the same blocks of the source: those of all
-    groups that have channels in them.
+    ``sharing`` neighbouring blocks of the output read the same pieces of the source: those of all
+    groups that have channels in them. A *piece* is a block of source channels, or as many
+    neighbours in a block as are of one group.
 
     Attributes:
         channels, group_channels: of the output, and how many channels a group has of the source.
         groups: of the convolution.
         kernel: sizes of the window.
-        source_lanes, lanes: channels in a block of the source, and of the output.
+        source_lanes, lanes: channels in a piece of the source, and in a block of the output.
         sharing: divides the number of blocks.
         is_depthwise: each lane has the one weight of its channel for each tap; the layout has one
-            source block of one lane.
+            piece of one lane.
         scalar: kind of the packed weights.
     """
 
@@ -69,8 +72,20 @@ class WeightLayout:
         return max(1, self.channels // self.groups)
 
     @property
+    def crosses_groups(self) -> bool:
+        """Whether blocks that share their source may have channels of several groups of floats."""
+        if self.groups == 1 or self.is_depthwise or self.scalar is Scalar.I8:
+            return False
+        return self.group_outputs % (self.sharing * self.lanes) != 0
+
+    @property
+    def group_pieces(self) -> int:
+        """Pieces of the source that a group has, where each piece is of one group."""
+        return self.group_channels // self.source_lanes
+
+    @property
     def spans(self) -> list[tuple[int, int]]:
-        """For each ``sharing`` output blocks the source blocks that they read: first, and count."""
+        """For each ``sharing`` output blocks the pieces that they read: first, and count."""
         if self.is_depthwise:
             return [(0, 1)] * self.blocks
         found = []
@@ -83,12 +98,12 @@ class WeightLayout:
 
     @property
     def count(self) -> int:
-        """The most source blocks that an output block reads."""
+        """The most pieces of the source that an output block reads."""
         return max((count for _, count in self.spans), default=0)
 
     @property
     def mean_count(self) -> float:
-        """The source blocks that an output block reads, in the mean."""
+        """The pieces of the source that an output block reads, in the mean."""
         return sum(count for _, count in self.spans) / len(self.spans)
 
     @property
@@ -143,6 +158,10 @@ def weight_layouts(
     is_depthwise = operation.is_depthwise and source_lanes == lanes
     blocks = max(1, -(-channels // lanes))
     is_whole = is_depthwise or operation.groups == 1
+    scalar = _packed_scalar(operation.weights.scalar, is_depthwise=is_depthwise)
+    piece = source_lanes
+    if operation.groups > 1 and scalar is not Scalar.I8:
+        piece = gcd(max(group_channels, 1), source_lanes)
     sharings = [1 if is_depthwise else blocks] if is_whole else range(1, blocks + 1)
     return [
         WeightLayout(
@@ -150,11 +169,11 @@ def weight_layouts(
             group_channels=group_channels,
             groups=operation.groups,
             kernel=tuple(kernel),
-            source_lanes=1 if is_depthwise else source_lanes,
+            source_lanes=1 if is_depthwise else piece,
             lanes=lanes,
             sharing=sharing,
             is_depthwise=is_depthwise,
-            scalar=_packed_scalar(operation.weights.scalar, is_depthwise=is_depthwise),
+            scalar=scalar,
         )
         for sharing in sharings
         if blocks % sharing == 0
@@ -196,8 +215,8 @@ def packed_weights(
     return PackedWeights(tensor=tensor, layout=layout, packing=packing, kernels=())
 
 
-def first_source_block(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
-    """The first source block that an output block reads."""
+def first_piece(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
+    """The first piece of the source that an output block reads."""
     if len(layout.spans) == 1:
         return b.index(layout.spans[0][0])
     channel = b.mul(b.div(block, layout.sharing), layout.sharing * layout.lanes)
@@ -205,8 +224,16 @@ def first_source_block(b: KernelBuilder, layout: WeightLayout, block: Value) -> 
     return b.div(b.mul(group, layout.group_channels), layout.source_lanes)
 
 
-def source_block_count(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
-    """How many source blocks an output block reads."""
+def group_range(b: KernelBuilder, layout: WeightLayout, block: Value) -> tuple[Value, Value]:
+    """The groups that an output block, and those that share its source, have: first up to last."""
+    chunk = b.div(block, layout.sharing)
+    first = b.mul(chunk, layout.sharing * layout.lanes)
+    last = b.sub(b.least(b.add(first, layout.sharing * layout.lanes), layout.channels), 1)
+    return b.div(first, layout.group_outputs), b.add(b.div(last, layout.group_outputs), 1)
+
+
+def piece_count(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
+    """How many pieces of the source an output block reads."""
     counts = {count for _, count in layout.spans}
     if len(counts) <= 1:
         return b.index(layout.count)
@@ -215,7 +242,7 @@ def source_block_count(b: KernelBuilder, layout: WeightLayout, block: Value) -> 
     group = b.div(b.sub(end, 1), layout.group_outputs)
     stop = b.mul(b.add(group, 1), layout.group_channels)
     stop = b.div(b.add(stop, layout.source_lanes - 1), layout.source_lanes)
-    return b.sub(stop, first_source_block(b, layout, block))
+    return b.sub(stop, first_piece(b, layout, block))
 
 
 def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> ScheduledKernel:
@@ -230,7 +257,7 @@ def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> Sc
         b.store(made, b.add(b.mul(b.tile, block_count), entry.index), zeros)
     first_channel = b.mul(b.tile, layout.lanes)
     lanes = b.least(b.sub(layout.channels, first_channel), layout.lanes)
-    before = b.mul(first_source_block(b, layout, b.tile), layout.source_lanes)
+    before = b.mul(first_piece(b, layout, b.tile), layout.source_lanes)
     with b.loop(0, lanes) as lane, b.loop(0, layout.group_channels) as channel:
         output = b.add(first_channel, lane.index)
         group = b.div(output, layout.group_outputs)

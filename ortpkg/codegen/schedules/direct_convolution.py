@@ -13,16 +13,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ortpkg.codegen.loop_ir.kernel import Value
+from ortpkg.codegen.loop_ir.kernel import Op, Value
 from ortpkg.codegen.loop_ir.kernel_builder import Operand
 from ortpkg.codegen.loop_ir.loop_types import LoopType
 from ortpkg.codegen.schedules.block_output import BlockOutput
 from ortpkg.codegen.schedules.convolution_tiling import ConvolutionTiling
 from ortpkg.codegen.schedules.convolution_weights import (
     PackedWeights,
-    first_source_block,
-    source_block_count,
+    first_piece,
+    group_range,
+    piece_count,
 )
+from ortpkg.codegen.schedules.element_values import lane_numbers
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.product_steps import steps_of
@@ -44,6 +46,10 @@ from ortpkg.codegen.tensor_ir.operations import Convolution
 #: an element of their source takes a register of its own, and LLVM would load those of all steps
 #: before the first product.
 _MOST_PRODUCTS = 64
+
+
+#: Vectors of so many bytes (AVX-512) are written under a mask for nothing.
+_MASKED_NBYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,8 @@ class _DirectConvolution:
     ) -> None:
         self._tiling, self._layout, self._axes = tiling, weights.layout, axes
         self._phases = phases
+        self._has_masks = model.vector_nbytes == _MASKED_NBYTES
+        self._masks: list[Value] = []
         self._last = axes[-1]
         self._maker = maker = KernelMaker("convolution")
         self._builder = maker.builder
@@ -135,16 +143,17 @@ class _DirectConvolution:
         phase = b.index(0)
         if phase_count(self._phases) > 1:
             phase, block = b.div(block, layout.blocks), b.rem(block, layout.blocks)
-        first_block = first_source_block(b, layout, block)
-        source = b.add(b.mul(image, size(self._view.blocks)), first_block)
-        source = b.mul(source, size(self._view.plane))
+        source = b.mul(b.mul(image, size(self._view.blocks)), size(self._view.plane))
         for axis, stride, position in zip(self._axes, self._strides, positions, strict=True):
             start = b.sub(b.mul(position, axis.stride), size(axis.before))
             source = b.add(source, b.mul(start, stride))
-        zero = b.constant(0, self._sum_type)
-        sums: Sequence[Value] = [zero] * (run.columns * self._tiling.blocks)
-        levels = self._levels(run, block, positions)
-        sums = self._summed(run, levels, source, weight, sums)
+        levels = self._levels(run, positions)
+        if layout.crosses_groups:
+            sums = self._group_sums(run, levels, source, weight, block)
+        else:
+            first, count = first_piece(b, layout, block), piece_count(b, layout, block)
+            zeros = [b.constant(0, self._sum_type)] * (run.columns * self._tiling.blocks)
+            sums = self._piece_sums(run, levels, source, weight, (first, count), zeros)
         padding: list[Operand] = [0] * (self._spatial_rank - len(positions))
         for number, made in enumerate(sums):
             place, column = divmod(number, run.columns)
@@ -162,13 +171,90 @@ class _DirectConvolution:
             found.append(b.add(place, own))
         return found[::-1]
 
-    def _levels(self, run: ColumnRun, block: Value, positions: Sequence[Value]) -> list[_Level]:
-        """The loops around the products: blocks of the source, then taps of the outer axes."""
+    def _group_sums(
+        self, run: ColumnRun, levels: Sequence[_Level], source: Value, weight: Value, block: Value
+    ) -> Sequence[Value]:
+        """The sums of blocks with channels of several groups.
+
+        Each group is summed by itself, and its own lanes are kept: what another group has may be
+        infinite, and times the zeros that stand for its weights it would be NaN. Where instructions
+        have masks each product is added to its own lanes alone, which takes no registers.
+        """
+        b, layout, columns = self._builder, self._layout, run.columns
+        first, stop = group_range(b, layout, block)
+        pieces = layout.group_pieces
+        zeros = [b.constant(0, self._sum_type)] * (columns * self._tiling.blocks)
+        with b.loop(first, stop, carried=zeros) as loop:
+            own = b.mul(b.sub(loop.index, first), pieces * self._piece_weights)
+            span = (b.mul(loop.index, pieces), b.index(pieces))
+            lanes = self._lanes_of_group(loop.index, block)
+            self._masks = lanes if self._has_masks else []
+            initial = loop.carried if self._has_masks else zeros
+            sums = self._piece_sums(run, levels, source, b.add(weight, own), span, initial)
+            if not self._has_masks:
+                sums = [
+                    b.select(lanes[place // columns], made, loop.carried[place])
+                    for place, made in enumerate(sums)
+                ]
+            self._masks = []
+            loop.hand_on(*sums)
+        return loop.results
+
+    def _lanes_of_group(self, group: Value, block: Value) -> list[Value]:
+        """For each output block that is summed at once which of its lanes are of a group."""
+        b, layout = self._builder, self._layout
+        numbers = lane_numbers(b, layout.lanes)
+        masks = []
+        for number in range(self._tiling.blocks):
+            before = b.mul(b.add(block, number), layout.lanes)
+            start = b.sub(b.mul(group, layout.group_outputs), before)
+            is_before = b.compute(Op.LT, numbers, b.add(start, layout.group_outputs))
+            masks.append(b.compute(Op.AND, b.compute(Op.GE, numbers, start), is_before))
+        return masks
+
+    def _piece_sums(
+        self,
+        run: ColumnRun,
+        levels: Sequence[_Level],
+        source: Value,
+        weight: Value,
+        pieces: tuple[Value, Value],
+        sums: Sequence[Value],
+    ) -> Sequence[Value]:
+        """The sums with the products of pieces of the source added: of the first, and how many.
+
+        ``source`` is where windows begin in the image's first channel.
+        """
+        b, (first, count) = self._builder, pieces
+        if b.number_of(count) == 1:
+            at = b.add(source, self._piece_offset(first))
+            return self._summed(run, levels, at, weight, sums)
+        with b.loop(0, count, carried=sums) as loop:
+            at = b.add(source, self._piece_offset(b.add(first, loop.index)))
+            own = b.add(weight, b.mul(loop.index, self._piece_weights))
+            loop.hand_on(*self._summed(run, levels, at, own, loop.carried))
+        return loop.results
+
+    @property
+    def _piece_weights(self) -> int:
+        """How many weights an output block has for a piece of the source."""
+        layout = self._layout
+        return prod(layout.kernel) * layout.source_lanes * layout.lanes
+
+    def _piece_offset(self, piece: Value) -> Value:
+        """Where a piece begins behind the image's first channel."""
+        b, lanes, piece_lanes = self._builder, self._view.lanes, self._layout.source_lanes
+        plane = self._maker.size(self._view.plane)
+        if piece_lanes == lanes:
+            return b.mul(piece, plane)
+        channel = b.mul(piece, piece_lanes)
+        return b.add(b.mul(b.div(channel, lanes), plane), b.rem(channel, lanes))
+
+    def _levels(self, run: ColumnRun, positions: Sequence[Value]) -> list[_Level]:
+        """The loops around the products of a piece: taps of the outer axes."""
         b, layout = self._builder, self._layout
         tap = layout.source_lanes * layout.lanes
-        plane = self._maker.size(self._view.plane)
-        count = source_block_count(b, layout, block)
-        levels = [_Level(0, count, plane, prod(layout.kernel) * tap)]
+        levels = []
         looped = len(self._axes) if run.taps is None else len(self._axes) - 1
         for place in range(looped):
             axis = self._axes[place]
@@ -201,12 +287,12 @@ class _DirectConvolution:
     def _products(
         self, run: ColumnRun, source: Value, weight: Value, sums: Sequence[Value]
     ) -> Sequence[Value]:
-        """The sums with the products of one row of taps, or of one tap, of one source block.
+        """The sums with the products of one row of taps, or of one tap, of one piece of the source.
 
-        Taps that follow each other and belong to the same columns are one loop over their lanes,
-        which lie one after the other in the source and in the weights. No pass spans two taps: they
-        share elements of the source, and LLVM would keep all of them in registers that the sums
-        need.
+        Taps of whole blocks that follow each other and belong to the same columns are one loop over
+        their lanes, which lie one after the other in the source and in the weights. No pass spans
+        two taps: they share elements of the source, and LLVM would keep all of them in registers
+        that the sums need.
         """
         for first, length in self._tap_groups(run):
             sums = self._group_products(run, first, length, source, weight, sums)
@@ -217,9 +303,10 @@ class _DirectConvolution:
         if run.taps is None:
             return [(Tap(place=0, first=0, stop=1), 1)]
         groups: list[tuple[Tap, int]] = []
+        is_whole = self._layout.source_lanes == self._view.lanes
         for tap in run.taps:
             first, count = groups[-1] if groups else (tap, 0)
-            follows = self._last.dilation == 1 and tap.place == first.place + count
+            follows = is_whole and self._last.dilation == 1 and tap.place == first.place + count
             if groups and follows and (tap.first, tap.stop) == (first.first, first.stop):
                 groups[-1] = (first, count + 1)
             else:
@@ -269,8 +356,12 @@ class _DirectConvolution:
             for number in range(self._tiling.blocks)
         ]
         for column in range(tap.first, tap.stop):
-            offset = (column * self._last.stride + tap.place * self._last.dilation) * lanes_in
-            vector = steps.left(b, self._source, b.add(source, offset), lanes)
+            offset = column * self._last.stride + tap.place * self._last.dilation
+            at_source = b.add(source, offset * self._view.lanes)
+            vector = steps.left(b, self._source, at_source, lanes)
             for number, weights in enumerate(vectors):
                 sum_place = number * run.columns + column
-                sums[sum_place] = steps.add(b, sums[sum_place], vector, weights)
+                added = steps.add(b, sums[sum_place], vector, weights)
+                if self._masks:
+                    added = b.select(self._masks[number], added, sums[sum_place])
+                sums[sum_place] = added
