@@ -1,8 +1,8 @@
 """ConvTranspose: a convolution of the source with zeros between its elements.
 
 The weights of a tap stand on the other side of the window, and those of an output channel come
-first. Where weights are known, the zeros are never there: the convolution says how far its source
-is spread, and schedules leave them out. Else the source is spread in memory.
+first. The zeros are never there: the convolution says how far its source is spread, and schedules
+leave them out.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
     NotLoweredError,
     attribute,
-    identity_read,
-    number,
 )
 from ortpkg.codegen.tensor_ir.elements import Place, Read, Tensor, along
-from ortpkg.codegen.tensor_ir.operations import Convolution, Map, Window
+from ortpkg.codegen.tensor_ir.operations import Convolution, Window
 from ortpkg.graph.graph import Node
 from ortpkg.shapes.expressions import Size
 
@@ -46,9 +44,6 @@ def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
     spread = tuple(attribute(node, "strides", (1,) * (len(given.shape) - 2)))
     kernel = [each for each in given.shape[2:] if isinstance(each, int)]
     window = _window(node, source, output, kernel)
-    is_known = scope.constant_value(weights) is not None
-    if not is_known:
-        source = _spread_source(scope, source, spread)
     scope.emit(
         Convolution(
             output=output,
@@ -56,7 +51,7 @@ def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
             weights=weights,
             groups=groups,
             window=window,
-            spread=spread if is_known and max(spread) > 1 else None,
+            spread=spread if max(spread) > 1 else None,
             epilogue=biased(scope, node, output),
         )
     )
@@ -132,22 +127,3 @@ def _turned_weights(scope: LoweringScope, given: Tensor, groups: int) -> Tensor:
     turned_tensor = scope.temporary(given.scalar, shape, "turned")
     scope.alias(turned_tensor, swapped)
     return turned_tensor
-
-
-def _spread_source(scope: LoweringScope, source: Tensor, spread: Sequence[int]) -> Tensor:
-    """The source with zeros between its elements."""
-    if max(spread) == 1:
-        return source
-    sizes = [(size - 1) * step + 1 for size, step in zip(source.shape[2:], spread, strict=True)]
-    made = scope.temporary(source.scalar, (*source.shape[:2], *sizes), "spread")
-    scope.map(made, number(0, source.scalar))
-    places = tuple(Place(((2 + axis, step),)) for axis, step in enumerate(spread))
-    scope.emit(
-        Map(
-            output=made,
-            axes=source.shape,
-            value=identity_read(source),
-            places=(along(0), along(1), *places),
-        )
-    )
-    return made

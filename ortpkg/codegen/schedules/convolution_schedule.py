@@ -60,8 +60,9 @@ def schedule_convolution(
         raise TypeError(f"{operation.source.name}: the number of channels is a formula")
     if operation.spread is not None:
         return [
-            _phases_kernel(operation, model, constants, phases)
+            kernel
             for phases in phases_of(operation, source.spatial, output.spatial)
+            for kernel in _phases_kernels(operation, model, constants, phases)
         ]
     winograd = winograd_tiling(operation, model, constants)
     if winograd is not None:
@@ -80,10 +81,10 @@ def schedule_convolution(
     return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes)]
 
 
-def _phases_kernel(
+def _phases_kernels(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor], phases: Phases
-) -> ScheduledKernel:
-    """The kernel of phases of a transposed convolution."""
+) -> list[ScheduledKernel]:
+    """The kernels of phases of a transposed convolution: of their weights, and their own."""
     axes = [each.axis for each in phases]
     layouts = weight_layouts(
         operation,
@@ -93,7 +94,7 @@ def _phases_kernel(
     )
     layout, tiling = _cut(model, layouts, axes, phase_count(phases))
     weights = phase_weights(operation, layout, phases, constants)
-    return direct_convolution(operation, model, weights, tiling, axes, phases)
+    return [*weights.kernels, direct_convolution(operation, model, weights, tiling, axes, phases)]
 
 
 def _cut(

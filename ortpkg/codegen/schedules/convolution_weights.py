@@ -209,7 +209,7 @@ def packed_weights(
     """The weights in the layout, by a kernel where they are not known when compiling."""
     tensor = Tensor(f"{weights.name} in blocks", layout.scalar, layout.shape)
     if weights not in constants:
-        kernel = _packing_kernel(weights, tensor, layout)
+        kernel = packing_kernel(weights, tensor, layout, taps=[range(k) for k in layout.kernel])
         return PackedWeights(tensor=tensor, layout=layout, packing=None, kernels=(kernel,))
     packing = Packing(source=weights, layout=f"convolution {layout}", pack=layout.pack)
     return PackedWeights(tensor=tensor, layout=layout, packing=packing, kernels=())
@@ -245,16 +245,32 @@ def piece_count(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
     return b.sub(stop, first_piece(b, layout, block))
 
 
-def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> ScheduledKernel:
-    """Packs one output block a tile: zeros, then each weight at its place."""
+def packing_kernel(
+    weights: Tensor,
+    packed: Tensor,
+    layout: WeightLayout,
+    *,
+    taps: Sequence[range],
+    first_block: int = 0,
+) -> ScheduledKernel:
+    """A kernel that packs one output block a tile: zeros, then each weight where it belongs.
+
+    Args:
+        weights: what is packed.
+        packed: has room for the layout from the output block ``first_block`` on.
+        layout: of the packed weights.
+        taps: along each axis of the window, the taps that the layout has.
+        first_block: where the blocks begin that this kernel writes.
+    """
     maker = KernelMaker("pack_convolution_weights")
     b = maker.builder
     given, made = maker.read(weights), maker.written(packed)
-    taps = prod(layout.kernel)
+    kernel = [_number(each) for each in weights.shape[2:]]
     block_count, together = layout.block_stride, layout.together
+    begin = b.mul(b.add(b.tile, first_block), block_count)
     zeros = b.constant(0, LoopType(packed.scalar, layout.lanes))
     with b.loop(0, block_count, layout.lanes) as entry:
-        b.store(made, b.add(b.mul(b.tile, block_count), entry.index), zeros)
+        b.store(made, b.add(begin, entry.index), zeros)
     first_channel = b.mul(b.tile, layout.lanes)
     lanes = b.least(b.sub(layout.channels, first_channel), layout.lanes)
     before = b.mul(first_piece(b, layout, b.tile), layout.source_lanes)
@@ -264,15 +280,30 @@ def _packing_kernel(weights: Tensor, packed: Tensor, layout: WeightLayout) -> Sc
         place = channel.index
         if not layout.is_depthwise:
             place = b.add(b.sub(b.mul(group, layout.group_channels), before), place)
-        block = b.add(b.mul(b.tile, layout.count), b.div(place, layout.source_lanes))
-        row = b.mul(b.add(b.mul(output, layout.group_channels), channel.index), taps)
-        with b.loop(0, taps) as tap:
-            tap_place = b.add(b.mul(block, taps), tap.index)
-            inner = b.add(b.mul(tap_place, layout.source_lanes), b.rem(place, layout.source_lanes))
-            weight = b.cast(b.load(given, b.add(row, tap.index)), packed.scalar)
+        row = b.mul(b.add(b.mul(output, layout.group_channels), channel.index), prod(kernel))
+        piece = b.mul(b.div(place, layout.source_lanes), prod(layout.kernel))
+        with b.loop(0, prod(layout.kernel)) as tap:
+            weight = b.load(given, b.add(row, _tap_in_window(b, tap.index, taps, kernel)))
+            inner = b.mul(b.add(piece, tap.index), layout.source_lanes)
+            inner = b.add(inner, b.rem(place, layout.source_lanes))
             step = b.add(b.mul(b.div(inner, together), layout.lanes), lane.index)
-            b.store(made, b.add(b.mul(step, together), b.rem(inner, together)), weight)
+            at = b.add(begin, b.add(b.mul(step, together), b.rem(inner, together)))
+            b.store(made, at, b.cast(weight, packed.scalar))
     return maker.scheduled(layout.blocks)
+
+
+def _tap_in_window(
+    b: KernelBuilder, tap: Value, taps: Sequence[range], kernel: Sequence[int]
+) -> Value:
+    """Which tap of the whole window one of the chosen taps is, both counted in one row."""
+    if all(len(chosen) == size for chosen, size in zip(taps, kernel, strict=True)):
+        return tap
+    found, stride = b.index(0), 1
+    for chosen, size in zip(reversed(taps), reversed(kernel), strict=True):
+        own = b.add(b.mul(b.rem(tap, len(chosen)), chosen.step), chosen.start)
+        found = b.add(found, b.mul(own, stride))
+        tap, stride = b.div(tap, len(chosen)), stride * size
+    return found
 
 
 def _number(size: object) -> int:

@@ -16,7 +16,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ortpkg.codegen.schedules.convolution_weights import PackedWeights, WeightLayout
+from ortpkg.codegen.schedules.convolution_weights import (
+    PackedWeights,
+    WeightLayout,
+    packing_kernel,
+)
 from ortpkg.codegen.schedules.scheduled_kernel import Packing
 from ortpkg.codegen.schedules.tile_space import quotient_up
 from ortpkg.codegen.schedules.window_axes import WindowAxis
@@ -129,24 +133,35 @@ def _joined(alike: Sequence[AxisPhases]) -> AxisPhases:
 def phase_weights(
     operation: Convolution, layout: WeightLayout, phases: Phases, constants: Collection[Tensor]
 ) -> PackedWeights:
-    """The weights of phases one after the other, each with its own taps; they are constants."""
+    """The weights of phases one after the other, each with its own taps.
+
+    Packed by kernels, one for each phase, where they are not known when compiling.
+    """
+    shape = (phase_count(phases) * layout.blocks, *layout.shape[1:])
+    tensor = Tensor(f"phases of {operation.weights.name} in blocks", layout.scalar, shape)
+    chosen = list(product(*(each.taps for each in phases)))
     if operation.weights not in constants:
-        raise ValueError(f"{operation.weights.name}: weights of a transposed convolution are known")
+        kernels = tuple(
+            packing_kernel(
+                operation.weights, tensor, layout, taps=taps, first_block=place * layout.blocks
+            )
+            for place, taps in enumerate(chosen)
+        )
+        return PackedWeights(tensor=tensor, layout=layout, packing=None, kernels=kernels)
 
     def pack(weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # loaded where weights are packed: schedules are made without numpy
         import numpy as np
 
         parts = []
-        for taps in product(*(each.taps for each in phases)):
-            chosen = (slice(each.start, each.stop, each.step) for each in taps)
-            parts.append(layout.pack(weights[(slice(None), slice(None), *chosen)]))
+        for taps in chosen:
+            slices = (slice(each.start, each.stop, each.step) for each in taps)
+            parts.append(layout.pack(weights[(slice(None), slice(None), *slices)]))
         return np.concatenate(parts)
 
-    shape = (phase_count(phases) * layout.blocks, *layout.shape[1:])
-    tensor = Tensor(f"phases of {operation.weights.name} in blocks", layout.scalar, shape)
-    taps = [each.taps for each in phases]
     packing = Packing(
-        source=operation.weights, layout=f"taps {taps} of convolution {layout}", pack=pack
+        source=operation.weights,
+        layout=f"taps {[each.taps for each in phases]} of convolution {layout}",
+        pack=pack,
     )
     return PackedWeights(tensor=tensor, layout=layout, packing=packing, kernels=())
