@@ -38,7 +38,8 @@ def _signed(*shape: int) -> Array:
 
 
 def _is_changed(made: Array, clean: Array) -> Array:
-    return ~((made == clean) | (np.isnan(made) & np.isnan(clean)))
+    is_same: Array = (made == clean) | (np.isnan(made) & np.isnan(clean))
+    return ~is_same
 
 
 def _check(
