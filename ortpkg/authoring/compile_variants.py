@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.agreement import differences
+from ortpkg.authoring.brought_sources import bring_sources
 from ortpkg.authoring.compile_folder import compile_folder
 from ortpkg.authoring.compile_targets import CompileGroup, CompileTarget, groups_to_compile
 from ortpkg.authoring.compile_wishes import CompileWishes, check_wishes
@@ -140,7 +141,7 @@ def _compile_group(
             name=target.name,
             ep=wishes.ep,
             device=model.device or wishes.device,
-            session_options=session_options,
+            session_options={**session_options, **bring_sources(model.output, target.source)},
             provider_options=_options_of_variant(wishes, target, model.device),
         )
         (prepared,) = prepare_variants([wanted], notify)

@@ -8,7 +8,7 @@ from pathlib import Path
 from ortpkg.authoring.compile_targets import CompileGroup, CompileTarget, why_not_plain
 from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.variant_files import data_files
+from ortpkg.authoring.needed_files import needed_files
 from ortpkg.ep_names import resolve_ep_name
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.derived_variants import (
@@ -39,7 +39,9 @@ def record_of(
     source = target.source
     assert source.model_path is not None
     folder = data_folder_of(source)
-    locations = sorted(data_files(read_model_facts(source.model_path).signature))
+    locations = sorted(
+        needed_files(source.model_path, read_model_facts(source.model_path)).locations
+    )
     return Derivation(
         variant=source.name,
         model=_digest(source.model_path, digests_of),

@@ -7,6 +7,7 @@ another program may; where files move to is the business of :mod:`ortpkg.authori
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from ortpkg.authoring.package_documents import ComponentEntry, PackageEntry
@@ -16,7 +17,7 @@ from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import parse_document
 from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
-from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT, SOURCE_MODEL
 from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
@@ -184,9 +185,7 @@ class PackageDescription:
             session_options = ort.get("session_options", EMPTY) or session_options
             provider_options = ort.get("provider_options", EMPTY) or provider_options
         if place.brings:  # the weights lie beside the model from now on
-            session_options = {
-                k: v for k, v in session_options.items() if k != EXTERNAL_INITIALIZERS_FOLDER
-            }
+            session_options = _with_weights_beside(session_options, place.model_file)
         return VariantEntry(
             model_file=place.model_file
             if place.brings
@@ -245,6 +244,15 @@ def _model_id(bodies: list[Mapping[str, Any]], place: VariantPlace) -> str | Non
     written = next((body["model_id"] for body in bodies if body.get("model_id")), None)
     is_right = isinstance(written, str) and sanitize_model_id(written) == place.folder_name
     return written if is_right else place.folder_name
+
+
+def _with_weights_beside(options: Mapping[str, str], model_file: str | None) -> dict[str, str]:
+    """Return session options of a variant whose weights, and their source, lie beside its model."""
+    kept = {key: text for key, text in options.items() if key != EXTERNAL_INITIALIZERS_FOLDER}
+    if source := kept.get(SOURCE_MODEL):
+        beside = PurePosixPath(model_file or "").parent
+        kept[SOURCE_MODEL] = (beside / PurePosixPath(source).name).as_posix()
+    return kept
 
 
 def _facts(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ from ortpkg.authoring.package_totals import check_merged
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
 from ortpkg.authoring.stale_variants import tell_of_stale_in
 from ortpkg.authoring.variant_entry import VariantEntry
-from ortpkg.authoring.variant_files import data_files
+from ortpkg.authoring.variant_files import files_of_model
 from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.frozen import freeze
@@ -48,7 +48,6 @@ from ortpkg.package.changes.transaction import (
     commit_change,
 )
 from ortpkg.package.derived_variants import recorded_digests
-from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.package_info import (
@@ -409,14 +408,10 @@ def _stated(package: PackageInfo, variant: VariantInfo, what: str) -> dict[str, 
 
 
 def _files_below(variant: VariantInfo) -> dict[str, Path]:
-    """The model's data files by their location; a set of files is all that its folder holds."""
+    """Return the files that a model needs, by location; of a set of files all in its folder."""
     if variant.model_path is None:
         return {path: variant.directory / path for path in list_files(variant.directory)}
-    folder = data_folder_of(variant)
-    return {
-        location: folder / location
-        for location in data_files(read_model_facts(variant.model_path).signature)
-    }
+    return files_of_model(variant, variant.model_path)
 
 
 def _relative(package: PackageInfo, path: Path) -> str:

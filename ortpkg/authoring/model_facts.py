@@ -1,28 +1,51 @@
 """What authoring learns of a model file: its signature, the EPs that compiled it, facts to keep.
 
-Nothing is run, and weights and compiled contexts are not read.
+Nothing is run. Weights are not read, and of compiled contexts no more than the names of files from
+which they take weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import onnx
+
 from ortpkg.ep_names import ep_of_context_source, is_known_ep, resolve_ep_name, suggest_ep_name
-from ortpkg.errors import quoted
+from ortpkg.errors import EpContextError, ModelError, quoted
+from ortpkg.graph.byte_source import MappedFile
+from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_file import read_model_file
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.model_signature import MICROSOFT_DOMAIN, ModelSignature, signature_of
 from ortpkg.graph.proto_walk import walk_nodes
 from ortpkg.package.package_info import Constraints
 from ortpkg.providers.ep_registry import is_ep_here
+from ortpkg.providers.foreign_contexts import FOREIGN_FORMS
 
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
 """Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp)."""
 
+WEIGHTLESS_MODE = "weightless_mode"
+"""Metadata key of a compiled model: from where its contexts take weights that they leave out."""
+
 _DEFAULT_LIMITS = ModelLimits()
+
+
+class WeightlessMode(StrEnum):
+    """Weights that a compiled model takes from the model that was compiled, at run time.
+
+    NONE: none. EXTERNAL_ONLY: those in its data files. ALL: those, and those in its ONNX file.
+    """
+
+    NONE = "0"
+    EXTERNAL_ONLY = "1"
+    ALL = "2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,37 +58,92 @@ class ModelFacts:
             that is not compiled.
         has_contexts: whether it has EPContext nodes, with a source or without.
         hardware_architectures: likewise of ``hardware_architecture``.
+        weightless_mode: what the contexts take from the model that was compiled.
+        context_weights: files from which containers of contexts take weights, as locations like
+            those of external data, which are not checked, to the least size that serves.
     """
 
     signature: ModelSignature
     context_sources: tuple[str, ...] = ()
     has_contexts: bool = False
     hardware_architectures: tuple[str, ...] = ()
+    weightless_mode: WeightlessMode = WeightlessMode.NONE
+    context_weights: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def read_model_facts(path: Path) -> ModelFacts:
-    """Reads a model file.
+    """Read what a model file says of itself.
 
-    ModelError where it is missing, not ONNX, or names a file outside its folder.
+    Raises:
+        ModelError: it is missing, not ONNX, or names a file outside its folder.
     """
     proto = read_model_file(path, limits=_DEFAULT_LIMITS).proto
     signature = signature_of(proto)
-    sources: dict[str, None] = {}
-    architectures: dict[str, None] = {}
-    for node in walk_nodes(proto, limits=_DEFAULT_LIMITS) if signature.has_contexts else ():
-        if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
-            texts = {
-                attribute.name: attribute.s.decode("utf-8", "replace")
-                for attribute in node.attribute
-            }
-            sources[texts.get("source", "")] = None
-            architectures[texts.get("hardware_architecture", "")] = None
+    if not signature.has_contexts:
+        return ModelFacts(signature=signature)
+    contexts = [
+        {attribute.name: attribute for attribute in node.attribute}
+        for node in walk_nodes(proto, limits=_DEFAULT_LIMITS)
+        if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN
+    ]
+    stated_mode = signature.metadata_props.get(WEIGHTLESS_MODE, "")
     return ModelFacts(
         signature=signature,
-        context_sources=tuple(filter(None, sources)),
-        has_contexts=bool(sources),
-        hardware_architectures=tuple(filter(None, architectures)),
+        context_sources=_texts(contexts, "source"),
+        has_contexts=True,
+        hardware_architectures=_texts(contexts, "hardware_architecture"),
+        # A value that is not known, of a later release, says nothing, as the design has it.
+        weightless_mode=(
+            WeightlessMode(stated_mode)
+            if stated_mode in {mode.value for mode in WeightlessMode}
+            else WeightlessMode.NONE
+        ),
+        context_weights=_context_weights(path.parent, contexts, signature.context_files),
     )
+
+
+_Attributes = Mapping[str, onnx.AttributeProto]
+
+
+def _texts(contexts: Iterable[_Attributes], name: str) -> tuple[str, ...]:
+    """Return the different texts of an attribute, in order."""
+    texts = (
+        attributes[name].s.decode("utf-8", "replace")
+        for attributes in contexts
+        if name in attributes
+    )
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _context_weights(
+    folder: Path, contexts: Iterable[_Attributes], files: Iterable[str]
+) -> dict[str, int]:
+    """Return the files from which containers take weights, in the model and beside it.
+
+    A container that is damaged or missing names none here: its check says so, and its session.
+    """
+    weights: dict[str, int] = {}
+    for payload in (*_embedded_payloads(contexts), *_mapped_files(folder, files)):
+        for form in FOREIGN_FORMS:
+            if form.is_of(payload):
+                with suppress(EpContextError):
+                    for location, nbytes in form.weight_files(payload, "the context").items():
+                        weights[location] = max(nbytes, weights.get(location, 0))
+    return weights
+
+
+def _embedded_payloads(contexts: Iterable[_Attributes]) -> Iterator[memoryview]:
+    for attributes in contexts:
+        embedded, context = attributes.get("embed_mode"), attributes.get("ep_cache_context")
+        if context is not None and (embedded is None or embedded.i):
+            yield memoryview(context.s)
+
+
+def _mapped_files(folder: Path, locations: Iterable[str]) -> Iterator[memoryview]:
+    for location in locations:
+        with suppress(ModelError):
+            check_location(location, "the context")
+            yield memoryview(MappedFile(folder / location).mapping())
 
 
 def complete_constraints(

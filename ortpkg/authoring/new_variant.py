@@ -17,7 +17,11 @@ from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.document_names import METADATA
-from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import (
+    EXTERNAL_INITIALIZERS_FOLDER,
+    PATH_SESSION_OPTIONS,
+    SOURCE_MODEL,
+)
 from ortpkg.package.package_info import ComponentInfo, Constraints
 from ortpkg.package.paths.path_text import why_not_a_name, why_not_portable
 from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
@@ -152,7 +156,15 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
         architecture=wanted.architecture or None,
         ep_compatibility_info=wanted.compatibility_info or None,
     )
-    files = collect_variant_files(wanted.model)
+    files = collect_variant_files(
+        wanted.model, source_model=wanted.session_options.get(SOURCE_MODEL) or None
+    )
+    if not files.is_complete:
+        notify(
+            f"variant {quoted(name)}: its contexts take weights from data files of the model that"
+            " was compiled, and that model, which names them, is not here: they must be in the"
+            " folder, and the folder be passed"
+        )
     if count := _count_links(wanted.model, files):
         notify(
             f"variant {quoted(name)}: {count} of its files are symbolic links; what they lead to is"

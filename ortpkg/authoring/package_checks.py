@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from ortpkg.authoring.checks.checked_package import CheckedPackage
+from ortpkg.authoring.checks.context_weight_checks import check_context_weights
 from ortpkg.authoring.checks.derived_checks import check_sources
 from ortpkg.authoring.checks.file_checks import (
     check_declared_names,
@@ -100,6 +101,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
             model_rules.CONTEXT_SOURCE,
         ),
     ),
+    "weights of contexts": PackageCheck(check_context_weights, (model_rules.CONTEXT_WEIGHTS,)),
     "operators": PackageCheck(check_operators, (model_rules.OPERATOR_UNKNOWN,)),
     "ONNX's operators": PackageCheck(
         check_onnx_operators, (model_rules.OPERATOR_UNDEFINED, model_rules.OPERATOR_DEPRECATED)

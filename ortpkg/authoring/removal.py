@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.variant_files import data_files, option_places
+from ortpkg.authoring.variant_files import files_of_model, option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.package.document_names import MANIFEST
-from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
@@ -111,18 +109,16 @@ def _touches(directory: Path, variant: VariantInfo) -> bool:
 
 
 def used_files(variant: VariantInfo) -> list[Path] | None:
-    """The model file and its data files.
+    """The model file and the files that it needs.
 
     None for a set of files, or a model that cannot be read.
     """
     if variant.model_path is None:
         return None
     try:
-        locations = data_files(read_model_facts(variant.model_path).signature)
+        return [variant.model_path, *files_of_model(variant, variant.model_path).values()]
     except ModelError:
         return None
-    folder = data_folder_of(variant)
-    return [variant.model_path, *(folder / location for location in locations)]
 
 
 def _relative(package: PackageInfo, paths: Iterable[Path]) -> tuple[str, ...]:

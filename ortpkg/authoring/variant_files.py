@@ -10,14 +10,19 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from ortpkg.authoring.model_facts import ModelFacts, read_model_facts
+from ortpkg.authoring.model_facts import ModelFacts, WeightlessMode, read_model_facts
+from ortpkg.authoring.needed_files import needed_files
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, quoted
 from ortpkg.graph.linked_files import why_not_followed
-from ortpkg.graph.model_signature import ModelSignature
-from ortpkg.package.formats.executor_info import PATH_SESSION_OPTIONS
+from ortpkg.package.formats.executor_info import (
+    EXTERNAL_INITIALIZERS_FOLDER,
+    PATH_SESSION_OPTIONS,
+    SOURCE_MODEL,
+    data_folder_of,
+)
 from ortpkg.package.formats.variant_model import GENAI_CONFIG
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.package.paths.path_text import why_not_portable
@@ -36,18 +41,22 @@ class VariantFiles:
         model_file: the ONNX file among them; None for a GenAI variant, which is a set of files.
         facts: about that file.
         nbytes: of all files together.
+        is_complete: False where weightless contexts take weights from files that cannot be told.
     """
 
     sources: Mapping[str, Path]
     model_file: str | None
     facts: ModelFacts | None
     nbytes: int
+    is_complete: bool = True
 
 
-def collect_variant_files(model: Path) -> VariantFiles:
+def collect_variant_files(model: Path, *, source_model: str | None = None) -> VariantFiles:
     """The files behind ``model``, an ONNX file or a folder.
 
-    A file brings along the external data and compiled contexts that it names. A folder comes whole;
+    A file brings along the external data and compiled contexts that it names, and the model from
+    which weightless contexts take their weights: ``source_model``, relative to the file's folder,
+    or else the one that the contexts name. A folder comes whole;
     it holds exactly one ``.onnx`` file, or a ``genai_config.json``. A symbolic link stands for the
     file that it leads to, under the link's name: the one that is passed here, those of a model
     cache, and those that belong to the current user.
@@ -60,15 +69,19 @@ def collect_variant_files(model: Path) -> VariantFiles:
             not portable, too many files, or a folder without a model.
     """
     if model.is_dir():
-        return _collect_folder(model)
+        return _collect_folder(model, source_model)
     facts = read_model_facts(model)
-    needed = _needed_files(model, facts.signature)
+    needed, is_complete = _needed_files(model, facts, source_model)
     sources = {model.name: model.resolve()} | {
         path: (model.parent / path).resolve() for path in needed
     }
     return _checked(
         VariantFiles(
-            sources=sources, model_file=model.name, facts=facts, nbytes=_total_nbytes(sources)
+            sources=sources,
+            model_file=model.name,
+            facts=facts,
+            nbytes=_total_nbytes(sources),
+            is_complete=is_complete,
         )
     )
 
@@ -126,35 +139,70 @@ def option_places(variant: VariantInfo) -> list[Path]:
     return [variant.directory / option for option in options if option]
 
 
-def data_files(signature: ModelSignature) -> dict[str, int]:
-    """The files that a model needs beside it, as normal relative paths → least size in bytes."""
-    needed: dict[str, int] = {}
-    for external in signature.external_files:
-        path = PurePosixPath(external.location).as_posix()
-        needed[path] = max(needed.get(path, 0), external.nbytes)
-    for context in signature.context_files:
-        needed.setdefault(PurePosixPath(context).as_posix(), 1)
-    return needed
+def source_model_of(variant: VariantInfo) -> Path | None:
+    """Return what the variant's options name as the source of weightless contexts, if they do."""
+    option = variant.session_options.get(SOURCE_MODEL)
+    return variant.directory / option if option else None
 
 
-def _needed_files(model: Path, signature: ModelSignature) -> list[str]:
-    needed, folder = data_files(signature), model.parent
-    for location, nbytes in needed.items():
+def files_of_model(variant: VariantInfo, model: Path) -> dict[str, Path]:
+    """Return the files that a variant's model needs besides itself; whether they exist is not said.
+
+    The keys tell where each belongs when all lie beside the model.
+
+    Raises:
+        ModelError: the model cannot be read.
+    """
+    option = variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER)
+    needed = needed_files(
+        model,
+        read_model_facts(model),
+        data_folder=variant.directory / option if option else None,
+        source_model=source_model_of(variant),
+    )
+    return needed.places(model, data_folder_of(variant))
+
+
+def _needed_files(
+    model: Path, facts: ModelFacts, source_model: str | None
+) -> tuple[list[str], bool]:
+    """Return what comes along, and whether that is all."""
+    folder, signature = model.parent, facts.signature
+    if source_model is not None:
+        signature = replace(signature, source_models=(source_model,))
+    needed = needed_files(model, replace(facts, signature=signature))
+    if facts.weightless_mode is WeightlessMode.ALL and (
+        needed.elsewhere or not signature.source_models
+    ):
+        where = ", ".join(map(quoted, signature.source_models)) or "and do not name it"
+        raise ModelNotFoundError(
+            f"the contexts of {quoted(model.name)} take all weights from the model that was"
+            f" compiled, {where}: put it beside the compiled one, and state the session option"
+            f" {SOURCE_MODEL} with its name"
+        )
+    for location, nbytes in needed.locations.items():
         path = folder / location
         if reason := _why_not_to_copy(path, folder, model) or why_not_long_enough(path, nbytes):
             error = ModelNotFoundError if reason == "does not exist" else ModelFileError
-            raise error(f"the model's data file {quoted(location)} {reason} (in {quoted(folder)})")
-    return list(needed)
+            what = "data file"
+            if location in signature.source_models:
+                what = "source model, from which its contexts take weights,"
+            raise error(f"the model's {what} {quoted(location)} {reason} (in {quoted(folder)})")
+    return list(needed.locations), needed.is_complete
 
 
-def _collect_folder(folder: Path) -> VariantFiles:
+def _collect_folder(folder: Path, source_model: str | None) -> VariantFiles:
     sources = dict(_walk(folder))
     models = [path for path in sources if "/" not in path and path.lower().endswith(_MODEL_SUFFIX)]
     if len(models) == 1:
         facts = read_model_facts(folder / models[0])
-        _needed_files(folder / models[0], facts.signature)
+        _, is_complete = _needed_files(folder / models[0], facts, source_model)
         found = VariantFiles(
-            sources=sources, model_file=models[0], facts=facts, nbytes=_total_nbytes(sources)
+            sources=sources,
+            model_file=models[0],
+            facts=facts,
+            nbytes=_total_nbytes(sources),
+            is_complete=is_complete,
         )
     elif GENAI_CONFIG in sources:
         found = VariantFiles(

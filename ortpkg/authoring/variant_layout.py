@@ -12,14 +12,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ortpkg.authoring.model_facts import read_model_facts
-from ortpkg.authoring.variant_files import data_files
+from ortpkg.authoring.variant_files import files_of_model
 from ortpkg.errors import AuthoringError, quoted
-from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER
+from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, SOURCE_MODEL
 from ortpkg.package.formats.metadata_format import MODELS
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
+
+#: Options that lead to what a model needs; files come together where a format lacks them.
+_GATHERED_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, SOURCE_MODEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +142,19 @@ def _gathered(
         return None, {}
     is_inside = model.is_relative_to(variant.directory)
     model_file = model.relative_to(variant.directory).as_posix() if is_inside else model.name
-    stated = variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) if gathers else None
-    brings_weights = bool(stated) and not Path(stated or "").is_relative_to(variant.directory)
+    stated = [variant.session_options.get(key) for key in _GATHERED_OPTIONS if gathers]
+    brings_weights = any(
+        path and not Path(path).is_relative_to(variant.directory) for path in stated
+    )
     brings_model = takes_files or (gathers and not is_inside)
     if not (brings_model or brings_weights):
         return model_file, {}
     beside = PurePosixPath(model_file).parent
-    source = Path(stated) if stated else model.parent
-    locations = data_files(read_model_facts(model).signature)
-    brings = {(beside / location).as_posix(): source / location for location in locations}
+    brings = {
+        (beside / location).as_posix(): path
+        for location, path in files_of_model(variant, model).items()
+        if gathers or path.is_relative_to(model.parent)
+    }
     return model_file, ({model_file: model} if brings_model else {}) | brings
 
 

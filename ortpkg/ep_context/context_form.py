@@ -47,6 +47,8 @@ class ContextForm:
             compiled.
         compatibility_info: what the provider would say of a model with a context of these parts; ""
             for nothing.
+        weight_files: files from which the contexts of a file or payload take weights, by their
+            locations, with the least size that serves. EpContextError where it is damaged.
     """
 
     magic: bytes
@@ -55,6 +57,7 @@ class ContextForm:
     chunks: Callable[[Sequence[ContextEntry]], Iterator[Part]]
     sdk_version: Callable[[str], str]
     compatibility_info: Callable[[Mapping[str, Part]], str]
+    weight_files: Callable[[memoryview, str], Mapping[str, int]]
 
     def is_of(self, data: memoryview) -> bool:
         """Whether a file or payload begins as one of this form."""

@@ -71,6 +71,8 @@ class ModelSignature:
         quantization: see :meth:`ortpkg.graph.quantization_word.QuantizationWord.word`.
         external_files, context_files: files needed beside the model, in order of appearance; of
             contexts of EPContext nodes the locations, as of external files.
+        source_models: names that EPContext nodes keep of the model that was compiled, each once, in
+            order; they are not checked.
         has_contexts: whether it has EPContext nodes, with a file or without.
         node_count: with sub-graphs and function bodies.
     """
@@ -86,6 +88,7 @@ class ModelSignature:
     metadata_props: Mapping[str, str]
     node_count: int
     has_contexts: bool
+    source_models: tuple[str, ...] = ()
 
 
 _DEFAULT_LIMITS = ModelLimits()
@@ -134,6 +137,7 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
         metadata_props=entries_of(proto.metadata_props, "metadata"),
         node_count=survey.node_count,
         has_contexts=survey.has_contexts,
+        source_models=tuple(survey.source_models),
     )
 
 
@@ -145,6 +149,7 @@ class _Survey:
         types: element types of tensors and declared values.
         external: location → the least size that serves every tensor in it.
         has_contexts, contexts: whether there are EPContext nodes, and their files, in order.
+        source_models: the names that they keep of what was compiled, in order.
     """
 
     def __init__(self) -> None:
@@ -153,6 +158,7 @@ class _Survey:
         self.external: dict[str, int] = {}
         self.has_contexts = False
         self.contexts: dict[str, None] = {}
+        self.source_models: dict[str, None] = {}
         self.quantization = QuantizationWord()
 
     def add(self, part: ModelPart) -> None:
@@ -170,9 +176,12 @@ class _Survey:
         self.quantization.add_node(node)
         if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
             self.has_contexts = True
-            found = _context_file(node)
-            if found is not None:
-                self.contexts[found] = None
+            attributes = {attribute.name: attribute for attribute in node.attribute}
+            location = _context_file(node.name, attributes)
+            if location is not None:
+                self.contexts[location] = None
+            if source := _text(attributes, "onnx_model_filename"):
+                self.source_models[source] = None
 
     def _add_value(self, value: onnx.ValueInfoProto) -> None:
         value_type = value_type_from_proto(value.type, f"value {quoted(value.name)}")
@@ -216,14 +225,13 @@ def _least_nbytes(tensor: onnx.TensorProto) -> int:
     return stored_nbytes(element_type, prod(tensor.dims))
 
 
-def _context_file(node: onnx.NodeProto) -> str | None:
-    """The file of an EPContext node; None where its context lies in the model."""
-    attributes = {attribute.name: attribute for attribute in node.attribute}
+def _context_file(node: str, attributes: Mapping[str, onnx.AttributeProto]) -> str | None:
+    """The file of the EPContext node of that name; None where its context lies in the model."""
     embedded = attributes["embed_mode"].i if "embed_mode" in attributes else 1
     location = _text(attributes, "ep_cache_context")
     if embedded or not location:
         return None
-    check_location(location, f"EPContext node {quoted(node.name)}")
+    check_location(location, f"EPContext node {quoted(node)}")
     return location
 
 

@@ -5,9 +5,9 @@ What authors of plug-ins implement: ``ep_factory`` and ``execution_provider``.
 Other folders may import: ``allocator``, ``bridged_execution_provider``, ``compatibility_info``,
 ``compiled_partition``, ``compiling_provider``, ``cpu_execution_provider``, ``ep_factory``,
 ``ep_libraries``, ``ep_library_target``, ``ep_registry``, ``execution_provider``, ``foreign_code``,
-``installed_distribution``, ``isolated_model``, ``llvm_compiler``, ``machine_offer``,
-``native_execution_provider``, ``native_group``, ``native_model``, ``node_indices``,
-``onnxruntime_args``, ``onnxruntime_compiler``, ``onnxruntime_factory``, ``openvino_factory``,
-``openvino_requirements``, ``operator_support``, ``partition_body``, ``partition_cache``,
-``plugin_probe``, ``plugins``, ``session_settings``.
+``foreign_contexts``, ``installed_distribution``, ``isolated_model``, ``llvm_compiler``,
+``machine_offer``, ``native_execution_provider``, ``native_group``, ``native_model``,
+``node_indices``, ``onnxruntime_args``, ``onnxruntime_compiler``, ``onnxruntime_factory``,
+``openvino_factory``, ``openvino_requirements``, ``operator_support``, ``partition_body``,
+``partition_cache``, ``plugin_probe``, ``plugins``, ``session_settings``.
 """

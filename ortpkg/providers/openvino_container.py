@@ -121,27 +121,9 @@ class OpenVinoContainer:
         )
 
     def _read(self, data: memoryview) -> Mapping[str, _Blob]:
-        if data.nbytes < _HEADER.size:
-            raise ValueError(f"it has {data.nbytes} bytes, fewer than its header")
-        magic, version, header_nbytes, start, length = _HEADER.unpack(data[: _HEADER.size])
-        if (magic, version, header_nbytes) != (MAGIC, _VERSION, _HEADER.size):
-            raise ValueError(
-                f"it begins with {quoted(magic)}, version {version}, and a header of"
-                f" {header_nbytes} bytes; read are {quoted(MAGIC)}, version {_VERSION} and"
-                f" {_HEADER.size} bytes"
-            )
-        if length > MOST_INDEX_NBYTES:
-            raise ValueError(f"its index would have {length} bytes, of at most {MOST_INDEX_NBYTES}")
-        if start < _HEADER.size or start + length > data.nbytes:
-            raise ValueError(
-                f"its index would lie at bytes {start} to {start + length}, of {data.nbytes}"
-            )
-        return self._blobs_of(read_document(data[start : start + length]))
+        return self._blobs_of(_read_index(data))
 
     def _blobs_of(self, index: Mapping[str, Value]) -> Mapping[str, _Blob]:
-        version = index.get("version")
-        if not isinstance(version, str) or version.partition(".")[0] != _INDEX_MAJOR:
-            raise ValueError(f"its index has version {quoted(version)}; read is {_INDEX_MAJOR}.x")
         if index.get(_WEIGHTS):
             raise ValueError(
                 f"its blobs take weights from other files ({_WEIGHTS}), which only the provider"
@@ -186,6 +168,57 @@ class OpenVinoContainer:
         return EpContextError(
             f"{self._where} is damaged: {what}", ep_name=OPENVINO_EP, source=OPENVINO_EP
         )
+
+
+def _read_index(data: memoryview) -> Mapping[str, Value]:
+    """Return a container's index. ValueError or BsonError where it is damaged."""
+    if data.nbytes < _HEADER.size:
+        raise ValueError(f"it has {data.nbytes} bytes, fewer than its header")
+    magic, version, header_nbytes, start, length = _HEADER.unpack(data[: _HEADER.size])
+    if (magic, version, header_nbytes) != (MAGIC, _VERSION, _HEADER.size):
+        raise ValueError(
+            f"it begins with {quoted(magic)}, version {version}, and a header of"
+            f" {header_nbytes} bytes; read are {quoted(MAGIC)}, version {_VERSION} and"
+            f" {_HEADER.size} bytes"
+        )
+    if length > MOST_INDEX_NBYTES:
+        raise ValueError(f"its index would have {length} bytes, of at most {MOST_INDEX_NBYTES}")
+    if start < _HEADER.size or start + length > data.nbytes:
+        raise ValueError(
+            f"its index would lie at bytes {start} to {start + length}, of {data.nbytes}"
+        )
+    index = read_document(data[start : start + length])
+    version = index.get("version")
+    if not isinstance(version, str) or version.partition(".")[0] != _INDEX_MAJOR:
+        raise ValueError(f"its index has version {quoted(version)}; read is {_INDEX_MAJOR}.x")
+    return index
+
+
+def _weight_files(data: memoryview, where: str) -> Mapping[str, int]:
+    try:
+        weights = _read_index(data).get(_WEIGHTS) or {}
+        if not isinstance(weights, dict) or len(weights) > MOST_ENTRIES:
+            raise ValueError(f"{_WEIGHTS} of its index is no document of at most {MOST_ENTRIES}")
+        files: dict[str, int] = {}
+        for name, place in weights.items():
+            location, end = _end_of_weight(name, place)
+            files[location] = max(files.get(location, 0), end)
+    except (BsonError, ValueError) as error:
+        raise EpContextError(
+            f"{where} is damaged: {error}", ep_name=OPENVINO_EP, source=OPENVINO_EP
+        ) from error
+    return files
+
+
+def _end_of_weight(name: str, place: Value) -> tuple[str, int]:
+    """Return a weight's file, and the first byte behind it."""
+    stated = place if isinstance(place, dict) else {}
+    location, offset, nbytes = (stated.get(key) for key in ("location", "data_offset", "size"))
+    if not isinstance(location, str) or type(offset) is not int or type(nbytes) is not int:
+        raise ValueError(f"the place of weight {quoted(name)} is no location, offset and size")
+    if offset < 0 or nbytes < 0:
+        raise ValueError(f"the place of weight {quoted(name)} is below 0")
+    return location, offset + nbytes
 
 
 class _BareBlob:
@@ -316,4 +349,5 @@ OPENVINO_FORM = ContextForm(
     chunks=container_chunks,
     sdk_version=_sdk_version,
     compatibility_info=_compatibility_info,
+    weight_files=_weight_files,
 )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ortpkg.ep_context.ep_context_file import is_context_file
 from ortpkg.errors import DigestMismatchError, LimitExceededError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.samples import SampleSet
@@ -30,6 +31,10 @@ from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
 #: Session options whose value is a folder, or a file in one, where a model's further files are
 #: looked for.
 _FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.context_file_path")
+_SOURCE_OPTION = "ep.context_source_model_path"
+#: Begins the name of a folder, from the model's own, of which contexts that others made may take
+#: weights from any file.
+_FOLDER = "//"
 #: Without one of these in it, a model names no other file: the key of external data, the type of
 #: compiled nodes.
 _TRACES = (b"location", b"EPContext")
@@ -168,7 +173,17 @@ class PackageVerifier:
             if value := variant.session_options.get(option):
                 folders += [Path(value), Path(value).parent]
         names = self._names_in(model)
-        return [path for name in names for folder in folders if (path := folder / name).is_file()]
+        found = [path for name in names for folder in folders if (path := folder / name).is_file()]
+        weights = [
+            model.parent / name.removeprefix(_FOLDER) for name in names if name.startswith(_FOLDER)
+        ]
+        if weights and (source := variant.session_options.get(_SOURCE_OPTION)):
+            weights.append(Path(source).parent)
+        for folder in weights:
+            real = Path(os.path.realpath(folder))
+            if real.is_relative_to(self._package.root):  # else nobody's digests say anything
+                found += _files_below(real)
+        return found
 
     def _names_in(self, model: Path) -> tuple[str, ...]:
         if self._recorded is None:
@@ -186,6 +201,8 @@ class PackageVerifier:
             signature = read_model_signature(model)
             data = tuple(each.location for each in signature.external_files)
             names = (*data, *signature.context_files)
+            if signature.has_contexts and not _are_own(model, signature.context_files):
+                names = (*names, _FOLDER, *_source_folders(signature.source_models))
         if entry and len(entry.digests) == 1:
             self._cache.add_needs(entry.digests[0], names)
             self._cache.write()
@@ -318,6 +335,18 @@ def _joined(first: Verification, second: Verification) -> Verification:
 
 def _files_below(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def _are_own(model: Path, contexts: Iterable[str]) -> bool:
+    """Return whether the contexts lie in containers of ortpkg's, which name no other files."""
+    paths = [model.parent / location for location in contexts]
+    return bool(paths) and all(map(is_context_file, paths))
+
+
+def _source_folders(sources: Iterable[str]) -> list[str]:
+    """Return the folders of models that were compiled, where they are not the variant's own."""
+    folders = (Path(os.path.normpath(source)).parent for source in sources)
+    return [f"{_FOLDER}{folder}" for folder in folders if folder.parts[:1] == ("..",)]
 
 
 def _stamp_of(path: Path) -> FileStamp | None:

@@ -17,8 +17,8 @@ from ortpkg.authoring import (
     component_folders,
     host_scores,
     migration,
-    removal,
     sharing_plan,
+    variant_files,
     variant_layout,
     variant_places,
 )
@@ -195,7 +195,7 @@ def test_a_model_that_many_variants_have_is_read_once_for_their_sizes(
         read.append(path)
         return read_model_facts(path)
 
-    monkeypatch.setattr(removal, "read_model_facts", counted)
+    monkeypatch.setattr(variant_files, "read_model_facts", counted)
     sizes = variant_sizes(open_package(tmp_path / "p"))
 
     assert len(read) == 1

@@ -217,3 +217,17 @@ SOURCE_CHANGED = Rule(
     remedy="make it anew with ortpkg compile --renew",
     example='"cpu-fp32-llvm" was compiled of "cpu-fp32", whose model was replaced since',
 )
+CONTEXT_WEIGHTS = Rule(
+    id="ORT124",
+    title="Contexts without weights have them beside them",
+    explanation=(
+        "The contexts leave out weights, which the execution provider takes from the model that was"
+        " compiled or from its data files (weightless_mode in the model's metadata, or the index of"
+        " a container). Without them no session is made."
+    ),
+    remedy=(
+        "put the model that was compiled, with its data files, beside the compiled one, or state"
+        " where it lies by the session option ep.context_source_model_path"
+    ),
+    example='weightless_mode = "2", onnx_model_filename = "net.onnx", and there is no such file',
+)

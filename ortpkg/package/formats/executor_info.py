@@ -27,11 +27,8 @@ ORT = "ort"
 PAYLOAD_SCHEMA = "executor_info_ort"
 
 EXTERNAL_INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
-PATH_SESSION_OPTIONS = (
-    EXTERNAL_INITIALIZERS_FOLDER,
-    "ep.context_file_path",
-    "ep.context_source_model_path",
-)
+SOURCE_MODEL = "ep.context_source_model_path"
+PATH_SESSION_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, "ep.context_file_path", SOURCE_MODEL)
 """Session options whose values are string references; exactly these (onnxruntime 1.29 to 1.31; 1.28
 has the first two).
 """

@@ -47,6 +47,7 @@ from tests.authoring.checks.trees import (
     sample_tree,
     universal_tree,
     variant,
+    weightless_model,
     write_tree,
 )
 
@@ -93,6 +94,11 @@ def _with_data() -> Tree:
 def _with_context() -> Tree:
     tree = component_tree(cpu=variant(), npu=variant("QNNExecutionProvider", "npu"))
     return tree | {"npu/model.onnx": context_model(), "npu/net.bin": b"compiled"}
+
+
+def _with_weightless_context() -> Tree:
+    tree = _with_context() | {"npu/model.onnx": weightless_model("2", "net.onnx")}
+    return tree | {"npu/net.onnx": model_with_data(), "npu/w.bin": bytes(16)}
 
 
 def _for_openvino(info: str) -> Tree:
@@ -318,6 +324,33 @@ MODEL_CASES = (
         good=_with_context,
         change=_context(source="OpenVINOExecutionProvider"),
         message="'QNNExecutionProvider' or 'QNN'; 'OpenVINOExecutionProvider' compiled its model",
+    ),
+    RuleCase(
+        rule=model_rules.CONTEXT_WEIGHTS,
+        good=_with_weightless_context,
+        change=lambda tree: tree.pop("npu/net.onnx"),
+        message=(
+            "variant 'npu': its contexts take weights from 'net.onnx' (weightless_mode 2), which"
+            " does not exist"
+        ),
+    ),
+    RuleCase(
+        rule=model_rules.CONTEXT_WEIGHTS,
+        good=_with_weightless_context,
+        change=_file("npu/w.bin", bytes(15)),
+        message="from 'w.bin' (weightless_mode 2), which is too short: 15 bytes of 16 needed",
+    ),
+    RuleCase(
+        rule=model_rules.CONTEXT_WEIGHTS,
+        good=_with_weightless_context,
+        change=lambda tree: tree.update({"npu/model.onnx": weightless_model("2")}),
+        message="(weightless_mode 2), and nothing names that",
+    ),
+    RuleCase(
+        rule=model_rules.CONTEXT_WEIGHTS,
+        good=_with_weightless_context,
+        change=lambda tree: tree.update({"npu/model.onnx": weightless_model("2", "/net.onnx")}),
+        message="'model.onnx' takes its weights from '/net.onnx', which is no relative path",
     ),
     RuleCase(
         rule=model_rules.OPERATOR_UNKNOWN,

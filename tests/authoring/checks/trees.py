@@ -92,6 +92,15 @@ def context_model(**attributes: Any) -> bytes:
     )
 
 
+def weightless_model(mode: str, source: str = "") -> bytes:
+    """A compiled model whose contexts take weights from ``source``, in the mode."""
+    stated = {"onnx_model_filename": source} if source else {}
+    proto = onnx.load_from_string(context_model(**stated))
+    helper.set_model_props(proto, {"weightless_mode": mode})
+    serialized: bytes = proto.SerializeToString()
+    return serialized
+
+
 def npz(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)
