@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -81,14 +82,18 @@ def compile_model_files(
         memory_limit_nbytes=request.memory_limit_nbytes, timeout_s=timeout_s, what="compiling"
     )
     is_ours = True
+    jobs = []
     for job in request.jobs:
+        digests: tuple[str, ...] | None = None
         try:
             with load_limits(limits):
-                check_source_model(Path(job.model))
+                digests = check_source_model(Path(job.model))
         except TrustRequiredError:
             if not trust:
                 raise
             is_ours = False
+        jobs.append(replace(job, context_digests=digests))
+    request = replace(request, jobs=tuple(jobs))
     made = compile_files(
         request,
         timeout_s=timeout_s,

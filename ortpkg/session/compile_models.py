@@ -8,8 +8,9 @@ here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.native_group import GROUP_LOG
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
+from ortpkg.trust.judged_contexts import load_only
 
 _FUNCTION = "ortpkg.session.compile_models:compile_for_parent"
 
@@ -60,6 +62,7 @@ class CompileJob:
         prefix: of the names of its partitions, unique among the models of a group.
         data_folder: where the source's external data lies; "" for beside it.
         provider_options: of the EP for this model, beside those of the request.
+        context_digests: SHA-256 of the native contexts that the source may have; None: of any.
     """
 
     model: str
@@ -67,6 +70,7 @@ class CompileJob:
     prefix: str = ""
     data_folder: str = ""
     provider_options: Mapping[str, str] = field(default_factory=dict)
+    context_digests: Collection[str] | None = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +218,16 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
     for number, job in enumerate(request.jobs):
         options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
         devices = [(ep_device, {**request.provider_options, **job.provider_options})]
-        session = InferenceSession(job.model, options, ep_devices=devices, is_confined=True)
+        digests = job.context_digests
+        session = InferenceSession(
+            job.model,
+            options,
+            ep_devices=devices,
+            check_contexts=None
+            if digests is None
+            else partial(load_only, model=Path(job.model), digests=digests),
+            is_confined=True,
+        )
         if not Path(job.output).exists():
             entries = session.get_placement().entries
             why = next(

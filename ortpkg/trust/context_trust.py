@@ -11,10 +11,11 @@ and numbers.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,10 +26,10 @@ from ortpkg.ep_context.context_node import (
 )
 from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import TrustRequiredError, quoted
+from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.host.directories import state_directory
 from ortpkg.package.package_info import PackageInfo, VariantInfo
-from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.trust.judged_contexts import JudgedContexts, contexts_to_judge
 
 _CHUNK_NBYTES = 1 << 20
@@ -71,10 +72,15 @@ def check_model_file(
     return () if judged is None else judged.digests
 
 
-def check_source_model(model: Path) -> None:
-    """Judges the contexts in a model that is to be compiled, as :func:`context_gate` does."""
-    if _has_trace(model):
-        _judge(_contexts_of(model), model=model, whose=f"model {quoted(model.name)}")
+def check_source_model(model: Path) -> tuple[str, ...]:
+    """Judges the contexts in a model that is to be compiled, as :func:`context_gate` does.
+
+    Returns the SHA-256 of those that may be loaded, as :func:`check_model_file`.
+    """
+    if not _has_trace(model):
+        return ()
+    judged = _judged(_contexts_of(model), model, f"model {quoted(model.name)}", None)
+    return () if judged is None else judged.digests
 
 
 def remember_contexts(models: Iterable[Path]) -> None:
@@ -145,14 +151,31 @@ def _check_publisher_shipped(
     from ortpkg.trust.publisher_trust import publisher_trust  # most contexts were made here
 
     publisher = publisher_trust(package)
+    shipped = publisher.digests
+    if publisher.digests and any(context.embed_mode for context in contexts):
+        shipped |= _embedded_in_signed(model, publisher.digests)
     for context in contexts:
-        signed = file_sha256(model) if context.embed_mode else judged.digest_of(context)
-        if signed not in publisher.digests:
+        if judged.digest_of(context) not in shipped:
             raise _needs_trust(whose, context, publisher.why_none)
 
 
-def _contexts_of(model: Path) -> list[EpContextAttributes]:
-    return [ep_context_attributes(node) for node in ep_context_nodes(load_model(model).graph)]
+def _embedded_in_signed(model: Path, signed: Collection[str]) -> frozenset[str]:
+    """SHA-256 of the contexts embedded in a model file, if it has one of the ``signed`` digests.
+
+    They are read from the very bytes that are hashed: by its path, somebody else's file may have
+    been loaded a moment ago, or may be there a moment later.
+    """
+    with model.open("rb") as file:
+        content = file.read(min(os.fstat(file.fileno()).st_size, ModelLimits().model_nbytes))
+    if hashlib.sha256(content).hexdigest() not in signed:
+        return frozenset()
+    embedded = (each for each in _contexts_of(content, model.parent) if each.embed_mode)
+    return frozenset(hashlib.sha256(each.ep_cache_context).hexdigest() for each in embedded)
+
+
+def _contexts_of(model: Path | bytes, folder: Path | None = None) -> list[EpContextAttributes]:
+    loaded = load_model(model, external_data_folder=folder)
+    return [ep_context_attributes(node) for node in ep_context_nodes(loaded.graph)]
 
 
 def _is_made_here(context: EpContextAttributes, judged: JudgedContexts) -> bool:

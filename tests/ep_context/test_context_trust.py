@@ -88,6 +88,36 @@ def test_a_publisher_whom_the_policy_lets_ships_native_contexts(
         ortpkg.ModelPackage(package).create_session()
 
 
+def test_a_signed_file_vouches_for_no_context_that_was_read_from_another(
+    package: Path, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's model is read, and the signed one is back before anybody looks whose it was."""
+    compiled(package, FAKE, is_embedded=True)
+    shutil.rmtree(machine / "contexts")
+    monkeypatch.setenv("ORTPKG_TRUST_POLICY", str(tmp_path / "trust.toml"))
+    signed(package, tmp_path, native=True)
+    variant = ortpkg.ModelPackage(package).best_variant()
+    assert variant.info.model_path is not None
+    model = variant.info.model_path
+    own = model.read_bytes()
+    forged = onnx.load_model_from_string(own)
+    (context,) = [
+        each for each in forged.graph.node[0].attribute if each.name == "ep_cache_context"
+    ]
+    context.s += b"another's"
+    judge = context_trust._judge
+
+    def swapped_and_judged(*arguments: Any, **named: Any) -> Any:
+        _renamed_over(model, own)
+        return judge(*arguments, **named)
+
+    monkeypatch.setattr(context_trust, "_judge", swapped_and_judged)
+    _renamed_over(model, forged.SerializeToString())
+    with pytest.raises(TrustRequiredError, match="embedded in its model"):
+        variant.create_session(verify=False)
+    variant.create_session(verify=False)  # now it is the signed one that is read
+
+
 def test_what_was_installed_from_a_trusted_publisher_runs_by_name(
     fake_package: Path,
     machine: Path,
@@ -284,6 +314,29 @@ def test_what_others_compiled_does_not_become_our_own_by_compiling_the_rest(
     assert not (mixed.parent / "mixed_ctx.onnx").exists()
     assert run_command_line(["compile-models", "-e", FAKE, "--trust", str(mixed)]) == 0
     assert "needs --trust" in capsys.readouterr().err
+    assert not (machine / "contexts").exists()
+
+
+def test_a_model_that_comes_after_the_look_at_it_is_not_compiled(
+    tmp_path: Path,
+    machine: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model with another machine's context takes the place of the plain one that was judged."""
+    mixed = foreign_and_plain(tmp_path / "foreign", machine)
+    model = mixed.with_name("prefill.onnx")
+    check = context_trust.check_source_model
+
+    def checked_and_swapped(*arguments: Any) -> Any:
+        found = check(*arguments)
+        _renamed_over(model, mixed.read_bytes())
+        return found
+
+    monkeypatch.setattr("ortpkg.authoring.compiling.check_source_model", checked_and_swapped)
+    words = ["compile-models", "-e", FAKE, "--overwrite", str(model)]
+    assert run_command_line(words) != 0
+    assert "of 'prefill.onnx' is not the one that was looked at" in capsys.readouterr().err
     assert not (machine / "contexts").exists()
 
 
