@@ -14,10 +14,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ortpkg.errors import SignatureError, quoted
+from ortpkg.trust.place_patterns import is_match
 from ortpkg.trust.signing.openssf_signature import (
     Acceptance,
     FoundSignature,
@@ -48,7 +48,7 @@ class PublisherRule:
 
     def is_about(self, text: str) -> bool:
         """Whether one of its patterns matches a name, or a place."""
-        return any(fnmatchcase(text, glob) for glob in self.names)
+        return any(is_match(pattern, text) for pattern in self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,7 +224,10 @@ def test_whom_an_authority_names_signs_from_end_to_end(
         assert (done.code, "signed by 'releases@models.example'" in done.err) == (0, True)
     done = ortpkg("verify", "digits", "--identity", "ann@models.example", *wanted[2:])
     assert done.code == 7
-    assert "not by 'ann@models.example'; its certificate's names: 'releases@models" in done.err
+    assert (
+        "not by 'ann@models.example'; its certificate's names of that kind: 'releases@models"
+        in done.err
+    )
 
 
 def test_only_its_owner_reads_a_new_key_and_none_is_written_over(

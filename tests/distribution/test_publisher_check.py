@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -38,6 +39,7 @@ from ortpkg.registry.repository import MANIFEST_MEDIA_TYPE
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.package_store import PackageStore
 from ortpkg.trust.publisher_trust import publisher_trust
+from ortpkg.trust.signing import signing_certificates
 from ortpkg.trust.signing.openssf_signature import sign_digests
 from ortpkg.trust.signing.registry_signatures import attach_signature, signature_tag
 from ortpkg.trust.signing.signing_keys import PrivateKey, new_private_key
@@ -95,7 +97,8 @@ def by_certificate(days: tuple[int, int]) -> Callable[[OciLayout], None]:
     def sign(layout: OciLayout) -> None:
         library_key, key = new_key()
         certificate = AUTHORITY.certify(library_key, days=days)
-        sign_artifact(reference_of(layout), key, certificates=[certificate])
+        with patch.object(signing_certificates, "check_valid_now"):  # it was, on that day
+            sign_artifact(reference_of(layout), key, certificates=[certificate])
 
     return sign
 
@@ -118,7 +121,10 @@ REFUSED: dict[str, tuple[Callable[[OciLayout], object], str]] = {
         lambda layout: signed(layout, OTHER),
         "it is by none of those accepted ('vision', 'releases')",
     ),
-    "by an expired certificate": (by_certificate((-20, -10)), "by none of those accepted"),
+    "by an expired certificate": (
+        by_certificate((-20, -10)),
+        "by none of those accepted ('vision', 'releases'): the certificate of 'CN=signer' has expired",
+    ),
     "over other files": (
         lambda layout: attached(layout, sign_digests(record_of(x=b""), name="p", key=VISION)),
         "it is over other files than the package's: ",

@@ -88,6 +88,20 @@ def test_a_rule_may_be_about_where_a_package_comes_from(policy: TrustPolicy) -> 
     assert not judge(policy, "d", "2", "vision", reference="oci://other/vision/d").is_accepted
 
 
+@pytest.mark.parametrize("reference", ["oci://[::1]:5000/digits", "oci+http://[0::1]:5000/digits"])
+def test_no_spelling_of_a_place_finds_a_laxer_rule(folder: Path, reference: str) -> None:
+    (folder / "trust.toml").write_text(
+        '[signers.vision]\nkey = "vision.pub"\n'
+        '[[packages]]\nnames = ["oci://[::1]:5000/*"]\nsigners = ["vision"]\n'
+        '[[packages]]\nnames = ["*"]\nsigners = "anyone"\n'
+    )
+    policy = read_policy(folder / "trust.toml")
+    assert policy is not None
+
+    assert not judge(policy, "digits", "1", "speech", reference=reference).is_accepted
+    assert judge(policy, "digits", "1", "vision", reference=reference).is_accepted
+
+
 @pytest.mark.parametrize(
     ("name", "version", "signers", "what"),
     [

@@ -8,6 +8,7 @@ signed and verified as a whole one is; that the files have the digests recorded 
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,7 @@ def sign_digests(
     name: str,
     key: PrivateKey,
     certificates: Sequence[bytes] = (),
+    now: dt.datetime | None = None,
 ) -> bytes:
     """The signature file over what the digests.json ``record`` records.
 
@@ -78,15 +80,20 @@ def sign_digests(
         name: of the package, for people.
         key: who signs.
         certificates: in DER, the signer's first; left out, the key alone says who it is.
+        now: the time at which they have to be valid; left out, the present.
 
     Raises:
         SignatureError: the record is of a change under way, or is damaged.
-        UsageError: the first certificate is another key's.
+        UsageError: the first certificate is another key's, or one has expired.
     """
     digests = _recorded(record, "the package")
     if certificates:
-        from ortpkg.trust.signing.signing_certificates import key_of_certificate  # cryptography
+        from ortpkg.trust.signing.signing_certificates import (  # cryptography
+            check_valid_now,
+            key_of_certificate,
+        )
 
+        check_valid_now(certificates, now)
         if key_of_certificate(certificates[0], "the signature").digest != key.public.digest:
             raise UsageError("the certificate is not that of the key")
     payload = dump_statement(Statement(name=name, files=_signed_files(record, digests)))
@@ -172,7 +179,22 @@ def _signer_of(
     if len(refused) == 1:
         raise refused[0]
     names = ", ".join(quoted(signer.name) for signer in signers) or "nobody"
-    raise SignatureError(f"{where} is not accepted: it is by none of those accepted ({names})")
+    why = _one_certificate_reason(bundle, refused, signers)
+    raise SignatureError(f"{where} is not accepted: it is by none of those accepted ({names}){why}")
+
+
+def _one_certificate_reason(
+    bundle: SignatureBundle, refused: Sequence[SignatureError], signers: Sequence[TrustedSigner]
+) -> str:
+    """Why the certificate was not taken, where that is one sentence, such as that it expired."""
+    if not bundle.certificates:
+        return ""
+    reasons = dict.fromkeys(
+        str(error).partition(" is not accepted: ")[2]
+        for error, signer in zip(refused, signers, strict=True)
+        if not signer.key
+    )
+    return f": {next(iter(reasons))}" if len(reasons) == 1 else ""
 
 
 def _check_signer(bundle: SignatureBundle, signer: TrustedSigner, where: str) -> None:

@@ -6,6 +6,7 @@ Nothing imports this module before a certificate is needed: it takes ``cryptogra
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from cryptography.x509 import verification  # isort: skip
 from cryptography.x509.oid import ExtendedKeyUsageOID  # isort: skip
 
 _MOST_ROOTS = 1000
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_Name = x509.RFC822Name | x509.UniformResourceIdentifier | x509.DNSName
 
 
 def read_certificates(file: Path) -> tuple[bytes, ...]:
@@ -68,32 +71,88 @@ def check_certificates(
         UsageError: the roots are no certificates.
     """
     leaf, *others = _parsed(chain, where)
+    now = now or dt.datetime.now(dt.UTC)
+    for certificate in (leaf, *others):
+        if problem := _why_not_valid_at(now, certificate):
+            raise _wrong(where, problem)
     try:
         store = verification.Store(x509.load_pem_x509_certificates(roots))
     except ValueError as error:
         raise UsageError("the trust roots hold no certificates in PEM form") from error
-    policies = verification.ExtensionPolicy
+    any_criticality = verification.Criticality.AGNOSTIC
+    issuers = verification.ExtensionPolicy.permit_all()
+    issuers = issuers.require_present(x509.BasicConstraints, any_criticality, None)
+    issuers = issuers.may_be_present(x509.KeyUsage, any_criticality, _check_may_certify)
     builder = (
         verification.PolicyBuilder()
         .store(store)
-        .time(now or dt.datetime.now(dt.UTC))
-        .extension_policies(
-            ca_policy=policies.permit_all().require_present(
-                x509.BasicConstraints, verification.Criticality.AGNOSTIC, None
-            ),
-            ee_policy=policies.permit_all(),
-        )
+        .time(now)
+        .extension_policies(ca_policy=issuers, ee_policy=verification.ExtensionPolicy.permit_all())
     )
     try:
         builder.build_client_verifier().verify(leaf, others)
     except (verification.VerificationError, ValueError, UnsupportedAlgorithm) as error:
         raise _wrong(where, f"the roots do not vouch for it ({quoted(_reason(error))})") from error
     _check_may_sign(leaf, where)
-    names = _names_of(leaf)
-    if identity not in names:
-        stated = ", ".join(quoted(name) for name in names) or "none"
-        raise _wrong(where, f"it is not by {quoted(identity)}; its certificate's names: {stated}")
+    _check_is_named(leaf, identity, where)
     return _key_of(leaf, where)
+
+
+def _check_may_certify(
+    _policy: verification.Policy, _certificate: x509.Certificate, value: x509.KeyUsage | None
+) -> None:
+    """Source: RFC 5280, 6.1.4 (n); roots that say nothing of usage may certify."""
+    if value is not None and not value.key_cert_sign:
+        raise ValueError("an issuer's key is not for certificates (keyUsage without keyCertSign)")
+
+
+def _check_is_named(leaf: x509.Certificate, identity: str, where: str) -> None:
+    """SignatureError unless the identity is one of the certificate's names of its own kind.
+
+    An authority whose names are constrained, to hosts say, is free in names of other kinds: a URI
+    that reads as a host's name would be such a host's to whoever compares texts.
+    """
+    names = _names_of(leaf, _kind_of(identity))
+    if identity in names:
+        return
+    others = [name for name in _names_of(leaf) if name not in names]
+    stated = ", ".join(map(quoted, names)) or "none"
+    more = f"; of other kinds: {', '.join(map(quoted, others))}" if others else ""
+    raise _wrong(
+        where,
+        f"it is not by {quoted(identity)}; its certificate's names of that kind: {stated}{more}",
+    )
+
+
+def _kind_of(identity: str) -> type[_Name]:
+    if _URI.match(identity):
+        return x509.UniformResourceIdentifier
+    return x509.RFC822Name if "@" in identity else x509.DNSName
+
+
+def check_valid_now(chain: Sequence[bytes], now: dt.datetime | None = None) -> None:
+    """UsageError where one of the certificates, in DER, is not valid now: nobody would take it."""
+    for certificate in _parsed(chain, "the signature"):
+        if problem := _why_not_valid_at(now or dt.datetime.now(dt.UTC), certificate):
+            raise UsageError(f"nothing is signed: {problem}; ask the authority for a new one")
+
+
+def _why_not_valid_at(now: dt.datetime, certificate: x509.Certificate) -> str:
+    """Since when a certificate is expired, or from when it is valid; "" where it is valid."""
+    try:
+        first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        name = certificate.subject.rfc4514_string()
+    except ValueError:
+        return "a certificate's dates or names are damaged"
+    if now > last:
+        return f"the certificate of {quoted(name)} has expired on {_text(last)}"
+    if now < first:
+        return f"the certificate of {quoted(name)} is not valid before {_text(first)}"
+    return ""
+
+
+def _text(time: dt.datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def _key_of(certificate: x509.Certificate, where: str) -> PublicKey:
@@ -129,18 +188,20 @@ def _check_may_sign(leaf: x509.Certificate, where: str) -> None:
         raise _wrong(where, "its certificate is not for signing code (extendedKeyUsage)")
 
 
-def _names_of(leaf: x509.Certificate) -> list[str]:
+def _names_of(leaf: x509.Certificate, kind: type[_Name] | None = None) -> list[str]:
+    """The names of one kind, or of all kinds that identities are of."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
     kinds = (x509.RFC822Name, x509.UniformResourceIdentifier, x509.DNSName)
-    return [str(name.value) for name in names if isinstance(name, kinds)]
+    return [str(name.value) for name in names if isinstance(name, kind or kinds)]
 
 
 def _reason(error: Exception) -> str:
-    """The sentence of the library, without the certificate that it prints."""
-    return str(error).removeprefix("validation failed: ").partition(" (encountered")[0]
+    """The sentence of the library, or of ours, without the certificate that it prints."""
+    sentence = str(error).removeprefix("validation failed: ").partition(" (encountered")[0]
+    return sentence.replace("Python extension validator failed: ValueError: ", "")
 
 
 def _wrong(where: str, what: str) -> SignatureError:

@@ -59,10 +59,24 @@ class Authority:
     certificate: x509.Certificate | None
 
     @classmethod
-    def new(cls, name: str = "authority", *, by: Authority | None = None) -> Authority:
+    def new(
+        cls,
+        name: str = "authority",
+        *,
+        by: Authority | None = None,
+        permitted: Sequence[x509.GeneralName] = (),
+        may_certify: bool | None = None,
+    ) -> Authority:
+        """One whose certificate says nothing of its key's usage where ``may_certify`` is None."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = by or cls(key, None)
-        return cls(key, _certificate(name, key, issuer, is_authority=True))
+        extensions: list[x509.ExtensionType] = [x509.BasicConstraints(True, None)]
+        if permitted:
+            extensions.append(x509.NameConstraints(permitted, None))
+        if may_certify is not None:
+            usage = [True, *[False] * 4, may_certify, *[False] * 3]
+            extensions.append(x509.KeyUsage(*usage))
+        return cls(key, _certificate(name, key, issuer, critical=extensions))
 
     @property
     def pem(self) -> bytes:
@@ -82,16 +96,17 @@ class Authority:
         days: tuple[int, int] = (-1, 30),
         purposes: Sequence[x509.ObjectIdentifier] = (CODE_SIGNING,),
         may_sign: bool = True,
+        names: Sequence[x509.GeneralName] = (),
     ) -> bytes:
-        """A certificate, in DER, that ``key`` is that of ``identity``."""
+        """A certificate, in DER, that ``key`` is that of ``identity``, or of the ``names``."""
         made = _certificate(
             "signer",
             key,
             self,
-            identity=identity,
+            critical=[x509.KeyUsage(may_sign, *[False] * 8)],
+            names=names or [x509.RFC822Name(identity)],
             days=days,
             purposes=purposes,
-            may_sign=may_sign,
         )
         return made.public_bytes(Encoding.DER)
 
@@ -112,11 +127,10 @@ def _certificate(
     key: ec.EllipticCurvePrivateKey,
     issuer: Authority,
     *,
-    is_authority: bool = False,
-    identity: str = "",
+    critical: Sequence[x509.ExtensionType],
+    names: Sequence[x509.GeneralName] = (),
     days: tuple[int, int] = (-1, 30),
     purposes: Sequence[x509.ObjectIdentifier] = (),
-    may_sign: bool = True,
 ) -> x509.Certificate:
     now = dt.datetime.now(dt.UTC)
     subject = _name(name)
@@ -129,14 +143,10 @@ def _certificate(
         .not_valid_before(now + dt.timedelta(days=days[0]))
         .not_valid_after(now + dt.timedelta(days=days[1]))
     )
-    if is_authority:
-        builder = builder.add_extension(x509.BasicConstraints(True, None), critical=True)
-    else:
-        usage = [may_sign, *[False] * 8]
-        builder = builder.add_extension(x509.KeyUsage(*usage), critical=True)
-    if identity:
-        names = x509.SubjectAlternativeName([x509.RFC822Name(identity)])
-        builder = builder.add_extension(names, critical=False)
+    for extension in critical:
+        builder = builder.add_extension(extension, critical=True)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     if purposes:
         builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     return builder.sign(issuer.key, hashes.SHA256())

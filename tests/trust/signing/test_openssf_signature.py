@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import datetime as dt
 import json
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ortpkg.documents.json_documents import dump_document
@@ -307,8 +309,11 @@ class TestCertificates:
     root = Authority.new()
     middle = Authority.new("middle", by=root)
 
-    def sign(self, *chain: bytes, key: PrivateKey) -> FoundSignature:
-        return found(sign_digests(RECORD, name="digits", key=key, certificates=chain))
+    def sign(self, *chain: bytes, key: PrivateKey, days: int = 0) -> FoundSignature:
+        """Signs so many days from now."""
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+        content = sign_digests(RECORD, name="digits", key=key, certificates=chain, now=now)
+        return found(content)
 
     def check(
         self, signature: FoundSignature, identity: str = IDENTITY, root: Authority | None = None
@@ -331,8 +336,8 @@ class TestCertificates:
     @pytest.mark.parametrize(
         ("wrong", "what"),
         [
-            ({"days": (-20, -10)}, "not valid at"),
-            ({"days": (10, 20)}, "not valid at"),
+            ({"days": (-20, -10)}, r"'CN=signer' has expired on 20\d\d-\d\d-\d\d \d\d:\d\d UTC"),
+            ({"days": (10, 20)}, r"'CN=signer' is not valid before 20\d\d-"),
             ({"purposes": (SERVER,)}, "not for signing code"),
             ({"may_sign": False}, "not for signatures"),
         ],
@@ -342,8 +347,49 @@ class TestCertificates:
     ) -> None:
         key, signer = new_key()
 
+        day = sum(wrong.get("days", (0, 0))) // 2
+        signature = self.sign(self.root.certify(key, **wrong), key=signer, days=day)
+
         with pytest.raises(SignatureError, match=what):
-            self.check(self.sign(self.root.certify(key, **wrong), key=signer))
+            self.check(signature)
+
+    @pytest.mark.parametrize(
+        ("days", "what"), [((-20, -10), "has expired on"), ((10, 20), "is not valid before")]
+    )
+    def test_nobody_signs_by_a_certificate_that_is_not_valid(
+        self, days: tuple[int, int], what: str
+    ) -> None:
+        key, signer = new_key()
+
+        with pytest.raises(UsageError, match=f"nothing is signed: .* 'CN=signer' {what}"):
+            self.sign(self.root.certify(key, days=days), key=signer)
+
+    def test_an_identity_is_compared_with_names_of_its_own_kind(self) -> None:
+        """An authority for one host's names is free in URIs: such a URI is no host's name."""
+        key, signer = new_key()
+        hosts = Authority.new("hosts", by=self.root, permitted=[x509.DNSName("other.example")])
+        names = [
+            x509.UniformResourceIdentifier("models.example"),
+            x509.RFC822Name("models.example"),
+            x509.DNSName("other.example"),
+        ]
+        signature = self.sign(hosts.certify(key, names=names), hosts.der, key=signer)
+
+        self.check(signature, "other.example")
+        with pytest.raises(SignatureError, match=r"names of that kind: 'other.example'; of other"):
+            self.check(signature, "models.example")
+        forged = hosts.certify(key, names=[x509.DNSName("models.example")])
+        with pytest.raises(SignatureError, match="no permitted name constraints"):
+            self.check(self.sign(forged, hosts.der, key=signer), "models.example")
+
+    @pytest.mark.parametrize("is_root", [True, False])
+    def test_an_issuer_whose_key_may_not_certify_is_refused(self, is_root: bool) -> None:
+        key, signer = new_key()
+        issuer = Authority.new(by=None if is_root else self.root, may_certify=False)
+        signature = self.sign(issuer.certify(key), *([] if is_root else [issuer.der]), key=signer)
+
+        with pytest.raises(SignatureError, match="keyUsage without keyCertSign"):
+            self.check(signature, root=issuer if is_root else None)
 
     def test_a_certificate_with_one_bit_changed_is_one_error(self) -> None:
         key, signer = new_key()
@@ -383,6 +429,4 @@ class TestCertificates:
 
 
 def _parsed(certificate: bytes) -> Any:
-    from cryptography import x509
-
     return x509.load_der_x509_certificate(certificate)

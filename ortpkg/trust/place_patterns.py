@@ -1,0 +1,142 @@
+"""Compares patterns of a trust policy with names and places, whichever way a place is spelled.
+
+One registry has many spellings: upper case, a default port, a dot behind the host, an address in
+other digits, a scheme that asks for plain HTTP, the hub's names. A rule holds for all of them, so
+that nobody reaches a laxer rule by spelling. In patterns ``*`` and ``?`` match any characters and
+every other character stands for itself, ``[`` too, in which addresses of IPv6 stand.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from urllib.parse import unquote
+
+from ortpkg.errors import PackageReferenceError
+from ortpkg.registry.http_addresses import parse_registry_host
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+#: Scheme → how it is spelled where it does not ask for plain HTTP, and its default port.
+_WEB: dict[str, tuple[str, str]] = {
+    "oci": ("oci", "443"),
+    "oci+http": ("oci", "80"),
+    "https": ("https", "443"),
+    "http": ("https", "80"),
+    "ortpkg+http": ("https", "80"),
+}
+_OCI, _HUB, _LAYOUT = "oci", "hf", "oci-layout:"
+_DOCKER_HUB, _DOCKER_HUB_PREFIX = "docker.io", "library/"
+_HOST = re.compile(r"(.*?)(?::([0-9]+|[0-9*?]+))?", re.DOTALL)
+#: An IPv4 address as the system's library takes it: 127.1, 0x7f000001.
+_LOOSE_ADDRESS = re.compile(r"[0-9][0-9a-fx.]*")
+_UNRESERVED = re.compile(
+    r"%(?:2[dD]|2[eE]|3[0-9]|4[1-9a-fA-F]|5[0-9aA]|5[fF]|6[1-9a-fA-F]|7[0-9aAeE])"
+)
+
+
+def is_match(pattern: str, text: str) -> bool:
+    """Whether a policy's pattern is about a name, or about a place in one of its spellings."""
+    glob = _pattern_form(pattern).replace("[", "[[]")
+    return any(fnmatchcase(form, glob) for form in _forms(text))
+
+
+def _pattern_form(pattern: str) -> str:
+    """The pattern with what is spelled out in it in normal form."""
+    scheme, rest = _split(pattern)
+    if scheme in _WEB:
+        host, port, path = _host_port_path(rest)
+        port = "" if port == _WEB[scheme][1] else port
+        return _joined(scheme, host, port, path)
+    if scheme == _HUB:
+        return f"{_HUB}://{_hub_path(rest)}"
+    return f"{scheme}://{rest}" if scheme else pattern
+
+
+def _forms(text: str) -> Iterator[str]:
+    """The normal forms of a name or place: each that a pattern may be about."""
+    scheme, rest = _split(text)
+    if scheme in _WEB:
+        host, port, path = _host_port_path(rest)
+        encrypted, default = _WEB[scheme]
+        ports = ("", default) if port in ("", default) else (port,)
+        for each in dict.fromkeys((scheme, encrypted)):
+            for own_port in ports:
+                for own_path in _paths(each, host, path):
+                    yield _joined(each, host, own_port, own_path)
+    elif scheme == _HUB:
+        yield f"{_HUB}://{_hub_path(rest)}"
+    elif scheme:
+        yield f"{scheme}://{rest}"
+    elif text.startswith(_LAYOUT):
+        yield _LAYOUT + os.path.normpath(text.removeprefix(_LAYOUT))
+    else:
+        yield os.path.normpath(text) if Path(text).is_absolute() else text
+
+
+def _split(text: str) -> tuple[str, str]:
+    """(scheme in lower case, what is behind it); "" where there is no scheme."""
+    found = _SCHEME.match(text)
+    return ("", text) if found is None else (found[1].lower(), text[found.end() :])
+
+
+def _joined(scheme: str, host: str, port: str, path: str) -> str:
+    return f"{scheme}://{host}{f':{port}' if port else ''}{path}"
+
+
+def _host_port_path(rest: str) -> tuple[str, str, str]:
+    host, slash, path = rest.partition("/")
+    found = _HOST.fullmatch(host)
+    assert found is not None, "any text is a host with or without a port"
+    port = (found[2] or "").lstrip("0")
+    return _host_form(found[1].lower()), port, slash + _path_form(path)
+
+
+def _host_form(host: str) -> str:
+    host = host.removesuffix(".")
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            return f"[{ipaddress.IPv6Address(host[1:-1]).compressed}]"
+        except ValueError:
+            return host
+    if _LOOSE_ADDRESS.fullmatch(host):
+        try:
+            return socket.inet_ntoa(socket.inet_aton(host))
+        except OSError:
+            return host
+    try:
+        return _DOCKER_HUB if parse_registry_host(host).is_docker_hub else host
+    except PackageReferenceError:
+        return host
+
+
+def _path_form(path: str) -> str:
+    """A path without needless escapes and without ``.`` and ``..``."""
+    path = _UNRESERVED.sub(lambda found: unquote(found[0]), path)
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _paths(scheme: str, host: str, path: str) -> tuple[str, ...]:
+    """A path, and on the hub a repository of one word with and without ``library/``."""
+    name = path.removeprefix("/").removeprefix(_DOCKER_HUB_PREFIX)
+    if not scheme.startswith(_OCI) or host != _DOCKER_HUB or "/" in name:
+        return (path,)
+    return f"/{name}", f"/{_DOCKER_HUB_PREFIX}{name}"
+
+
+def _hub_path(rest: str) -> str:
+    """``owner/name/path`` of the hub of models, whose names have no case; without a revision."""
+    parts = _path_form(rest.removeprefix("models/")).split("/")
+    first = 1 if parts[0] in ("datasets", "spaces") else 0
+    names = [part.partition("@")[0].lower() for part in parts[first : first + 2]]
+    return "/".join([*parts[:first], *names, *parts[first + 2 :]])
