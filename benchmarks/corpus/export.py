@@ -46,9 +46,19 @@ def export_script(architecture: Architecture, inputs: Inputs, path: Path) -> Non
 
 
 def export_dynamo(architecture: Architecture, inputs: Inputs, path: Path) -> None:
-    """Exports a captured graph."""
-    names = {name for _, axes in inputs.values() for name in axes.values()}
-    sizes = dict.fromkeys(sorted(names), torch.export.Dim.DYNAMIC)
+    """Exports a captured graph; its sizes have the names given here where torch agrees."""
+    names = sorted({name for _, axes in inputs.values() for name in axes.values()})
+    try:
+        _export_captured(
+            architecture, inputs, path, {name: torch.export.Dim(name) for name in names}
+        )
+    except torch.onnx.errors.OnnxExporterError:
+        _export_captured(architecture, inputs, path, dict.fromkeys(names, torch.export.Dim.DYNAMIC))
+
+
+def _export_captured(
+    architecture: Architecture, inputs: Inputs, path: Path, sizes: Mapping[str, object]
+) -> None:
     shapes = tuple(
         {axis: sizes[name] for axis, name in axes.items()} for _, axes in inputs.values()
     )

@@ -35,7 +35,12 @@ def partition_digests(body: Graph) -> tuple[str, str]:
     values = sorted(proto.graph.value_info, key=lambda value: value.name)
     del proto.graph.value_info[:]
     proto.graph.value_info.extend(values)
-    graph_digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()
+    structure = hashlib.sha256(proto.SerializeToString(deterministic=True))
+    if elements := [
+        (name, body.known_elements[name]) for name in body.inputs if name in body.known_elements
+    ]:
+        structure.update(repr(elements).encode())
+    graph_digest = structure.hexdigest()
     initializers = [body.initializers[name] for name in sorted(body.initializers)]
     key = _key(initializers)
     remembered = read_fact(_KIND, key) if key is not None else None

@@ -69,6 +69,8 @@ class Graph:
             sub-graphs.
         inputs, outputs: value names in order.
         types: value name → type, for every value whose type is known.
+        known_elements: value name → its elements, for small tensors of whole numbers that inference
+            followed; sizes that only a run can tell as text, as in types.
         initializers: name → constant. An initializer that is also an input is only a default value.
         annotations: value name → what a model says of a value beyond its type; only for values with
             any.
@@ -91,6 +93,7 @@ class Graph:
         else:
             self.opset_imports = dict(opset_imports or {})
         self.types: dict[str, ValueType] = {}
+        self.known_elements: dict[str, tuple[int | str, ...]] = {}
         self.initializers: dict[str, Initializer] = {}
         self.doc_string = ""
         self.metadata: dict[str, str] = {}

@@ -55,6 +55,10 @@ def partition_body(
         found = graph.type_of(value)
         if found is not None:
             body.set_type(value, found)
+    # what computed these is outside, and a size that they hold would be nobody's there
+    body.known_elements = {
+        value: graph.known_elements[value] for value in meta.inputs if value in graph.known_elements
+    }
     return body
 
 

@@ -122,10 +122,11 @@ def _ones(size: Size) -> frozenset[Size]:
     atom = monomial[0]
     if atom.kind == "broadcast":
         return _ones(atom.left) | _ones(atom.right)
-    if atom.kind == "min":
-        for bound, least_of in ((atom.left, atom.right), (atom.right, atom.left)):
-            if isinstance(bound, int) and bound > 1:
-                return _ones(least_of)
+    for bound, other in ((atom.left, atom.right), (atom.right, atom.left)):
+        if isinstance(bound, int) and (
+            (atom.kind == "min" and bound > 1) or (atom.kind == "max" and bound < 1)
+        ):
+            return _ones(other)
     return frozenset({size})
 
 

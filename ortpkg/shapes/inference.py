@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -31,9 +32,11 @@ from ortpkg.graph.types import (
     ValueType,
 )
 from ortpkg.shapes.custom_operator_shapes import find_custom_inference
-from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbol
+from ortpkg.shapes.expression_text import size_of_text
+from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbol, symbols_of
 from ortpkg.shapes.knowledge import (
     MOST_ELEMENTS,
+    Elements,
     Knowledge,
     KnownOptional,
     KnownOther,
@@ -60,6 +63,8 @@ STRICT_VARIABLE = "ORTPKG_STRICT_SHAPES"
 #: How often inference may go through nodes of sub-graphs: loops in loops are gone through again
 #: until nothing changes.
 _VISITS_PER_NODE = 16
+#: Larger tensors hold no shapes.
+_MOST_TOLD_ELEMENTS = 64
 _FEWEST_VISITS = 1000
 
 
@@ -109,6 +114,8 @@ def infer_sizes(model: Model) -> Mapping[str, Knowledge]:
     Fills ``graph.types`` and raises as :func:`infer_types` does.
     """
     for graph in all_graphs(model.graph):
+        if graph is not model.graph:
+            graph.known_elements = {}  # of a loop that takes too many rounds nothing is known
         for name, initializer in graph.initializers.items():
             graph.types.setdefault(name, TensorType(initializer.element_type, initializer.shape))
     return _Inference(model.graph).run()
@@ -144,7 +151,9 @@ class _Inference:
             for name in _shape_of(graph.types.get(value)) or ()
             if isinstance(name, str)
         }
-        self._taken = frozenset(dimension_names(graph))
+        self._taken = frozenset(dimension_names(graph)) | {
+            found.name for size in self._given_elements() for found in symbols_of(size)
+        }
         self._count = 0
         self._visits_left = _VISITS_PER_NODE * sum(map(len, all_graphs(graph))) + _FEWEST_VISITS
         self._scopes: dict[int, _Scope] = {}
@@ -153,11 +162,34 @@ class _Inference:
         """Infers all graphs and writes their types; what is known of the main one's values."""
         scope = _Scope(self._graph, None)
         for name in self._graph.inputs:
-            self._set(scope, name, self._declared_knowledge(self._graph.types.get(name)))
+            declared = self._declared_knowledge(self._graph.types.get(name))
+            self._set(scope, name, self._with_given_elements(name, declared))
         self._infer_graph(scope)
         for each in self._scopes.values():
             self._write_types(each)
         return scope.values
+
+    # --- what is known of a partition's inputs ----------------------------------------------------
+
+    def _given_elements(self) -> Iterator[Size]:
+        """Every element that is known of the main graph's inputs."""
+        for name in self._graph.inputs:
+            for element in self._graph.known_elements.get(name, ()):
+                yield self._size_of(element)
+
+    def _size_of(self, element: int | str) -> Size:
+        return element if isinstance(element, int) else size_of_text(element, self._declared)
+
+    def _with_given_elements(self, name: str, known: Knowledge | None) -> Knowledge | None:
+        """An input's knowledge with the elements that the graph around the partition knew."""
+        given = self._graph.known_elements.get(name)
+        if given is None or not isinstance(known, KnownTensor) or known.shape is None:
+            return known
+        counts = tuple(size for size in known.shape if isinstance(size, int))
+        if len(counts) < len(known.shape) or math.prod(counts) != len(given):
+            return known
+        elements = Elements(counts, tuple(map(self._size_of, given)))
+        return replace(known, elements=elements).with_elements_in_range()
 
     # --- graphs -----------------------------------------------------------------------------------
 
@@ -342,6 +374,11 @@ class _Inference:
 
     def _write_types(self, scope: _Scope) -> None:
         graph = scope.graph
+        graph.known_elements = {
+            name: tuple(map(self._dimension, sizes))
+            for name, known in scope.values.items()
+            if name not in graph.initializers and (sizes := _followed_elements(known)) is not None
+        }
         for name, known in scope.values.items():
             if graph.producer_of(name) is None and name in graph.types:
                 continue
@@ -352,7 +389,7 @@ class _Inference:
                     _with_names(made, graph.types.get(name)) if graph.is_output(name) else made,
                 )
 
-    def _dimension(self, size: Size) -> Dimension:
+    def _dimension(self, size: Size) -> int | str:
         if isinstance(size, int):
             return size
         if size.symbol is not None:
@@ -370,6 +407,13 @@ def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:
         if producer is not None and producer.op_type == "Constant"
         else None
     )
+
+
+def _followed_elements(known: Knowledge) -> Sizes | None:
+    """The elements that a partition which takes the value as an input is told of."""
+    if not isinstance(known, KnownTensor) or known.elements is None:
+        return None
+    return known.elements.sizes if len(known.elements.values) <= _MOST_TOLD_ELEMENTS else None
 
 
 def _shape_of(value_type: ValueType | None) -> Shape | None:

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from ortpkg.graph.types import (
     Dimension,
     ElementType,
@@ -18,6 +21,8 @@ from ortpkg.graph.types import (
 from ortpkg.shapes.expression_bounds import fits
 from ortpkg.shapes.expressions import Size
 
+#: Of elements, counted in C order.
+Positions = npt.NDArray[np.int64]
 #: Sizes of a tensor's dimensions in order.
 Sizes = tuple[Size, ...]
 
@@ -61,6 +66,11 @@ class Elements:
         """The values where all are known, perhaps with symbols, else None."""
         found = tuple(value for value in self.values if value is not None)
         return found if len(found) == len(self.values) else None
+
+    def moved(self, move: Callable[[Positions], Positions]) -> list[Size | None]:
+        """The values in C order after a move that numpy makes of any array of that shape."""
+        positions = move(np.arange(len(self.values)).reshape(self.shape))
+        return [self.values[position] for position in positions.reshape(-1).tolist()]
 
     def __iter__(self) -> Iterator[Size | None]:
         return iter(self.values)

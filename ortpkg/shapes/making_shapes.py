@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
-from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge, infers
@@ -94,11 +93,8 @@ def constant_of_shape(context: ShapeContext) -> None:
         rank = context.vector_length(0)
         context.make(0, None if rank is None else context.new_sizes(rank), element_type)
         return
-    sizes = [
-        context.new_size() if size is None or not is_at_least(size, 0) else size for size in wanted
-    ]
-    if any(isinstance(size, int) and size < 0 for size in wanted):
-        raise ShapeError(f"{context.node}: a size below 0")
+    # of a size below 0 no run makes a tensor
+    sizes = [context.new_size() if size is None else size for size in wanted]
     counts = [size for size in sizes if isinstance(size, int)]
     elements: list[Size | None] | None = None
     if element_type in {ElementType.INT64, ElementType.INT32} and len(counts) == len(sizes):

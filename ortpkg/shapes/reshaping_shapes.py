@@ -46,7 +46,7 @@ def _reshaped(
         elif size is None or size == -1:
             made.append(size)
         else:
-            is_size = is_at_least(size, 0)
+            is_size = is_at_least(size, 0) or size in (given or ())
             kept = size if keeps_zero else _or_kept(context, size, given, axis)
             made.append(kept if is_size else None)
     if made.count(-1) > 1:
@@ -172,7 +172,7 @@ def transpose(context: ShapeContext) -> None:
     if sorted(order) != list(range(len(shape))):
         raise ShapeError(f"{context.node}: {tuple(order)} is no order of {len(shape)} axes")
     given = context.elements(0)
-    kept = given.values if given is not None and len(given.shape) < 2 else None
+    kept = None if given is None else given.moved(lambda positions: positions.transpose(order))
     context.make(0, [shape[axis] for axis in order], None, kept)
 
 

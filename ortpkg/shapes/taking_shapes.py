@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ortpkg.graph.types import ElementType
 from ortpkg.shapes.expression_bounds import is_at_least, is_positive
 from ortpkg.shapes.expressions import Size
+from ortpkg.shapes.knowledge import MOST_ELEMENTS
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
 from ortpkg.shapes.size_operations import floor_divide, larger, smaller
 
@@ -108,18 +111,15 @@ def _sliced_elements(
     positions: Sequence[int],
 ) -> list[Size | None] | None:
     given = context.elements(0)
-    if (
-        given is None
-        or len(given.shape) != 1
-        or list(positions) != [0]
-        or starts is None
-        or ends is None
-    ):
+    if given is None or starts is None or ends is None:
         return None
-    start, end, step = starts[0], ends[0], 1 if steps is None else steps[0]
-    if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)):
-        return None
-    return [given.values[index] for index in sliced_range(given.shape[0], start, end, step)]
+    taken: list[Sequence[int]] = [range(size) for size in given.shape]
+    for index, axis in enumerate(positions):
+        start, end, step = starts[index], ends[index], 1 if steps is None else steps[index]
+        if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)):
+            return None
+        taken[axis] = sliced_range(given.shape[axis], start, end, step)
+    return given.moved(lambda places: places[np.ix_(*taken)])
 
 
 @infers("Gather")
@@ -128,13 +128,15 @@ def gather(context: ShapeContext) -> None:
     if shape is None or indices is None:
         return
     axis = context.axis(context.attribute("axis", 0), len(shape))
-    given, chosen = context.elements(0), context.numbers(1)
+    given, chosen = context.elements(0), context.elements(1)
     elements: list[Size | None] | None = None
-    if given is not None and len(given.shape) == 1 and chosen is not None:
-        size = given.shape[0]
-        if any(not -size <= index < size for index in chosen):
-            raise ShapeError(f"{context.node}: takes elements {chosen} of {size}")
-        elements = [given.values[index] for index in chosen]
+    if given is not None and chosen is not None and chosen.numbers is not None:
+        size, numbers = given.shape[axis], chosen.numbers
+        if any(not -size <= index < size for index in numbers):
+            raise ShapeError(f"{context.node}: takes elements {numbers} of {size}")
+        if len(numbers) * len(given.values) <= MOST_ELEMENTS * max(size, 1):
+            wanted = np.array(numbers, np.int64).reshape(chosen.shape)
+            elements = given.moved(lambda places: places.take(wanted, axis))
     context.make(0, (*shape[:axis], *indices, *shape[axis + 1 :]), None, elements)
 
 

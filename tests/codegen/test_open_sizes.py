@@ -56,6 +56,15 @@ def test_sizes_that_are_asked_for_as_tensors_are_formulas(shape: tuple[int, ...]
     assert_as_engine(text, {"x": _random(*shape)}, rtol=1e-6)
 
 
+@pytest.mark.parametrize("length", [1, 4])
+def test_a_filling_of_one_element_less_is_guarded(length: int) -> None:
+    text = """g (float[length, 3] x) => (float[n, m] y) <int64[1] one = {1}, int64[1] first = {0}> {
+        s = Shape(x)  l = Slice(s, first, one)  less = Sub(l, one)
+        wanted = Concat<axis = 0>(less, l)  y = ConstantOfShape(wanted) }"""
+    program = assert_as_engine(text, {"x": _random(length, 3)})
+    assert "length - 1" in [str(each) for each in program.margins]
+
+
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_an_expansion_to_a_free_batch_as_tracing_exporters_write_it(rows: int) -> None:
     text = """g (float[batch, 4] x, float[1, 4] token) => (float[n, 4] y)

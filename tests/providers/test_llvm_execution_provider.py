@@ -87,6 +87,26 @@ def _assert_alike(session: InferenceSession, model: Path, batch: int) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+def test_a_size_that_another_part_of_the_model_computed_is_known(tmp_path: Path) -> None:
+    """Between two compiled parts lies a node that nobody compiles."""
+    text = """<ir_version: 10, opset_import: ["" : 21]>
+        net (float[batch, 4] x) => (float[n, m, k] y)
+        <int64[1] rest = {2}, int64[1] first = {0}, int64[1] one = {1}> {
+            a = Exp(x)  s = Shape(a)  b = Slice(s, first, one)  two = Concat<axis = 0>(b, rest)
+            wide = Concat<axis = 0>(two, rest)  h = Hardmax(a)
+            r = Reshape(h, wide)  y = Tanh(r) }"""
+    path = tmp_path / "cut.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    with InferenceSession(path, providers=["llvm", "cpu"]) as ours:
+        left = [each for each in ours.get_plan().partitions if each.provider != LLVM_EP]
+        assert [each.op_types for each in left] == [("Hardmax",)]
+        for batch in (1, 3):
+            x = np.random.default_rng(batch).standard_normal((batch, 4)).astype(np.float32)
+            (made,) = ours.run(None, {"x": x})
+            wanted = np.tanh(np.eye(4, dtype=np.float32)[x.argmax(axis=1)])
+            np.testing.assert_allclose(made, wanted.reshape(batch, 2, 2), rtol=1e-6)
+
+
 @pytest.mark.parametrize("is_checked", ["0", "1"])
 def test_every_batch_runs_on_one_compilation(model: Path, is_checked: str) -> None:
     options = _options(ortpkg__llvm_check=is_checked)

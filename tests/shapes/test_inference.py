@@ -11,9 +11,12 @@ from onnx import TensorProto, helper
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import Graph
+from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType, Shape, TensorType
-from ortpkg.shapes.inference import STRICT_VARIABLE, infer_types
+from ortpkg.providers.execution_provider import MetaDef
+from ortpkg.providers.partition_body import partition_body
+from ortpkg.shapes.inference import STRICT_VARIABLE, infer_sizes, infer_types
 from ortpkg.shapes.shape_context import ShapeContext
 from tests.graph.model_factories import external_tensor, parse, save
 
@@ -121,6 +124,49 @@ def test_signs_and_truth_of_sizes_are_followed(
     shape = shape_of(graph, "y")
     assert shape is not None
     assert shape == (size,) if size is not None else shape[0] not in {"N", "M"}
+
+
+def test_a_size_that_is_a_dimension_of_what_is_reshaped_is_one() -> None:
+    """Though the formula of a window's places alone might be below 0."""
+    graph = inferred(
+        """g (float[B, 4, N] x) => (y)
+           <float[4, 1, 3] w = {1,1,1, 1,1,1, 1,1,1, 1,1,1}, int64[1] first = {0},
+            int64[1] last = {2}, int64[1] end = {9}, int64[2] heads = {2, -1}, int64[1] one = {1}> {
+               c = Conv <group = 4> (x, w)  s = Shape(c)  b = Slice(s, first, one)
+               l = Slice(s, last, end)  wanted = Concat <axis = 0> (b, heads, l)
+               y = Reshape(c, wanted) }"""
+    )
+
+    assert shape_of(graph, "y") == ("B", 2, 2, "N - 2")
+
+
+def test_pads_that_are_turned_around_are_followed() -> None:
+    """How torch's exporter by tracing writes pads."""
+    graph = inferred(
+        """g (float[N, 6] x) => (y) <int64[4] given = {1, 2, 0, 0}, int64[2] pairs = {-1, 2},
+              int64[1] last = {-1}, int64[1] before = {-5}, int64[1] first = {0}, int64[1] flat = {-1}>
+           { rows = Reshape(given, pairs)  turned = Slice(rows, last, before, first, last)
+             columns = Transpose <perm = [1, 0]> (turned)  pads = Reshape(columns, flat)
+             y = Pad(x, pads) }"""
+    )
+
+    assert shape_of(graph, "y") == ("N", 9)
+
+
+def test_a_partition_knows_the_elements_of_shapes_that_come_in() -> None:
+    graph = inferred(
+        """g (float[N, 4] x) => (y) <int64[1] rest = {2}, int64[1] first = {0}, int64[1] one = {1}>
+           { s = Shape(x) n = Slice(s, first, one) t = Concat <axis = 0> (n, rest, rest)
+             h = Hardmax(x) y = Reshape(h, t) }"""
+    )
+    (node,) = (node for node in graph.nodes if node.op_type == "Reshape")
+    meta = MetaDef(name="part", inputs=("h", "t"), outputs=("y",))
+    body = partition_body(graph, [node], meta, "test")
+
+    infer_sizes(Model(graph=body, ir_version=10))
+
+    assert body.known_elements["t"] == ("N", 2, 2)
+    assert shape_of(body, "y") == ("N", 2, 2)
 
 
 def test_constant_shapes_are_followed_though_other_weights_stay_behind() -> None:

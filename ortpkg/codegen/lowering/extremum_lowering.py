@@ -9,13 +9,17 @@ from __future__ import annotations
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.elementwise_lowering import widened
 from ortpkg.codegen.lowering.lowering_registry import lowers
-from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
+from ortpkg.codegen.lowering.lowering_scope import (
+    LoweringScope,
+    NotLoweredError,
+    attribute,
+    size_element,
+)
 from ortpkg.codegen.lowering.moving_lowering import axis_of
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Element,
     Function,
-    Number,
     Position,
     Read,
     along,
@@ -34,8 +38,7 @@ def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
     rank = len(source.shape)
     axis = axis_of(node, rank, default=0)
     size = source.shape[axis]
-    if not isinstance(size, int) or size == 0:
-        raise NotLoweredError("the size of its axis is known only when it runs, or 0")
+    scope.require_not_negative(size - 1)
     kept = [each for each in range(rank) if each != axis]
     shape = tuple(source.shape[each] for each in kept)
     order = [*kept, axis]
@@ -55,7 +58,7 @@ def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
     )
     is_last = bool(attribute(node, "select_last_index", 0))
     best = _is_extremum(value, Read(extremum, tuple(along(each) for each in range(len(kept)))))
-    nowhere = Number(-1 if is_last else size, Scalar.I64)
+    nowhere = size_element(-1 if is_last else size, Scalar.I64)
     made = scope.temporary(output.scalar, shape, "position")
     scope.emit(
         Reduce(

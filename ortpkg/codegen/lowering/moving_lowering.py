@@ -274,6 +274,8 @@ def lower_range(scope: LoweringScope, node: Node) -> None:
 def lower_constant_of_shape(scope: LoweringScope, node: Node) -> None:
     """One number everywhere."""
     output = scope.tensor(node.outputs[0])
+    for size in output.shape:
+        scope.require_not_negative(size)
     value = attribute(node, "value", None)
     filled = 0 if value is None else value.numpy().reshape(-1)[0].item()
     scope.map(output, number(filled, output.scalar))

@@ -28,6 +28,7 @@ from ortpkg.engine.transformers.gelu_fusion import GELU_FUSION
 from ortpkg.engine.transformers.hard_swish_fusion import HARD_SWISH_FUSION
 from ortpkg.engine.transformers.identity_elimination import IDENTITY_ELIMINATION
 from ortpkg.engine.transformers.insert_cast import INSERT_CAST
+from ortpkg.engine.transformers.known_elements_folding import KNOWN_ELEMENTS_FOLDING
 from ortpkg.engine.transformers.layer_normalization_fusion import LAYER_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
 from ortpkg.engine.transformers.matmul_bias_fusion import MATMUL_BIAS_FUSION
@@ -76,6 +77,7 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
                 SUM_TO_ADD,
             ],
         ),
+        KNOWN_ELEMENTS_FOLDING,
         CONSTANT_FOLDING,
         COMMON_SUBEXPRESSION_ELIMINATION,
         RuleDriver(

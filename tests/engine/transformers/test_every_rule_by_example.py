@@ -103,6 +103,11 @@ EXAMPLES: dict[str, Example] = {
     "shape-folding": Example(
         "(float[2, 6] x) => (int64[2] y)", "s = Shape(x) y = Neg(s)", "y = Neg(s__0)"
     ),
+    "known-elements-folding": Example(
+        "(float[n, 6] x) => (int64 y) <int64 i = {1}>",
+        "s = Shape(x) a = Gather(s, i) y = Neg(a)",
+        "y = Neg(a__0)",
+    ),
     "sum-to-add": Example("(float[2] x) => (float[2] y)", "y = Sum(x, x)", "y = Add(x, x)"),
     "constant-folding": Example(
         "(float[2] x) => (float[2] y) <float[2] p = {1, 2}>",

@@ -1,0 +1,45 @@
+"""Small tensors of whole numbers that inference knows become constants.
+
+A size that a model declares is a number wherever nodes pick it from the shape of a tensor that has
+free sizes too: ``Gather(Shape(x), 2)`` of ``x: (batch, 3, 8, 8)`` is 8. Constant folding then goes
+on through arithmetic that inference does not follow, such as that of floats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ortpkg.engine.transformers.rewriting import add_constant, has_used_output, tensor_type
+from ortpkg.engine.transformers.transform_context import GraphPass, TransformContext
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.load_control import poll_load
+from ortpkg.graph.types import numpy_dtype
+
+
+def _run(graph: Graph, context: TransformContext) -> int:
+    folded = 0
+    for name in tuple(graph.known_elements):
+        poll_load()
+        node = graph.producer_of(name)
+        if node is not None and context.may_change(node) and _fold(graph, node, name):
+            folded += 1
+    return folded
+
+
+def _fold(graph: Graph, node: Node, output: str) -> bool:
+    """Replaces a node whose only used output is known; whether it is."""
+    elements, made = graph.known_elements[output], tensor_type(graph, output)
+    numbers = [each for each in elements if isinstance(each, int)]
+    others = [each for each in node.outputs if each != output]
+    if len(numbers) < len(elements) or made is None or not made.is_static:
+        return False
+    if graph.is_output(output) or has_used_output(graph, others):
+        return False
+    shape = tuple(size for size in made.shape or () if isinstance(size, int))
+    value = np.array(numbers, numpy_dtype(made.element_type)).reshape(shape)
+    graph.remove_node(node)
+    graph.replace_all_uses(output, add_constant(graph, output, value))
+    return True
+
+
+KNOWN_ELEMENTS_FOLDING = GraphPass(name="known-elements-folding", run=_run)
