@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -22,7 +22,9 @@ class Architecture:
         model, configuration: names in ``transformers``.
         settings: of the configuration.
         inputs: makes them, for a number of rows.
-        outputs: names of what the exported model gives; the first ones of what the model gives.
+        outputs: names of what the exported model gives.
+        call: further arguments of the model.
+        rows: of the inputs that are compared; others than are traced where the export allows it.
     """
 
     model: str
@@ -31,6 +33,7 @@ class Architecture:
     inputs: Callable[[int], Inputs]
     outputs: tuple[str, ...] = ("last_hidden_state",)
     call: Mapping[str, Any] = field(default_factory=dict)
+    rows: int = 1
 
     def build(self) -> torch.nn.Module:
         """The model, ready to be exported."""
@@ -170,7 +173,9 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "deberta_v2": _encoder("DebertaV2", relative_attention=True, pos_att_type=["p2c", "c2p"]),
     "camembert": _encoder("Camembert", max_position_embeddings=130),
     "xlm_roberta": _encoder("XLMRoberta", max_position_embeddings=130),
-    "longformer": _encoder("Longformer", attention_window=16, max_position_embeddings=130),
+    "longformer": replace(
+        _encoder("Longformer", attention_window=16, max_position_embeddings=130), rows=2
+    ),
     "big_bird": _encoder("BigBird", attention_type="original_full"),
     "fnet": Architecture(
         model="FNetModel", configuration="FNetConfig",
@@ -256,8 +261,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "deit": _vision("DeiT"),
     "beit": _vision("Beit", use_relative_position_bias=True),
     "dinov2": _vision("Dinov2"),
-    "swin": _vision("Swin", patch_size=4, embed_dim=32, depths=[2, 2], num_heads=[2, 4],
-                    window_size=4),
+    "swin": Architecture(
+        model="SwinModel", configuration="SwinConfig",
+        settings={"image_size": 64, "patch_size": 4, "embed_dim": 32, "depths": [2, 2],
+                  "num_heads": [2, 4], "window_size": 4},
+        inputs=image(),
+    ),
     "convnext": Architecture(
         model="ConvNextModel", configuration="ConvNextConfig",
         settings={"hidden_sizes": [32, 64], "depths": [2, 2], "num_stages": 2},

@@ -26,7 +26,7 @@ import torch
 
 from benchmarks.corpus.architectures import ARCHITECTURES, Architecture, Inputs
 
-_TRACED_ROWS, _ROWS = 2, 1
+_TRACED_ROWS = 2
 _MOST_SECONDS = 180
 
 
@@ -110,7 +110,7 @@ def export_one(name: str, exporter: str, directory: Path) -> str:
     taken = {value.name for value in onnx.load(path, load_external_data=False).graph.input}
     feeds = {
         key: value.numpy()
-        for key, (value, _) in architecture.inputs(_ROWS).items()
+        for key, (value, _) in architecture.inputs(architecture.rows).items()
         if key in taken  # exporters drop inputs that nothing reads
     }
     np.savez(path.with_suffix(".npz"), **feeds)
