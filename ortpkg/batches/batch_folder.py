@@ -37,6 +37,7 @@ _COMPARED: dict[str, str] = {
     "format": "--format",
     "columns": "--map",
     "kept": "--keep",
+    "axes": "--batch-axis",
     "has_errors": "--errors",
     "resizes": "--resize",
     "component": "--component",

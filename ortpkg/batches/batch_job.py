@@ -16,7 +16,7 @@ from ortpkg.batches.column_mapping import ColumnMap, column_map
 from ortpkg.batches.csv_rows import csv_header
 from ortpkg.batches.image_rows import IMAGE, PATH, PictureInput
 from ortpkg.batches.input_files import InputFiles, RowFormat, find_input
-from ortpkg.batches.model_layout import ModelLayout, model_layout
+from ortpkg.batches.model_layout import ModelLayout, StatedAxes, model_layout
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.npy_rows import DATA
 from ortpkg.batches.package_runner import ModelFacts, PackageUse
@@ -26,6 +26,7 @@ from ortpkg.batches.part_reading import Reading
 from ortpkg.batches.part_run import RunPlan
 from ortpkg.batches.parts import MOST_ROWS, Part
 from ortpkg.batches.rows import Rows, taken
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import did_you_mean
 
@@ -42,6 +43,7 @@ class BatchWishes:
         format: of the output; None: that of the input.
         columns: input of the model → columns, where the caller says.
         kept: columns of the input that the output has, too.
+        axes: output → whether its first dimension is rows, where the caller says.
         batch_size: rows of one run; None: as found best.
         part_rows: rows of a part, at most.
         collects_errors: whether rows that fail are left out and listed; else the first ends all.
@@ -56,6 +58,7 @@ class BatchWishes:
     format: RowFormat | None = None
     columns: ColumnMap
     kept: tuple[str, ...] = ()
+    axes: StatedAxes = EMPTY
     batch_size: int | None = None
     part_rows: int = MOST_ROWS
     collects_errors: bool = False
@@ -69,6 +72,7 @@ class BatchWishes:
             "inputs": inputs_json(source.files),
             "part_rows": self.part_rows,
             "format": (self.format or source.format).word,
+            "axes": dict(self.axes) or None,
             "has_errors": self.collects_errors,
             "resizes": self.resize,
             "same_results": self.same_results,
@@ -191,7 +195,7 @@ def _plan(
     kept: tuple[str, ...],
     size: int | None,
 ) -> RunPlan:
-    layout = model_layout(facts.inputs, facts.outputs, size)
+    layout = model_layout(facts.inputs, facts.outputs, size, axes=facts.axes, stated=wishes.axes)
     _verify_kept(layout, kept)
     return RunPlan(
         layout=layout,

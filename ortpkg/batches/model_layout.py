@@ -1,17 +1,20 @@
-"""What of a model's inputs and outputs is rows: their first dimension, where it is not fixed."""
+"""Decides which dimensions of a model's inputs and outputs are rows: first ones that are free."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import UsageError, quoted
 from ortpkg.graph.declared_values import DeclaredValue, declared_element_type
 from ortpkg.graph.types import numpy_dtype
+from ortpkg.measuring.row_axes import RowAxis, declared_axis, is_free, row_names
+from ortpkg.names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,47 +44,144 @@ class ModelLayout:
         outputs: names of its outputs, in order.
         whole_outputs: those whose first dimension is no rows: such a model runs a row at a time,
             which gets all of them.
+        ragged_outputs: those of them whose size may differ from row to row.
         fixed_rows: how many rows every run takes; None: any number.
+        single_reason: why rows run one at a time, as a phrase; "" where they do not.
     """
 
     inputs: tuple[InputLayout, ...]
     outputs: tuple[str, ...]
     whole_outputs: frozenset[str]
     fixed_rows: int | None
+    ragged_outputs: frozenset[str] = frozenset()
+    single_reason: str = ""
+
+
+#: Output → whether its first dimension is rows, where the caller says so.
+StatedAxes = Mapping[str, bool]
+
+
+def parse_axes(texts: Sequence[str]) -> dict[str, bool]:
+    """Read ``--batch-axis OUTPUT=0`` and ``OUTPUT=none``. UsageError for anything else."""
+    found: dict[str, bool] = {}
+    for text in texts:
+        name, _, axis = text.rpartition("=")
+        if not name or axis not in {"0", "none"}:
+            raise UsageError(
+                f"--batch-axis {quoted(text)}: it takes OUTPUT=0 where the first dimension of the"
+                " output is rows, or OUTPUT=none where it belongs to the row"
+            )
+        if name in found:
+            raise UsageError(f"--batch-axis: output {quoted(name)} is given twice")
+        found[name] = axis == "0"
+    return found
 
 
 def model_layout(
-    inputs: Sequence[DeclaredValue], outputs: Sequence[DeclaredValue], batch_size: int | None = None
+    inputs: Sequence[DeclaredValue],
+    outputs: Sequence[DeclaredValue],
+    batch_size: int | None = None,
+    *,
+    axes: Mapping[str, RowAxis] = EMPTY,
+    stated: StatedAxes = EMPTY,
 ) -> ModelLayout:
-    """What of ``inputs`` and ``outputs`` is rows.
+    """Decide which dimensions of ``inputs`` and ``outputs`` are rows.
 
-    A first dimension without a fixed size is. One of size 1 is, too, and a run takes one row; so is
-    one of just ``batch_size``, and a run takes so many. Any other size belongs to the row, and so
-    does the whole of an input without dimensions; then a run takes one row.
+    A first dimension of an input without a fixed size is. One of size 1 is, too, and a run takes
+    one row; so is one of just ``batch_size``, and a run takes so many. Any other size belongs to
+    the row, and so does the whole of an input without dimensions; then a run takes one row. Inputs
+    whose first dimensions have different names are run a row at a time.
 
-    Raises UsageError for what is no tensor.
+    Args:
+        inputs, outputs: as the model declares them.
+        batch_size: rows of one run, as the caller says.
+        axes: output → what inference says of its first dimension; what is left out goes by names.
+        stated: output → what the caller says of it, which counts more.
+
+    Raises UsageError for what is no tensor, and for an output of which nobody can tell whether its
+    first dimension is rows.
     """
+    _verify_stated(outputs, stated)
     fixed = {
         declared.shape[0]
         for declared in inputs
         if declared.shape and declared.shape[0] == batch_size and isinstance(batch_size, int)
     }
     own = batch_size if fixed else None
-    found = tuple(_input_layout(declared, own) for declared in inputs)
-    sizes = [_first(declared) for declared in inputs]
-    takes_one = 1 in sizes or not all(each.is_stacked for each in found)
-    whole = frozenset(
-        declared.name
-        for declared in outputs
-        if not _is_rows(_first(declared), own) and not (own is None and _first(declared) == 1)
-    )
-    fixed_rows = 1 if takes_one or whole else own
+    layouts = tuple(_input_layout(declared, own) for declared in inputs)
+    names = row_names(declared for declared in inputs if is_free(declared))
+    meanings = {declared.name: _meaning(declared, own, names, axes, stated) for declared in outputs}
+    unknown = [name for name, axis in meanings.items() if axis is RowAxis.UNKNOWN]
+    if unknown:
+        raise UsageError(_cannot_tell(unknown[0]))
+    whole = [declared for declared in outputs if meanings[declared.name] is RowAxis.WHOLE]
+    reason = _single_reason(inputs, layouts, meanings, names, own)
     return ModelLayout(
-        inputs=found,
+        inputs=layouts,
         outputs=tuple(each.name for each in outputs),
-        whole_outputs=whole,
-        fixed_rows=fixed_rows,
+        whole_outputs=frozenset(each.name for each in whole),
+        ragged_outputs=frozenset(each.name for each in whole if not _is_fixed(each)),
+        fixed_rows=1 if reason else own,
+        single_reason=reason,
     )
+
+
+def _verify_stated(outputs: Sequence[DeclaredValue], stated: StatedAxes) -> None:
+    names = [declared.name for declared in outputs]
+    for name in stated:
+        if name not in names:
+            raise UsageError(
+                f"--batch-axis: the model has no output {quoted(name)}{did_you_mean(name, names)}"
+            )
+
+
+def _cannot_tell(name: str) -> str:
+    return (
+        f"neither the names of the model's dimensions nor its operators say whether the first"
+        f" dimension of output {quoted(name)} is rows: --batch-axis {name}=0 says that it is,"
+        f" --batch-axis {name}=none that all of the output belongs to the row"
+    )
+
+
+def _meaning(
+    declared: DeclaredValue,
+    own: int | None,
+    names: Collection[str],
+    axes: Mapping[str, RowAxis],
+    stated: StatedAxes,
+) -> RowAxis:
+    if declared.name in stated:
+        return RowAxis.ROWS if stated[declared.name] else RowAxis.WHOLE
+    if own is not None and (_first(declared) == own or not isinstance(_first(declared), int)):
+        return RowAxis.ROWS
+    axis = axes.get(declared.name) or declared_axis(declared, names)
+    return RowAxis.WHOLE if axis is RowAxis.ONE and own is not None else axis
+
+
+def _single_reason(
+    inputs: Sequence[DeclaredValue],
+    layouts: Sequence[InputLayout],
+    meanings: Mapping[str, RowAxis],
+    names: Collection[str],
+    own: int | None,
+) -> str:
+    """Say why a run takes one row; "" where it takes more."""
+    for declared, layout in zip(inputs, layouts, strict=True):
+        if _first(declared) == 1:
+            return f"input {quoted(declared.name)} takes one"
+        if not layout.is_stacked:
+            return f"input {quoted(declared.name)} has no dimension of rows"
+    if own is None and len(names) > 1:
+        listed = ", ".join(quoted(name) for name in sorted(names))
+        return f"the first dimensions of its inputs have different names: {listed}"
+    for name, axis in meanings.items():
+        if axis is not RowAxis.ROWS:
+            return f"output {quoted(name)} has no dimension of rows"
+    return ""
+
+
+def _is_fixed(declared: DeclaredValue) -> bool:
+    return declared.shape is not None and all(isinstance(size, int) for size in declared.shape)
 
 
 def _input_layout(declared: DeclaredValue, fixed_rows: int | None) -> InputLayout:

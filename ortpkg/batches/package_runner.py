@@ -17,6 +17,7 @@ from ortpkg.batches.part_run import RunPlan, run_part
 from ortpkg.batches.parts import Part
 from ortpkg.batches.row_feeds import row_feeds
 from ortpkg.batches.rows import Rows
+from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import (
     ExecutionProviderError,
     NoSuitableVariantError,
@@ -26,6 +27,7 @@ from ortpkg.errors import (
 from ortpkg.measuring.batch_times import measure_batches, recorded_batch_times
 from ortpkg.measuring.package_digest import package_digest
 from ortpkg.measuring.record_store import load_records, now_text, write_quarantine
+from ortpkg.measuring.row_axes import RowAxis, row_axes
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.providers.machine_offer import this_machine
 from ortpkg.selection.measurements import (
@@ -109,11 +111,13 @@ class ModelFacts:
     Attributes:
         identity: what tells it from others: name, version, digest.
         inputs, outputs: of its session.
+        axes: output → what its first dimension is.
     """
 
     identity: Mapping[str, Any]
     inputs: tuple[ValueInfo, ...]
     outputs: tuple[ValueInfo, ...]
+    axes: Mapping[str, RowAxis] = EMPTY
 
 
 class PackageRunner:
@@ -149,6 +153,12 @@ class PackageRunner:
             },
             inputs=tuple(_value(each, ranges.get(each.name)) for each in self.session.get_inputs()),
             outputs=tuple(_value(each) for each in self.session.get_outputs()),
+            axes=row_axes(
+                self.session.get_inputs(),
+                self.session.get_outputs(),
+                {name: variant.model_path for name, variant in self._variants.items()},
+                getattr(self.session, "pipeline", None),
+            ),
         )
 
     def run(self, part: Part, rows: Rows, plan: RunPlan) -> Rows:

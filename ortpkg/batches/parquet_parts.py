@@ -32,7 +32,7 @@ def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
 
 def _arrow(column: Column, pa: Any) -> Any:
     if not isinstance(column, np.ndarray):
-        return pa.array([_plain(each) for each in column])
+        return pa.array([_plain(each) for each in column], _type_of_lists(column, pa))
     if column.ndim == 1:
         return pa.array(column)
     flat = pa.array(np.ascontiguousarray(column).reshape(-1))
@@ -41,6 +41,18 @@ def _arrow(column: Column, pa: Any) -> Any:
         return lists
     kind = pa.fixed_shape_tensor(flat.type, column.shape[1:])
     return pa.ExtensionArray.from_storage(kind, lists)
+
+
+def _type_of_lists(column: list[Any], pa: Any) -> Any:
+    """Type of rows that are arrays of one rank: the same whether a part has elements or not."""
+    kinds = {(each.dtype, each.ndim) if isinstance(each, np.ndarray) else None for each in column}
+    if len(kinds) != 1 or None in kinds:
+        return None
+    ((dtype, rank),) = [kind for kind in kinds if kind is not None]
+    found = pa.string() if dtype.kind in "OU" else pa.from_numpy_dtype(dtype)
+    for _ in range(rank):
+        found = pa.list_(found)
+    return found
 
 
 def _plain(value: Any) -> Any:

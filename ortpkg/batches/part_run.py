@@ -68,7 +68,13 @@ def run_part(session: Session, part: Part, rows: Rows, plan: RunPlan) -> Rows:
     order = np.concatenate([places for places, _ in done]) if done else np.zeros(0, np.int64)
     ranks = np.argsort(order, kind="stable")
     columns = {
-        name: taken(_joined([outputs[name] for _, outputs in done]), ranks)
+        name: taken(
+            _joined(
+                [outputs[name] for _, outputs in done],
+                is_ragged=name in plan.layout.ragged_outputs,
+            ),
+            ranks,
+        )
         for name in plan.layout.outputs
         if done
     }
@@ -140,8 +146,13 @@ def _outputs(session: Session, feeds: RowFeeds, batch: Places) -> dict[str, Colu
     return found
 
 
-def _joined(columns: Sequence[Column]) -> Column:
-    """Columns one after the other: an array where all rows have one shape."""
+def _joined(columns: Sequence[Column], *, is_ragged: bool) -> Column:
+    """Columns one after the other: an array where all rows have one shape.
+
+    Rows that may have different shapes stay a list, so that every part of a batch has one type.
+    """
+    if is_ragged:
+        return [np.asarray(row) for column in columns for row in column]
     if len(columns) == 1 and isinstance(columns[0], np.ndarray):
         return columns[0]
     shapes = {np.shape(row) for column in columns for row in _first_rows(column)}

@@ -13,10 +13,12 @@ from ortpkg.batches.engines import BatchEngine, Workers
 from ortpkg.batches.error_list import ErrorList
 from ortpkg.batches.input_files import FORMAT_OF_WORD, RowFormat
 from ortpkg.batches.local_run import local_engine
+from ortpkg.batches.model_layout import parse_axes
 from ortpkg.batches.node_trial import usable
 from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
+    BatchAxisOption,
     BatchSizeOption,
     ErrorsOption,
     FolderOption,
@@ -61,6 +63,7 @@ def command(
     row_format: FormatOption = None,
     columns: MapOption = None,
     keep: KeepOption = None,
+    batch_axis: BatchAxisOption = None,
     errors: ErrorsOption = None,
     resume: ResumeOption = False,
     batch_size: BatchSizeOption = None,
@@ -96,6 +99,7 @@ def command(
         format=_format(row_format),
         columns=parse_map(columns or ()),
         kept=tuple(keep or ()),
+        axes=parse_axes(batch_axis or ()),
         batch_size=batch_size,
         part_rows=part_rows,
         collects_errors=errors is not None,

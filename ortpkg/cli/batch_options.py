@@ -57,6 +57,15 @@ KeepOption = Annotated[
         "--keep", metavar="COLUMN", help="Copy this column of the input to the output. Repeatable."
     ),
 ]
+BatchAxisOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--batch-axis",
+        metavar="OUTPUT=0",
+        help="Take the first dimension of this output for rows, or with OUTPUT=none for no rows;"
+        " default: as the names of the model's dimensions say. Repeatable.",
+    ),
+]
 ErrorsOption = Annotated[
     Path | None,
     typer.Option(

@@ -57,7 +57,10 @@ class BatchOutput:
         left = f", {before} of them written before" if before else ""
         parts = "1 part" if len(job.parts) == 1 else f"{len(job.parts)} parts"
         size = job.plan.layout.fixed_rows or job.plan.batch_size
-        self.note(f"{job.row_count} rows in {parts}{left}; {size} a run")
+        why = job.plan.layout.single_reason
+        self.note(
+            f"{job.row_count} rows in {parts}{left}; {size} a run{f', since {why}' if why else ''}"
+        )
         self._event(
             "begin",
             rows=job.row_count,

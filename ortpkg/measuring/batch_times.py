@@ -5,12 +5,16 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.measuring.record_store import load_records
+from ortpkg.measuring.row_axes import RowAxis, dimension_name, is_free, row_axes
+from ortpkg.package.formats.pipeline import Pipeline
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.selection.measurements import place_of
@@ -21,14 +25,24 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 _MOST_RUNS = 5
 
 
-def can_be_joined(shapes: Iterable[Sequence[int | str | None] | None]) -> bool:
-    """Whether requests of a model can be joined, by the shapes that it declares.
+def can_be_joined(
+    inputs: Sequence[DeclaredValue],
+    outputs: Sequence[DeclaredValue],
+    models: Mapping[str, Path | None],
+    pipeline: Pipeline | None = None,
+) -> bool:
+    """Return whether requests of a model can be joined along their first dimension.
 
-    The first dimension of every input and output has to be free, and one and the same symbol where
-    it has a name: then rows do not know of each other.
+    That of every input has to be free, and one and the same symbol where it has a name; that of
+    every output has to be the same, by its name or by shape inference: then rows do not know of
+    each other. Arguments are those of :func:`~ortpkg.measuring.row_axes.row_axes`.
     """
-    firsts = {shape[0] if shape else 0 for shape in shapes}
-    return len(firsts) == 1 and not isinstance(firsts.pop(), int)
+    if not inputs or not all(value.shape and is_free(value) for value in inputs):
+        return False
+    if len({dimension_name(value.shape[0]) for value in inputs if value.shape}) > 1:
+        return False
+    axes = row_axes(inputs, outputs, models, pipeline)
+    return all(axis is RowAxis.ROWS for axis in axes.values())
 
 
 def measure_batches(

@@ -87,6 +87,7 @@ def measure(
     runs = _Runs(
         made,
         read_arrays(Path(feeds)),
+        model=Path(session["model"]),
         ends_ns=spawned_ns + int(timeout_s * _SHARE_OF_TIMEOUT * 1e9),
     )
     try:
@@ -108,8 +109,16 @@ def measure(
 class _Runs:
     """The runs of one session; the first one comes first."""
 
-    def __init__(self, session: Any, feeds: Sequence[Mapping[str, Any]], *, ends_ns: int) -> None:
+    def __init__(
+        self,
+        session: Any,
+        feeds: Sequence[Mapping[str, Any]],
+        *,
+        ends_ns: int,
+        model: Path | None = None,
+    ) -> None:
         self._session = session
+        self._model = model
         self._feeds = feeds
         self._ends_ns = ends_ns
         self._first_outputs: list[Any] = []
@@ -167,8 +176,8 @@ class _Runs:
         """Rows and seconds per run; none where the model says how many rows it takes."""
         from ortpkg.measuring.batch_times import can_be_joined, measure_batches
 
-        declared = (*self._session.get_inputs(), *self._session.get_outputs())
-        if not can_be_joined([each.shape for each in declared]):
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        if not can_be_joined(inputs, outputs, {"": self._model}):
             return []
         left_s = (self._ends_ns - time.monotonic_ns()) / 1e9
         run = partial(self._session.run, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class PackageModel:
             installed once on each machine; a path must lead there from all.
         columns: input → the column that feeds it, or several, a number of the input each; what is
             left out goes by name.
+        batch_axis: output → 0 where its first dimension is rows, None where it is not; what is left
+            out goes by the names of the model's dimensions.
         component: of several component models; left out, all of them, as a pipeline.
         batch_size: rows of one run, whatever the size of the batch that comes.
         threads: of each session; as many as the machine has cores where left out.
@@ -54,6 +56,7 @@ class PackageModel:
         reference: str | PathLike[str],
         *,
         columns: Mapping[str, str | Sequence[str]] | None = None,
+        batch_axis: Mapping[str, Literal[0] | None] | None = None,
         component: str | None = None,
         batch_size: int = DEFAULT_BATCH_SIZE,
         threads: int | None = None,
@@ -75,7 +78,13 @@ class PackageModel:
         self._batch_size = batch_size
         facts = self._runner.facts
         self._inputs = [each.name for each in facts.inputs]
-        self._layout = model_layout(facts.inputs, facts.outputs, batch_size)
+        self._layout = model_layout(
+            facts.inputs,
+            facts.outputs,
+            batch_size,
+            axes=facts.axes,
+            stated={name: axis == 0 for name, axis in (batch_axis or {}).items()},
+        )
         self._given = {
             name: (each,) if isinstance(each, str) else tuple(each)
             for name, each in (columns or {}).items()

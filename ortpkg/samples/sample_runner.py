@@ -148,6 +148,7 @@ def run_samples(
 
     results: list[SampleResult] = []
     kept: dict[str, list[Any]] = {name: [] for name in names}
+    is_batched = sample_set.batch_axis is not None
     with limits.whole_time():
         first = next((dict(feed) for _, feed in _feeds(session, sample_set, inputs, count)), None)
         if first is not None:
@@ -158,9 +159,11 @@ def run_samples(
             start = time.perf_counter()
             outputs = dict(zip(names, session.run(None, feed, limits), strict=True))
             latency_s = (time.perf_counter() - start) / len(indices)
+            rows = next((len(array) for array in feed.values()), 0) if is_batched else None
             for place, index in enumerate(indices):
                 own = {
-                    name: _one(name, value, place, sample_set) for name, value in outputs.items()
+                    name: _one(name, value, place, sample_set, rows)
+                    for name, value in outputs.items()
                 }
                 for name in names if keep_outputs else ():
                     kept[name].append(own[name])
@@ -266,11 +269,20 @@ def _feeds(
         yield indices, {name: array[padded] for name, array in inputs.items()}
 
 
-def _one(name: str, value: Any, place: int, sample_set: SampleSet) -> Any:
-    """Sample ``place`` of an output that carries several."""
+def _one(name: str, value: Any, place: int, sample_set: SampleSet, rows: int | None = None) -> Any:
+    """Sample ``place`` of an output that carries several.
+
+    ``rows``: how many the run was fed, where that is known; another number of entries are not
+    samples, e.g. things that a detector found.
+    """
     if sample_set.batch_axis is None:
         return value
-    if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) <= place:
+    if (
+        not isinstance(value, np.ndarray)
+        or value.ndim == 0
+        or len(value) <= place
+        or rows not in {None, len(value)}
+    ):
         what = (
             f"has the shape {list(np.shape(value))}"
             if isinstance(value, np.ndarray)

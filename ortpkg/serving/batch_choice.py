@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ortpkg.arrays.array_files import read_npz
 from ortpkg.measuring.batch_times import can_be_joined, measure_batches, recorded_batch_times
@@ -45,6 +46,7 @@ def choose_batches(
     samples: Sequence[SampleSet],
     *,
     bound_s: float,
+    models: Mapping[str, Path | None],
 ) -> BatchChoice:
     """How requests of ``model`` are joined so that they are answered within ``bound_s``.
 
@@ -53,11 +55,13 @@ def choose_batches(
         package: what it is made of.
         verdict: of the variant that it is; None of a pipeline, of which nothing is recorded.
         samples: of the package; runs are timed with rows of them, where there are some.
+        models: component → the file of its variant's model.
 
     Raises what a run raises.
     """
     session = model.session
-    if not can_be_joined([each.shape for each in (*session.get_inputs(), *session.get_outputs())]):
+    pipeline = getattr(session, "pipeline", None)
+    if not can_be_joined(session.get_inputs(), session.get_outputs(), models, pipeline):
         reason = "its inputs and outputs do not all have the same free first dimension"
         return BatchChoice(plan=None, reason=reason)
     times_s = {} if verdict is None else _recorded(package, verdict)

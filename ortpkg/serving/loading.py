@@ -117,7 +117,14 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
     first_run = _first_run(model, samples, info, limits, precision)
     batches: BatchChoice | None = None
     if wishes.batch_latency_s is not None:
-        batches = choose_batches(model, info, only, samples, bound_s=wishes.batch_latency_s)
+        batches = choose_batches(
+            model,
+            info,
+            only,
+            samples,
+            bound_s=wishes.batch_latency_s,
+            models={name: variant.model_path for name, variant in chosen.variants.items()},
+        )
         model.batch_plan = batches.plan
     return Loaded(
         model=model,

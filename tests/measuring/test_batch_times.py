@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import ortpkg
 from ortpkg.bench.benchmark import BenchWishes, bench
+from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.measuring.batch_times import (
     Arrays,
     can_be_joined,
@@ -131,16 +133,26 @@ def test_what_is_damaged_is_no_record(damage: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "expected"),
+    ("graph", "expected"),
     [
-        ([("N", 1, 8, 8), ("N", 10)], True),
-        ([(None, 4), (None,)], True),
-        ([(1, 4), ("N",)], False),
-        ([("N", 4), ("M",)], False),
-        ([("N", 4), ()], False),
-        ([("N", 4), None], False),
-        ([], False),
+        ("(float[N, 4] x) => (float[N, 4] y) { y = Neg (x) }", True),
+        ("(float[?, 4] x) => (float[?, 4] y) { y = Neg (x) }", True),
+        ("(float[1, 4] x) => (float[N, 4] y) { y = Neg (x) }", False),
+        ("(float[N, 4] x) => (float[M, N] y) { y = Transpose (x) }", False),
+        ("(float[?, 4] x) => (float[?, ?] y) { y = Transpose (x) }", False),
+        ("(float[?, 4] x) => (int64[?, ?] y) { z = NonZero (x) y = Transpose (z) }", False),
+        (
+            "(float[N, 4] x, float[M, 4] z) => (float[N, M] y) { t = Transpose (z) y = MatMul (x, t) }",
+            False,
+        ),
+        ("(float[N, 4] x) => (float y) { y = ReduceSum <keepdims = 0> (x) }", False),
+        ("() => (float[4] y) { y = Constant <value = float[4] {0, 0, 0, 0}> () }", False),
     ],
 )
-def test_what_can_be_joined(shapes: list[Any], expected: bool) -> None:
-    assert can_be_joined(shapes) is expected
+def test_what_can_be_joined(tmp_path: Path, graph: str, expected: bool) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> model {graph}'), path
+    )
+    declared = read_model_signature(path)
+    assert can_be_joined(declared.inputs, declared.outputs, {"": path}) is expected

@@ -141,6 +141,7 @@ def test_kept_outputs_of_different_shapes_stay_apart(tmp_path: Path) -> None:
         ),
         ({}, lambda x: x.sum(), r"outputs have samples in their leading axis; 'y' is no tensor"),
         ({}, lambda x: x[:0], r"'y' has the shape \[0, 3\]"),
+        ({}, lambda x: np.concatenate([x, x]), r"'y' has the shape \[2, 3\]"),
         ({}, lambda x: [x], "'y' is no tensor"),
     ],
 )

@@ -1,0 +1,186 @@
+"""Decides whether the first dimension of a model's output is that of the rows that are fed.
+
+Sizes that are equal by chance say nothing: a model of ``[n, 2]`` that gives ``[d, 2]`` may find
+three things in three rows, all of them in the first. The names of dimensions decide, as the model
+declares them and as shape inference carries them from inputs to outputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import OrtpkgError
+from ortpkg.graph.declared_values import DeclaredValue
+from ortpkg.graph.model import Model
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.topology import all_graphs
+from ortpkg.graph.types import TensorType
+from ortpkg.package.formats.pipeline import ComponentStep, Pipeline
+from ortpkg.shapes.expressions import Size, symbols_of
+from ortpkg.shapes.inference import infer_sizes
+from ortpkg.shapes.knowledge import KnownTensor
+
+#: Words that exporters write where they know no name.
+_NO_NAME = re.compile(r"|\?|\*|-1|none|unk|unknown|unk__\d+|unknown_\d+", re.IGNORECASE)
+#: Name of the rows' dimension while a model is inferred whose inputs have none.
+_ROWS = "rows of ortpkg"
+#: Larger graphs are not inferred for this: their outputs are known by names alone.
+_MOST_NODES = 50_000
+
+
+class RowAxis(Enum):
+    """The meaning of an output's first dimension."""
+
+    ROWS = "rows"
+    """One entry for each row."""
+    ONE = "one"
+    """A single entry, however many rows are fed."""
+    WHOLE = "whole"
+    """Something else, or there is none: the output belongs to the run as a whole."""
+    UNKNOWN = "unknown"
+    """Neither names nor inference tell."""
+
+
+def dimension_name(size: int | str | None) -> str | None:
+    """Return the name of a dimension; None for a number, and for words that say "unknown"."""
+    return None if not isinstance(size, str) or _NO_NAME.fullmatch(size.strip()) else size
+
+
+def is_free(declared: DeclaredValue) -> bool:
+    """Return whether a value may have any number of entries along its first dimension."""
+    return declared.shape is None or (
+        bool(declared.shape) and not isinstance(declared.shape[0], int)
+    )
+
+
+def declared_axis(output: DeclaredValue, row_names: Collection[str]) -> RowAxis:
+    """Tell what the first dimension of an output is by what the model declares.
+
+    Args:
+        output: the output.
+        row_names: names of the first dimensions of the inputs.
+    """
+    if output.shape is None:
+        return RowAxis.UNKNOWN
+    first = output.shape[0] if output.shape else 0
+    if isinstance(first, int):
+        return RowAxis.ONE if first == 1 else RowAxis.WHOLE
+    name = dimension_name(first)
+    if name is None:
+        return RowAxis.UNKNOWN
+    return RowAxis.ROWS if name in row_names else RowAxis.WHOLE
+
+
+def row_names(inputs: Iterable[DeclaredValue]) -> frozenset[str]:
+    """Return the names of the first dimensions of inputs."""
+    firsts = (declared.shape[0] for declared in inputs if declared.shape)
+    return frozenset(name for name in map(dimension_name, firsts) if name is not None)
+
+
+def row_axes(
+    inputs: Sequence[DeclaredValue],
+    outputs: Sequence[DeclaredValue],
+    models: Mapping[str, Path | None],
+    pipeline: Pipeline | None = None,
+) -> dict[str, RowAxis]:
+    """Return the meaning of each output's first dimension.
+
+    A name that an output shares with an input decides. Where there is none, the model's graph is
+    inferred with one symbol for the first dimension of all inputs; where that does not tell either,
+    a name of the output's own says that it is no row.
+
+    Args:
+        inputs, outputs: as the session declares them.
+        models: component → file of its model; None where it has none that can be read.
+        pipeline: the order in which components run; None for one component.
+    """
+    names = row_names(inputs)
+    declared = {output.name: declared_axis(output, names) for output in outputs}
+    fed = [value.name for value in inputs if is_free(value)]
+    if all(_is_settled(output, names) for output in outputs):
+        return declared
+    if pipeline is not None:
+        inferred = _of_pipeline(pipeline, models, fed)
+    else:
+        (model,) = models.values()
+        inferred = _inferred(model, fed)
+    for output in outputs:
+        own = inferred.get(output.name, RowAxis.UNKNOWN)
+        if own is not RowAxis.UNKNOWN and not _is_settled(output, names):
+            declared[output.name] = own
+    return declared
+
+
+def _is_settled(output: DeclaredValue, names: Collection[str]) -> bool:
+    """Return whether a declared size or a shared name makes inference needless."""
+    if output.shape is None:
+        return False
+    return not output.shape or isinstance(output.shape[0], int) or output.shape[0] in names
+
+
+def _of_pipeline(
+    pipeline: Pipeline, models: Mapping[str, Path | None], fed: Iterable[str]
+) -> dict[str, RowAxis]:
+    """Follow rows through the components; loops make what is not known."""
+    axes: dict[str, RowAxis] = dict.fromkeys(fed, RowAxis.ROWS)
+    for step in pipeline.steps:
+        if not isinstance(step, ComponentStep):
+            continue
+        rows = [name for name, value in step.inputs.items() if axes.get(value) is RowAxis.ROWS]
+        is_open = any(axes.get(value) is RowAxis.UNKNOWN for value in step.inputs.values())
+        found = {} if is_open else _inferred(models.get(step.component), rows)
+        for name, value in step.outputs.items():
+            axes[value] = found.get(name, RowAxis.UNKNOWN)
+    return axes
+
+
+def _inferred(path: Path | None, fed: Collection[str]) -> dict[str, RowAxis]:
+    """Return what inference of a model's graph tells of its outputs; nothing where it fails."""
+    if path is None:
+        return {}
+    try:
+        model = load_model(path)
+        if sum(map(len, all_graphs(model.graph))) > _MOST_NODES:
+            return {}
+        symbol = _name_rows(model, fed)
+        known = infer_sizes(model)
+    except OrtpkgError:  # the session itself says what is wrong with a model
+        return {}
+    return {name: _axis(known.get(name), symbol) for name in model.graph.outputs}
+
+
+def _name_rows(model: Model, fed: Collection[str]) -> str:
+    """Name the first dimension of the inputs that rows feed where it has no name; return it."""
+    graph = model.graph
+    firsts = {name: _first(graph.types.get(name)) for name in fed}
+    names = {name for name in map(dimension_name, firsts.values()) if name is not None}
+    symbol = names.pop() if len(names) == 1 else _ROWS
+    for name, first in firsts.items():
+        own = graph.types.get(name)
+        if dimension_name(first) is None and isinstance(own, TensorType) and own.shape:
+            graph.set_type(name, TensorType(own.element_type, (symbol, *own.shape[1:])))
+    return symbol
+
+
+def _first(known: Any) -> int | str | None:
+    is_shaped = isinstance(known, TensorType) and known.shape
+    return known.shape[0] if is_shaped else None
+
+
+def _axis(known: object, rows: str) -> RowAxis:
+    if not isinstance(known, KnownTensor) or known.shape is None:
+        return RowAxis.UNKNOWN
+    first: Size = known.shape[0] if known.shape else 0
+    if isinstance(first, int):
+        return RowAxis.ONE if first == 1 else RowAxis.WHOLE
+    if first.symbol is not None and first.symbol.name == rows:
+        return RowAxis.ROWS
+    is_named = all(
+        not each.is_anonymous and dimension_name(each.name) is not None
+        for each in symbols_of(first)
+    )
+    return RowAxis.WHOLE if is_named else RowAxis.UNKNOWN
