@@ -27,7 +27,7 @@ help:
 	@echo "make run          install into $(VENV) and run the sample package"
 	@echo "make test         everything that CI checks: lint, types, layers, tests"
 	@echo "make test-fast    the tests of the folders that differ from main, up to the first failure (T=\"tests/engine\": of these)"
-	@echo "make conformance  all of the onnx package's backend tests on our engine, onnx.reference and onnxruntime"
+	@echo "make conformance  all of the onnx package's backend tests on each provider that a session may pick, and on its peers"
 	@echo "make newest       tests with the newest version of everything, pinning nothing (downloads 300 MB once; T=\"tests/kernels\": these)"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.32, by its C functions (downloads 140 MB of wheels once)"
 	@echo "make interop-signing  our signatures and those of the OpenSSF's model-signing, both ways (downloads 60 MB once)"

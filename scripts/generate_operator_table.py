@@ -5,6 +5,7 @@ Run by ``make docs``; a test checks that the committed table is current.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,9 +15,11 @@ import onnx
 from ortpkg.kernels.cpu_kernels import CPU_KERNEL_MODULES
 from ortpkg.kernels.kernel_registry import kernel_defs_of
 from ortpkg.kernels.reference_kernels import REFERENCE_DOMAINS, has_reference_implementation
+from ortpkg.providers.openvino_differences import DIFFERENCES, Difference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "operators.md"
+COUNTS = ROOT / "tests" / "conformance" / "counts.json"
 _ONNX_LINE = "Operator definitions: onnx {}."
 
 Operator = tuple[str, str]
@@ -90,7 +93,45 @@ def document() -> str:
             _row(domain, name, native.get((domain, name), {}), defined.get((domain, name), []))
             for name in names
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_conformance(), *_differences()]) + "\n"
+
+
+def _conformance() -> list[str]:
+    """The counts that ``python -m tests.conformance --record`` kept."""
+    counts = json.loads(COUNTS.read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {number}" for name, number in counts["versions"].items())
+    return [
+        "",
+        "## Conformance",
+        "",
+        f"Cases of the onnx package's backend suite that pass, of {counts['cases']}",
+        f"(`make conformance`), with {versions}.",
+        "*Default* names no provider; our engine computes what a provider leaves.",
+        "",
+        "| runtime | passes |",
+        "|---|---|",
+        *(f"| {name} | {passed} |" for name, passed in counts["passed"].items()),
+    ]
+
+
+def _differences() -> list[str]:
+    return [
+        "",
+        "## What OpenVINO is not given",
+        "",
+        "OpenVINO computes these nodes otherwise than ONNX defines them, so they go to the next",
+        "provider, whether OpenVINO was named or not. Sizes, positions and indices are no integers",
+        "in this sense. Each row is held against the library by a test.",
+        "",
+        "| what | operators | OpenVINO |",
+        "|---|---|---|",
+        *(f"| {row.name} | {_operators_of(row)} | {row.what} |" for row in DIFFERENCES),
+    ]
+
+
+def _operators_of(row: Difference) -> str:
+    prefix = f"{row.domain}:" if row.domain else ""
+    return ", ".join(f"{prefix}{name}" for name in row.operators) or "all"
 
 
 def _row(domain: str, name: str, native: dict[int, list[str]], defined: list[int]) -> str:

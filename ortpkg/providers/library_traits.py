@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph import Graph
 from ortpkg.graph.types import ElementType
-from ortpkg.providers.openvino_faults import openvino_fault
+from ortpkg.providers.openvino_differences import openvino_faults
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 
 #: Element types that numpy has by itself, so that they cross the border to a library without
@@ -37,9 +37,9 @@ _VERSION = re.compile(r"-\d+$")
 Operator = tuple[str, str]
 
 
-def _no_fault(graph: Graph, node: Node) -> str:
-    del graph, node
-    return ""
+def _no_faults(graph: Graph) -> Mapping[int, str]:
+    del graph
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class LibraryTraits:
         operator_lists: in its messages: a list of operators that it lacks, as group ``names``,
             separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
-        fault: what it gets wrong of a node that it takes; "" where nothing is known.
+        faults: nodes of a graph, by index, that it takes and gets wrong: what is wrong with each.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -66,7 +66,7 @@ class LibraryTraits:
     takes_patches: bool = False
     operator_lists: tuple[re.Pattern[str], ...] = ()
     operators: tuple[re.Pattern[str], ...] = ()
-    fault: Callable[[Graph, Node], str] = _no_fault
+    faults: Callable[[Graph], Mapping[int, str]] = _no_faults
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
         """Names of what the settings say and the library does not obey on that device."""
@@ -108,7 +108,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
                 r"No conversion rule found for operations: (?P<names>[\w.\-]+(?:, [\w.\-]+)*)"
             ),
         ),
-        fault=openvino_fault,
+        faults=openvino_faults,
     ),
     "onnxruntime": LibraryTraits(
         border_types=NUMERIC_TYPES | {ElementType.STRING},

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from ortpkg.ep_context.claim_refusals import ClaimRefusal
 from ortpkg.errors import quoted
-from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph import Graph
 from ortpkg.providers.claim_blame import ClaimBlame, first_made, operator_of
 from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer
 from ortpkg.providers.library_traits import Operator
@@ -28,6 +28,7 @@ class NativeClaims:
     Attributes:
         blame: tells who is to blame for what the library raised.
         reasons: why nodes were left, each once, in the order in which they were found.
+        left: why nodes of the graph that was looked at last were left, by their index.
     """
 
     def __init__(self, ep_name: str, library: NativeLibrary) -> None:
@@ -35,15 +36,19 @@ class NativeClaims:
         self._border = PartitionBorder(library.traits.border_types)
         self.blame = ClaimBlame(ep_name=ep_name, library=library, border=self._border)
         self.reasons: dict[str, None] = {}
+        self.left: dict[int, str] = {}
         #: Operators that the library said it lacks: it is not asked again.
         self._unknown: set[Operator] = set()
 
     def candidates(self, viewer: GraphViewer) -> set[int]:
         """All nodes but what the library lacks or gets wrong, or what brings foreign values in."""
+        faults = self._traits.faults(viewer.graph)
+        self.reasons |= dict.fromkeys(faults.values())
+        self.left = dict(faults)
         found = {
             node.index
             for node in viewer.nodes
-            if operator_of(node) not in self._unknown and not self._has_fault(viewer.graph, node)
+            if operator_of(node) not in self._unknown and node.index not in faults
         }
         return self._within_border(viewer, found)
 
@@ -78,12 +83,9 @@ class NativeClaims:
         self._unknown |= refusal.unknown
         self.reasons |= dict.fromkeys(refusal.reasons)
         makes = refusal.makes
-        return {index for index in claim.node_indices if first_made(graph.node(index)) in makes}
-
-    def _has_fault(self, graph: Graph, node: Node) -> bool:
-        if fault := self._traits.fault(graph, node):
-            self.reasons[fault] = None
-        return bool(fault)
+        refused = {index for index in claim.node_indices if first_made(graph.node(index)) in makes}
+        self.left |= dict.fromkeys(refused, "; ".join(refusal.reasons))
+        return refused
 
     def _within_border(self, viewer: GraphViewer, nodes: set[int]) -> set[int]:
         """Those of ``nodes`` that exchange, across their partition's border, what may cross it."""
@@ -91,5 +93,6 @@ class NativeClaims:
             for value in found.values():
                 reason = f"it cannot take or give values of the type of {quoted(value)}"
                 self.reasons[reason] = None
+            self.left |= dict.fromkeys(found, "it cannot take or give values of such types")
             nodes = nodes - set(found)
         return nodes

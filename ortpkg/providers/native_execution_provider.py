@@ -229,6 +229,9 @@ class NativeExecutionProvider(CompilingProvider):
     def get_refusal(self) -> str:
         return "" if self._compiled else self.refusal_text
 
+    def get_node_refusals(self) -> Mapping[int, str]:
+        return self._claims.left
+
     # --- compiling, keeping, loading --------------------------------------------------------------
 
     def _find_or_compile(self, fused: FusedNode) -> CompiledPartition:

@@ -229,7 +229,7 @@ class _OpenVinoModel:
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         taken = self._requests.take(self._ports)
         request = taken.infer_request
-        feeds = dict(zip(self._ports.inputs, inputs, strict=True))
+        feeds = dict(zip(self._ports.inputs, map(_lendable, inputs), strict=True))
         if context.is_watched:
             results = run_watched(
                 context, lambda: request.infer(feeds, share_inputs=True), request.cancel
@@ -267,6 +267,14 @@ class _OpenVinoModel:
             is_fallback=is_fallback,
             reason=reason,
         )
+
+
+def _lendable(value: Any) -> Any:
+    """The value as OpenVINO takes it: it lends itself no read-only array without dimensions.
+
+    Other read-only arrays it copies by itself.
+    """
+    return value.copy() if value.ndim == 0 and not value.flags.writeable else value
 
 
 def _count_nodes(core: Any, model: Any, device: str) -> dict[str, int]:

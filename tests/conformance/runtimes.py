@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx
 
+from ortpkg.session.default_providers import PROVIDERS_VARIABLE
 from tests.conformance.cases import Case, as_value
 from tests.conformance.comparison import difference
 
@@ -23,12 +25,7 @@ def _fed_names(model: onnx.ModelProto, inputs: Sequence[Any]) -> list[str]:
 
 def ortpkg_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
     """Our engine with its CPU provider alone."""
-    from ortpkg.session.inference_session import InferenceSession
-
-    session = InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(
-        None, dict(zip(_fed_names(model, inputs), inputs, strict=True))
-    )
+    return _session_on(model, providers=["CPUExecutionProvider"])
 
 
 def machine_code_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
@@ -39,6 +36,35 @@ def machine_code_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], li
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.llvm_check", "1")
     session = InferenceSession(model.SerializeToString(), options, providers=["llvm", "cpu"])
+    return lambda inputs: session.run(
+        None, dict(zip(_fed_names(model, inputs), inputs, strict=True))
+    )
+
+
+def openvino_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """OpenVINO for what it may claim, our engine for the rest."""
+    return _session_on(model, providers=["OpenVINOExecutionProvider"])
+
+
+def bridge_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """The installed onnxruntime's CPU provider inside our session, our engine for the rest."""
+    return _session_on(model, providers=["CPUExecutionProvider"], backend="onnxruntime")
+
+
+def default_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
+    """What a session picks where nobody names a provider, whatever the environment names."""
+    stated = os.environ.pop(PROVIDERS_VARIABLE, None)
+    try:
+        return _session_on(model)
+    finally:
+        if stated is not None:
+            os.environ[PROVIDERS_VARIABLE] = stated
+
+
+def _session_on(model: onnx.ModelProto, **providers: Any) -> Callable[[Sequence[Any]], list[Any]]:
+    from ortpkg.session.inference_session import InferenceSession
+
+    session = InferenceSession(model.SerializeToString(), **providers)
     return lambda inputs: session.run(
         None, dict(zip(_fed_names(model, inputs), inputs, strict=True))
     )
@@ -73,6 +99,9 @@ def onnxruntime_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], lis
 RUNTIMES: dict[str, Runtime] = {
     "ortpkg": ortpkg_runtime,
     "machine code": machine_code_runtime,
+    "OpenVINO": openvino_runtime,
+    "onnxruntime's CPU": bridge_runtime,
+    "default": default_runtime,
     "onnx.reference": reference_runtime,
     "onnxruntime": onnxruntime_runtime,
 }

@@ -21,7 +21,14 @@ from tests.conformance.known_failures import (
     KNOWN_FAILURES_OF_MACHINE_CODE,
     RANDOM_CASES,
 )
-from tests.conformance.runtimes import Runtime, failure, machine_code_runtime, ortpkg_runtime
+from tests.conformance.runtimes import (
+    Runtime,
+    default_runtime,
+    failure,
+    machine_code_runtime,
+    openvino_runtime,
+    ortpkg_runtime,
+)
 
 _NODE_SLICES = 4
 _ONE_IN = 10
@@ -59,6 +66,19 @@ def test_tenth_of_the_node_cases_passes_as_machine_code() -> None:
     cases = load_cases("node")
     chosen = [case for case in cases if zlib.crc32(case.name.encode()) % _ONE_IN == 1]
     assert failures(chosen, machine_code_runtime) == {}
+
+
+def test_tenth_of_the_node_cases_passes_where_nobody_names_a_provider() -> None:
+    pytest.importorskip("openvino")
+    cases = load_cases("node")
+    chosen = [case for case in cases if zlib.crc32(case.name.encode()) % _ONE_IN == 2]
+    assert failures(chosen, default_runtime) == {}
+
+
+def test_small_models_pass_on_openvino() -> None:
+    """Sequences of numbers without dimensions among them, which nobody may write to."""
+    pytest.importorskip("openvino")
+    assert failures(load_cases("simple"), openvino_runtime) == {}
 
 
 @pytest.mark.parametrize("case_id", sorted(KNOWN_FAILURES_OF_MACHINE_CODE))

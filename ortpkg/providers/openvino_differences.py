@@ -1,0 +1,545 @@
+"""What OpenVINO computes otherwise than ONNX defines it: the table that decides what it may claim.
+
+Seen in OpenVINO 2026.4.1's CPU plug-in. A row names operators, says what is otherwise, and tells
+which nodes of these it is about; ``tests/providers/test_openvino_differences.py`` has a model for
+each row that the library itself computes wrong. What it refuses to convert needs no row: that shows
+when it compiles. Nothing here loads OpenVINO.
+
+Two differences are no rows, since they would leave nothing to claim: activations, Max, Min and Clip
+do not pass NaN on, and QuantizeLinear with an odd zero point is one step off exactly between two
+steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN
+from ortpkg.graph.types import ElementType, Shape, TensorType
+from ortpkg.providers.small_integers import (
+    INDEX_SLOTS,
+    INTEGERS,
+    LIMIT_SLOTS,
+    MOVES,
+    SmallIntegers,
+    element_type_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A node in its graph, with what is known of the graph's integers."""
+
+    graph: Graph
+    node: Node
+    integers: SmallIntegers
+
+    def has_input(self, slot: int) -> bool:
+        return self.node.inputs[slot : slot + 1] not in ((), ("",))
+
+    def is_constant(self, slot: int) -> bool:
+        """Return True where the input is left out, too."""
+        if not self.has_input(slot):
+            return True
+        value = self.node.inputs[slot]
+        maker = self.graph.producer_of(value)
+        return self.graph.constant(value) is not None or (
+            maker is not None and maker.op_type == "Constant"
+        )
+
+    def numbers(self, slot: int) -> tuple[float, ...] | None:
+        """The elements of a constant input; None where it is no initializer."""
+        constant = self.graph.constant(self.node.inputs[slot]) if self.has_input(slot) else None
+        return None if constant is None else tuple(map(float, constant.numpy().ravel()))
+
+    def type_of(self, value: str) -> ElementType | None:
+        return element_type_of(self.graph, value) if value else None
+
+    def shape(self, slot: int) -> Shape | None:
+        found = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
+        return found.shape if isinstance(found, TensorType) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A row of the table.
+
+    Attributes:
+        name: of the row, for tests and documents.
+        operators: that it is about; empty for all of the domain that nobody exempts.
+        what: OpenVINO does, for people; a fragment that begins with "it" or with the subject.
+        applies: whether a node of these operators is among those.
+        domain: of the operators.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    what: str
+    applies: Callable[[_Call], bool] = lambda _call: True
+    domain: str = ""
+
+
+def openvino_faults(graph: Graph) -> Mapping[int, str]:
+    """What OpenVINO gets wrong of a graph's nodes, or of those inside them: node index → why."""
+    outer = None if graph.parent is None else _integers_of(graph.parent)
+    integers = SmallIntegers(graph, outer)
+    found = {node.index: _fault(graph, node, integers) for node in graph.nodes}
+    return {index: fault for index, fault in found.items() if fault}
+
+
+def _integers_of(graph: Graph) -> SmallIntegers:
+    return SmallIntegers(graph, None if graph.parent is None else _integers_of(graph.parent))
+
+
+def _fault(graph: Graph, node: Node, integers: SmallIntegers) -> str:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    call = _Call(graph, node, integers)
+    for row in (*_BY_OPERATOR.get((domain, node.op_type), ()), *_OF_ALL):
+        if row.domain == domain and row.applies(call):
+            operator = f"{domain}:{node.op_type}" if domain else node.op_type
+            return f"it would get {operator} wrong: {row.what}"
+    inside = (
+        _fault(inner, each, integers.inside(node, name))
+        for name, inner in node.subgraphs.items()
+        for each in inner.nodes
+    )
+    return next(filter(None, inside), "")
+
+
+# --- integers, and floats of 64 bits --------------------------------------------------------------
+
+#: Operators that take integers for what they are, and that other rows are about.
+_TAKES_INTEGERS = frozenset(
+    {
+        "Constant", "ConstantOfShape", "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear",
+        "If", "Loop", "MatMulInteger", "MaxPool", "QLinearConv", "QLinearMatMul", "QuantizeLinear",
+        "Scan", "Shape", "Size",
+    }
+)  # fmt: skip
+_COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+_SHORT = frozenset({ElementType.INT8, ElementType.UINT8, ElementType.INT16, ElementType.UINT16})
+_LONG = frozenset({ElementType.INT64, ElementType.UINT64})
+_WHOLE_NUMBERS_OF_32 = _SHORT | {ElementType.INT32, ElementType.UINT32}
+_EXACT_CASTS = frozenset(
+    {
+        ElementType.FLOAT, ElementType.FLOAT16, ElementType.INT8, ElementType.UINT8,
+        ElementType.INT16, ElementType.UINT16, ElementType.INT32, ElementType.UINT32,
+    }
+)  # fmt: skip
+
+
+def _is_of_64_bits(call: _Call) -> bool:
+    """Whether integers of 64 bits cross the node that need not be sizes or indices."""
+    if call.node.op_type in _TAKES_INTEGERS:
+        return False
+    values = (*_data_of(call), *call.node.outputs)
+    return any(call.type_of(value) in _LONG and not _is_safe(call, value) for value in values)
+
+
+def _computes_integers(call: _Call) -> bool:
+    if call.node.op_type in _TAKES_INTEGERS:
+        return False
+    taken = {
+        found
+        for value in _data_of(call)
+        if (found := call.type_of(value)) in INTEGERS and not _is_safe(call, value)
+    }
+    if not taken:
+        return False
+    if call.node.op_type in MOVES:
+        return bool(call.node.attribute("reduction", "none") != "none")
+    if call.node.op_type in _COMPARISONS:
+        return not taken <= _SHORT
+    if call.node.op_type == "Cast":
+        is_exact = call.type_of(call.node.outputs[0]) in _EXACT_CASTS
+        return not is_exact or not taken <= _WHOLE_NUMBERS_OF_32
+    return True
+
+
+def _is_of_double(call: _Call) -> bool:
+    values = (*call.node.inputs, *call.node.outputs)
+    return any(call.type_of(value) is ElementType.DOUBLE for value in values)
+
+
+def _data_of(call: _Call) -> Iterable[str]:
+    """The inputs of which the node computes; sizes, axes and indices are none of these."""
+    indices = INDEX_SLOTS.get(call.node.op_type, frozenset())
+    limits = LIMIT_SLOTS.get(call.node.op_type, frozenset())
+    for slot, value in enumerate(call.node.inputs):
+        if value and slot not in indices and not (slot in limits and call.is_constant(slot)):
+            yield value
+
+
+def _is_safe(call: _Call, value: str) -> bool:
+    return call.integers.is_small(value) or call.integers.is_index(value)
+
+
+# --- operators of ONNX ----------------------------------------------------------------------------
+
+_INFINITIES = (float("inf"), float("-inf"))
+_WINDOWS = ("left_window_size", "right_window_size")
+_PAST_KEY, _PAST_MASK = 4, 3
+_SEQUENCE_LENGTHS, _PEEPHOLES = 4, 7
+_RESIZE_SCALES, _RESIZE_SIZES = 2, 3
+
+
+def _has_attribute(name: str, *usual: object) -> Callable[[_Call], bool]:
+    """Whether the attribute is there with another value than the usual ones."""
+    return lambda call: call.node.attribute(name, usual[0]) not in usual
+
+
+def _reduces_nothing(call: _Call) -> bool:
+    shape = call.shape(0)
+    return shape is not None and 0 in shape
+
+
+def _is_compared_with_infinity(call: _Call) -> bool:
+    (output,) = call.node.outputs
+    for user in call.graph.consumer_nodes(output):
+        if user.op_type == "IsInf":
+            return True
+        other = [value for value in user.inputs if value != output]
+        constant = call.graph.constant(other[0]) if user.op_type == "Equal" and other else None
+        if constant is not None and constant.numpy().ravel()[:1] in _INFINITIES:
+            return True
+    return False
+
+
+def _last_window_is_padding(call: _Call) -> bool:
+    """Whether rounding up may give a window that begins behind the elements."""
+    if not call.node.attribute("ceil_mode", 0):
+        return False
+    kernel = call.node.attribute("kernel_shape", ())
+    rank = len(kernel)
+    strides = call.node.attribute("strides") or (1,) * rank
+    ends = (call.node.attribute("pads") or (0,) * 2 * rank)[rank:]
+    is_auto = call.node.attribute("auto_pad", "NOTSET") != "NOTSET"
+    return is_auto or any(
+        stride + end > size for size, stride, end in zip(kernel, strides, ends, strict=False)
+    )
+
+
+def _rounds_scales(call: _Call) -> bool:
+    """Whether a nearest pixel is taken by the sizes' quotient where a scale is stated."""
+    is_nearest = call.node.attribute("mode", "nearest") == "nearest"
+    rounding = call.node.attribute("nearest_mode", "round_prefer_floor")
+    if not (is_nearest and call.has_input(_RESIZE_SCALES) and not call.has_input(_RESIZE_SIZES)):
+        return False
+    scales = call.numbers(_RESIZE_SCALES)
+    if rounding == "round_prefer_floor" or scales == ():
+        return False
+    return scales is None or not all(
+        scale > 0 and (scale.is_integer() or (1 / scale).is_integer()) for scale in scales
+    )
+
+
+def _aligns_by_scales(call: _Call) -> bool:
+    mode = call.node.attribute("coordinate_transformation_mode", "half_pixel")
+    return mode == "align_corners" and not call.has_input(_RESIZE_SIZES)
+
+
+def _attends_causally_to_past(call: _Call) -> bool:
+    return bool(
+        call.node.attribute("is_causal", 0)
+        and call.has_input(_PAST_KEY)
+        and call.has_input(_PAST_MASK)
+    )
+
+
+def _takes_no_axes(call: _Call) -> bool:
+    return bool(call.node.attribute("noop_with_empty_axes", 0))
+
+
+def _ends_in_two_ranks(call: _Call) -> bool:
+    ends = zip(*(graph.outputs for graph in call.node.subgraphs.values()), strict=False)
+    graphs = tuple(call.node.subgraphs.values())
+    for values in ends:
+        types = [graph.type_of(value) for graph, value in zip(graphs, values, strict=True)]
+        shapes = [found.shape for found in types if isinstance(found, TensorType)]
+        if len({len(shape) for shape in shapes if shape is not None}) > 1:
+            return True
+    return False
+
+
+def _is_float(call: _Call) -> bool:
+    return call.type_of(call.node.inputs[0]) not in INTEGERS
+
+
+_RECURRENT = ("GRU", "LSTM", "RNN")
+_ONNX_ROWS = (
+    Difference(
+        name="window of Attention",
+        operators=("Attention",),
+        what="it attends beyond left_window_size and right_window_size",
+        applies=lambda call: any(call.node.attribute(name, -1) != -1 for name in _WINDOWS),
+    ),
+    Difference(
+        name="causal Attention with a past and a mask",
+        operators=("Attention",),
+        what="it leaves out the past where it hides what comes later",
+        applies=_attends_causally_to_past,
+    ),
+    Difference(
+        name="padding of AveragePool",
+        operators=("AveragePool",),
+        what="it counts padding that ceil_mode adds",
+        applies=lambda call: bool(
+            call.node.attribute("ceil_mode", 0) and call.node.attribute("count_include_pad", 0)
+        ),
+    ),
+    Difference(
+        name="BitShift", operators=("BitShift",), what="it saturates, and loses the sign's bit"
+    ),
+    Difference(
+        name="DFT", operators=("DFT",), what="it keeps an axis too many, or four digits alone"
+    ),
+    Difference(
+        name="DynamicQuantizeLinear",
+        operators=("DynamicQuantizeLinear",),
+        what="what lies between two steps goes to the other",
+    ),
+    Difference(
+        name="ranks of If",
+        operators=("If",),
+        what="it gives an axis to a number where the other branch has one",
+        applies=_ends_in_two_ranks,
+    ),
+    Difference(
+        name="batch first",
+        operators=_RECURRENT,
+        what="it takes the batch for time where layout is 1",
+        applies=_has_attribute("layout", 0),
+    ),
+    Difference(
+        name="lengths of sequences",
+        operators=_RECURRENT,
+        what="it computes beyond sequence_lens",
+        applies=lambda call: call.has_input(_SEQUENCE_LENGTHS),
+    ),
+    Difference(
+        name="peepholes of LSTM",
+        operators=("LSTM",),
+        what="it leaves out the peepholes",
+        applies=lambda call: call.has_input(_PEEPHOLES),
+    ),
+    Difference(
+        name="coupled gates of LSTM",
+        operators=("LSTM",),
+        what="it leaves out input_forget",
+        applies=_has_attribute("input_forget", 0),
+    ),
+    Difference(
+        name="LpPool",
+        operators=("LpPool",),
+        what="it counts padding that ceil_mode adds",
+        applies=_has_attribute("ceil_mode", 0),
+    ),
+    Difference(
+        name="last window of MaxPool",
+        operators=("MaxPool",),
+        what="it begins a window behind the elements where ceil_mode rounds up",
+        applies=_last_window_is_padding,
+    ),
+    Difference(
+        name="Mod of infinity",
+        operators=("Mod",),
+        what="the remainder of a number and infinity is NaN",
+        applies=_is_float,
+    ),
+    Difference(
+        name="NonMaxSuppression",
+        operators=("NonMaxSuppression",),
+        what="it suppresses boxes that overlap by exactly the threshold",
+    ),
+    Difference(
+        name="computed zero points",
+        operators=("QuantizeLinear",),
+        what="what lies between two steps goes to the other where the zero point is odd",
+        applies=lambda call: not call.is_constant(2),
+    ),
+    Difference(
+        name="reductions of nothing",
+        operators=("ReduceMax", "ReduceMean", "ReduceMin"),
+        what="it has finite numbers for the maximum, minimum and mean of nothing",
+        applies=_reduces_nothing,
+    ),
+    Difference(
+        name="maximum of infinities",
+        operators=("ReduceMax", "ReduceMin"),
+        what="the maximum of what is -inf alone is a finite number",
+        applies=_is_compared_with_infinity,
+    ),
+    Difference(
+        name="reductions without axes",
+        operators=("ReduceL1", "ReduceL2", "ReduceLogSum"),
+        what="it hands elements through where noop_with_empty_axes is set",
+        applies=_takes_no_axes,
+    ),
+    Difference(
+        name="antialiased Resize",
+        operators=("Resize",),
+        what="it leaves out antialias",
+        applies=_has_attribute("antialias", 0),
+    ),
+    Difference(
+        name="excluded pixels of Resize",
+        operators=("Resize",),
+        what="it leaves out exclude_outside",
+        applies=_has_attribute("exclude_outside", 0),
+    ),
+    Difference(
+        name="aspect ratio of Resize",
+        operators=("Resize",),
+        what="it leaves out keep_aspect_ratio_policy",
+        applies=_has_attribute("keep_aspect_ratio_policy", "stretch"),
+    ),
+    Difference(
+        name="aligned corners of Resize",
+        operators=("Resize",),
+        what="it aligns other corners where scales are stated",
+        applies=_aligns_by_scales,
+    ),
+    Difference(
+        name="nearest pixel of Resize",
+        operators=("Resize",),
+        what="it takes a neighbouring pixel where a scale makes no whole number",
+        applies=_rounds_scales,
+    ),
+    Difference(
+        name="maximum of RoiAlign",
+        operators=("RoiAlign",),
+        what="it interpolates before it takes the maximum",
+        applies=_has_attribute("mode", "avg"),
+    ),
+    Difference(
+        name="columns of SpaceToDepth",
+        operators=("SpaceToDepth",),
+        what="it leaves out the mode CRD",
+        applies=_has_attribute("mode", "DCR"),
+    ),
+    Difference(
+        name="Tile by computed numbers",
+        operators=("Tile",),
+        what="it returns memory that nobody wrote where repeats are no constant",
+        applies=lambda call: not call.is_constant(1),
+    ),
+    Difference(
+        name="ties of TopK",
+        operators=("TopK",),
+        what="of equal elements it takes others than the first",
+        applies=lambda call: call.numbers(1) != (1.0,),
+    ),
+)
+_OF_ALL = (
+    Difference(
+        name="integers of 64 bits",
+        operators=(),
+        what="it keeps 32 bits of integers",
+        applies=_is_of_64_bits,
+    ),
+    Difference(
+        name="computing on integers",
+        operators=(),
+        what="it computes integers in float32, and lets those of 8 bits saturate",
+        applies=_computes_integers,
+    ),
+    Difference(
+        name="floats of 64 bits",
+        operators=(),
+        what="it keeps 32 bits of floats",
+        applies=_is_of_double,
+    ),
+)
+
+# --- operators of com.microsoft, held against onnxruntime 1.31 ------------------------------------
+
+_FUSED_GEMM_ACTIVATIONS = ("", "LeakyRelu", "Relu")
+_MAT_MUL_GROUPS = 4
+_ROTARY_POSITIONS = 1
+_WRAPS = "what is out of the range of 8 bits wraps around"
+
+
+def _has_one_position(call: _Call) -> bool:
+    shape = call.shape(_ROTARY_POSITIONS)
+    return shape is None or len(shape) <= 1
+
+
+def _has_any(*names: str) -> Callable[[_Call], bool]:
+    return lambda call: any(call.node.attribute(name) not in (None, 0) for name in names)
+
+
+_MICROSOFT_ROWS = (
+    Difference(
+        name="scale of com.microsoft Attention",
+        operators=("Attention",),
+        what="it leaves out mask_filter_value and scale",
+        applies=lambda call: any(
+            call.node.attribute(name) is not None for name in ("mask_filter_value", "scale")
+        ),
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="activations of FusedGemm",
+        operators=("FusedGemm",),
+        what="it leaves out every activation but Relu and LeakyRelu",
+        applies=_has_attribute("activation", *_FUSED_GEMM_ACTIVATIONS),
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="transposed batches of FusedMatMul",
+        operators=("FusedMatMul",),
+        what="it leaves out transBatchA and transBatchB",
+        applies=_has_any("transBatchA", "transBatchB"),
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="GroupQueryAttention",
+        operators=("GroupQueryAttention",),
+        what="it knows a batch of 1 only, and caches as long as what is in them",
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="groups of MatMulNBits",
+        operators=("MatMulNBits",),
+        what="g_idx ends the process, or is read as something else",
+        applies=lambda call: call.has_input(_MAT_MUL_GROUPS),
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="quantized arithmetic",
+        operators=("QLinearAdd", "QLinearConcat", "QLinearLeakyRelu", "QLinearMul"),
+        what=_WRAPS,
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="QLinearAveragePool",
+        operators=("QLinearAveragePool",),
+        what=f"{_WRAPS}, and channels that come last are an axis of the picture",
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="rotation of a part",
+        operators=("RotaryEmbedding",),
+        what="it turns all of a head where rotary_embedding_dim says a part",
+        applies=_has_attribute("rotary_embedding_dim", 0),
+        domain=MICROSOFT_DOMAIN,
+    ),
+    Difference(
+        name="rotation from an offset",
+        operators=("RotaryEmbedding",),
+        what="it takes the first position for that of every token",
+        applies=_has_one_position,
+        domain=MICROSOFT_DOMAIN,
+    ),
+)
+
+#: The whole table, in the order in which documents show it.
+DIFFERENCES: tuple[Difference, ...] = (*_OF_ALL, *_ONNX_ROWS, *_MICROSOFT_ROWS)
+_BY_OPERATOR: Mapping[tuple[str, str], tuple[Difference, ...]] = {
+    (domain, operator): tuple(
+        row for row in DIFFERENCES if row.domain == domain and operator in row.operators
+    )
+    for domain, operator in {(row.domain, name) for row in DIFFERENCES for name in row.operators}
+}

@@ -1,0 +1,283 @@
+"""Models of ONNX's own operators that OpenVINO computes otherwise: name of the table's row → one.
+
+A name with a comma is another model of the row before the comma.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+Witness = tuple[str, dict[str, Any]]
+
+_RNG = np.random.default_rng(7)
+_BIG = 5_000_000_000
+
+
+def normal(*shape: int) -> Any:
+    return _RNG.standard_normal(shape).astype(np.float32)
+
+
+def integers(values: Iterable[int], element: str) -> Any:
+    return np.array(list(values), element)
+
+
+def unary(expression: str, element: str, values: Iterable[int]) -> Witness:
+    return f"g ({element}[N] x) => ({element}[M] z) {{ z = {expression} }}", {
+        "x": integers(values, element)
+    }
+
+
+def binary(expression: str, element: str, one: Iterable[int], other: Iterable[int]) -> Witness:
+    text = f"g ({element}[N] x, {element}[N] y) => ({element}[N] z) {{ z = {expression} }}"
+    return text, {"x": integers(one, element), "y": integers(other, element)}
+
+
+def resize(attributes: str, *, scales: str = "", sizes: str = "") -> Witness:
+    constant = f"float[4] s = {{{scales}}}" if scales else f"int64[{sizes.count(',') + 1}] s"
+    constant += "" if scales else f" = {{{sizes}}}"
+    slots = "x, , s" if scales else "x, , , s"
+    text = f"""g (float[1,1,7,9] x) => (float[1,1,A,B] y) <{constant}>
+    {{ y = Resize <{attributes}> ({slots}) }}"""
+    return text, {"x": normal(1, 1, 7, 9)}
+
+
+def recurrent(
+    operator: str, gates: int, *, attributes: str = "", more: str = "", **feeds: Any
+) -> Witness:
+    names = {"lengths": "int32[2] lengths", "peepholes": "float[1,12] peepholes"}
+    extra = "".join(f", {names[name]}" for name in feeds)
+    w, r = constant("w", normal(1, gates, 5)), constant("r", normal(1, gates, 4))
+    text = f"""g (float[T,N,5] x{extra}) => (float[A,B,C,D] y, float[E,F,G] h) <{w}, {r}>
+    {{ y, h = {operator} <hidden_size = 4{attributes}> (x, w, r{more}) }}"""
+    return text, {"x": normal(3, 2, 5), **feeds}
+
+
+def constant(name: str, array: Any) -> str:
+    """An initializer of floats, in the words of a model's text."""
+    sizes = ",".join(map(str, array.shape))
+    return f"float[{sizes}] {name} = {{{', '.join(map(str, array.ravel()))}}}"
+
+
+def reduction(operator: str, more: str, shape: tuple[int, ...]) -> Witness:
+    sizes = ",".join(map(str, shape))
+    text = f"""g (float[{sizes}] x) => (float[A,B] y) <int64[1] axes = {{1}}>
+    {{ y = {operator} <keepdims = 1> (x{more}) }}"""
+    return text, {"x": normal(*shape)}
+
+
+def attention(attributes: str, keys: int, more: str = "", **feeds: Any) -> Witness:
+    extra = "".join(
+        f", float[{','.join(map(str, value.shape))}] {name}" for name, value in feeds.items()
+    )
+    text = f"""g (float[1,2,4,8] q, float[1,2,{keys},8] k, float[1,2,{keys},8] v{extra})
+    => (float[1,2,4,8] y{", float[A,B,C,D] pk, float[A,B,C,D] pv" if feeds else ""}) {{
+        y{", pk, pv" if feeds else ""} = Attention <{attributes}> (q, k, v{more})
+    }}"""
+    return text, {
+        "q": normal(1, 2, 4, 8),
+        "k": normal(1, 2, keys, 8),
+        "v": normal(1, 2, keys, 8),
+        **feeds,
+    }
+
+
+_BOXES = {
+    "boxes": np.array([[[0, 0, 1, 1], [0, 0, 1, 0.5]]], np.float32),
+    "scores": np.array([[[0.9, 0.8]]], np.float32),
+    "most": np.array([3]),
+    "threshold": np.array([0.5], np.float32),
+}
+
+#: The opset of a witness that is not of opset 21.
+OPSETS: dict[str, int] = {
+    "window of Attention": 25,
+    "causal Attention with a past and a mask": 25,
+    "columns of SpaceToDepth": 28,
+}
+ONNX_WITNESSES: dict[str, Witness] = {
+    # integers
+    "integers of 64 bits": unary("Identity(x)", "int64", [_BIG]),
+    "integers of 64 bits, moved": unary("Concat <axis = 0> (x, x)", "int64", [_BIG]),
+    "integers of 64 bits, unsigned": unary("Sign(x)", "uint64", [1 << 40]),
+    "integers of 64 bits, as floats": (
+        """g (int64[N] x) => (float[1,N] y) <int64[1] axes = {0}, float two = {2}> {
+            u = Unsqueeze(x, axes) f = Cast <to = 1> (u) y = Mul(f, two)
+        }""",
+        {"x": np.array([_BIG])},
+    ),
+    "integers of 64 bits, in a body": (
+        """g (int64 n, int64[1] x) => (int64[1] y) <bool yes = {1}, int64[1] more = {3000000000}> {
+            y = Loop(n, yes, x) <body = b (int64 i, bool c, int64[1] s) => (bool d, int64[1] t) {
+                d = Identity(c) t = Add(s, more)
+            }>
+        }""",
+        {"n": np.array(3), "x": np.array([1])},
+    ),
+    "integers of 64 bits, that become indices by a remainder": (
+        """g (int64[N] x) => (float[N] y) <float[4] table = {1, 2, 3, 4}, int64 three = {3}> {
+            bucket = Mod(x, three) y = Gather(table, bucket)
+        }""",
+        {"x": np.array([_BIG, _BIG + 1])},
+    ),
+    "computing on integers": binary("Div(x, y)", "uint8", [7], [4]),
+    "computing on integers, Add": binary("Add(x, y)", "uint8", [250], [10]),
+    "computing on integers, Sub": binary("Sub(x, y)", "int8", [-120], [100]),
+    "computing on integers, Mul": binary("Mul(x, y)", "int8", [100], [100]),
+    "computing on integers, Mod": binary("Mod(x, y)", "int32", [777777777], [13]),
+    "computing on integers, Max": binary("Max(x, y)", "uint32", [4_000_000_000], [1]),
+    "computing on integers, Neg": unary("Neg(x)", "int8", [-128]),
+    "computing on integers, Relu": unary("Relu(x)", "int32", [(1 << 30) + 1]),
+    "computing on integers, Clip": (
+        """g (int32[N] x) => (int32[N] y) <int32 low = {-1}, int32 high = {1073741823}>
+        { y = Clip(x, low, high) }""",
+        {"x": np.array([1 << 30], np.int32)},
+    ),
+    "computing on integers, ReduceSum": unary(
+        "ReduceSum <keepdims = 1> (x)", "int32", [(1 << 30) + 1, 1]
+    ),
+    "computing on integers, compared": (
+        "g (int32[N] x, int32[N] y) => (bool[N] z) { z = Equal(x, y) }",
+        {"x": integers([1 << 24], "int32"), "y": integers([(1 << 24) + 1], "int32")},
+    ),
+    "computing on integers, as truth": (
+        "g (uint32[N] x) => (bool[N] z) { z = Cast <to = 9> (x) }",
+        {"x": integers([1 << 31], "uint32")},
+    ),
+    "floats of 64 bits": (
+        "g (double[N] x, double[N] y) => (double[N] z) { z = Add(x, y) }",
+        {"x": np.array([1e200, 1.0]), "y": np.array([1e200, 1e-12])},
+    ),
+    "floats of 64 bits, made": (
+        "g (float[N] x) => (double[N] z) { z = Cast <to = 11> (x) }",
+        {"x": np.array([np.inf, 1], np.float32)},
+    ),
+    # operators
+    "window of Attention": attention(
+        "is_causal = 1, left_window_size = 1, right_window_size = -1", 4
+    ),
+    "causal Attention with a past and a mask": attention(
+        "is_causal = 1", 6, ", mask, past_k, past_v",
+        mask=normal(4, 18), past_k=normal(1, 2, 12, 8), past_v=normal(1, 2, 12, 8),
+    ),
+    "padding of AveragePool": (
+        """g (float[1,1,6,6] x) => (float[1,1,A,B] y) {
+            y = AveragePool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1],
+                ceil_mode = 1, count_include_pad = 1> (x)
+        }""",
+        {"x": normal(1, 1, 6, 6)},
+    ),
+    "BitShift": binary('BitShift <direction = "LEFT"> (x, y)', "uint8", [255], [1]),
+    "DFT": (
+        """g (float[1,8,1] x) => (float[A,B,C] y) <int64 axis = {1}>
+        { y = DFT <onesided = 1> (x, , axis) }""",
+        {"x": normal(1, 8, 1)},
+    ),
+    "DynamicQuantizeLinear": (
+        "g (float[6] x) => (uint8[6] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
+        {"x": np.array([0, 2, -3, -2.5, 1.34, 0.5], np.float32)},
+    ),
+    "ranks of If": (
+        """g (bool c, float[1] x) => (float[] y) <float one = {1}> {
+            z = If(c) <then_branch = t () => (float[1] a) { a = Exp(x) },
+                       else_branch = e () => (float b) { b = Identity(one) }>
+            y = Abs(z)
+        }""",
+        {"c": np.array(False), "x": normal(1)},
+    ),
+    "batch first": recurrent("LSTM", 16, attributes=", layout = 1"),
+    "batch first, GRU": recurrent("GRU", 12, attributes=", layout = 1"),
+    "batch first, RNN": recurrent("RNN", 4, attributes=", layout = 1"),
+    "lengths of sequences": recurrent(
+        "LSTM", 16, more=", , lengths", lengths=np.array([3, 2], np.int32)
+    ),
+    "lengths of sequences, GRU": recurrent(
+        "GRU", 12, more=", , lengths", lengths=np.array([3, 2], np.int32)
+    ),
+    "lengths of sequences, RNN": recurrent(
+        "RNN", 4, more=", , lengths", lengths=np.array([3, 2], np.int32)
+    ),
+    "peepholes of LSTM": recurrent(
+        "LSTM", 16, more=", , , , , peepholes", peepholes=normal(1, 12)
+    ),
+    "coupled gates of LSTM": recurrent("LSTM", 16, attributes=", input_forget = 1"),
+    "LpPool": (
+        """g (float[1,1,5,5] x) => (float[1,1,A,B] y)
+        { y = LpPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x) }""",
+        {"x": normal(1, 1, 5, 5)},
+    ),
+    "last window of MaxPool": (
+        """g (float[1,1,2,2] x) => (float[1,1,A,B] y)
+        { y = MaxPool <kernel_shape = [1, 1], strides = [2, 2], ceil_mode = 1> (x) }""",
+        {"x": normal(1, 1, 2, 2)},
+    ),
+    "Mod of infinity": (
+        "g (float[N] x, float[N] y) => (float[N] z) { z = Mod <fmod = 1> (x, y) }",
+        {"x": np.array([2], np.float32), "y": np.array([np.inf], np.float32)},
+    ),
+    "NonMaxSuppression": (
+        """g (float[1,2,4] boxes, float[1,1,2] scores, int64[1] most, float[1] threshold)
+        => (int64[N,3] y) { y = NonMaxSuppression(boxes, scores, most, threshold) }""",
+        _BOXES,
+    ),
+    "computed zero points": (
+        """g (float[N] x, uint8 z) => (uint8[N] y) <float two = {2}>
+        { y = QuantizeLinear(x, two, z) }""",
+        {"x": np.array([-5, 3, 5], np.float32), "z": np.array(3, np.uint8)},
+    ),
+    "reductions of nothing": reduction("ReduceMax", ", axes", (2, 0)),
+    "reductions of nothing, Min": reduction("ReduceMin", ", axes", (2, 0)),
+    "reductions of nothing, Mean": reduction("ReduceMean", ", axes", (2, 0)),
+    "maximum of infinities": (
+        """g (float[N,3] x) => (bool[N,1] y) <int64[1] axes = {1}, float low = {-inf}>
+        { m = ReduceMax(x, axes) y = Equal(m, low) }""",
+        {"x": np.full((2, 3), -np.inf, np.float32)},
+    ),
+    "reductions without axes": (
+        "g (float[2,3] x) => (float[2,3] y) { y = ReduceL1 <noop_with_empty_axes = 1> (x) }",
+        {"x": normal(2, 3)},
+    ),
+    "antialiased Resize": resize('mode = "linear", antialias = 1', scales="1, 1, 0.5, 0.5"),
+    "antialiased Resize, cubic": resize('mode = "cubic", antialias = 1', sizes="1, 1, 5, 4"),
+    "excluded pixels of Resize": resize(
+        'mode = "cubic", exclude_outside = 1', scales="1, 1, 2, 2"
+    ),
+    "aspect ratio of Resize": resize(
+        'mode = "nearest", axes = [2, 3], keep_aspect_ratio_policy = "not_larger"', sizes="3, 8"
+    ),
+    "aligned corners of Resize": resize(
+        'mode = "linear", coordinate_transformation_mode = "align_corners"',
+        scales="1, 1, 0.6, 0.6",
+    ),
+    "nearest pixel of Resize": resize(
+        'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"',
+        scales="1, 1, 0.6, 0.6",
+    ),
+    "maximum of RoiAlign": (
+        """g (float[1,2,10,10] x, float[1,4] rois, int64[1] batch) => (float[1,2,A,B] y) {
+            y = RoiAlign <mode = "max", output_height = 3, output_width = 3, sampling_ratio = 2>
+                (x, rois, batch)
+        }""",
+        {
+            "x": normal(1, 2, 10, 10),
+            "rois": np.array([[0, 0, 9, 9]], np.float32),
+            "batch": np.array([0]),
+        },
+    ),
+    "columns of SpaceToDepth": (
+        """g (float[1,2,4,4] x) => (float[1,8,2,2] y)
+        { y = SpaceToDepth <blocksize = 2, mode = "CRD"> (x) }""",
+        {"x": normal(1, 2, 4, 4)},
+    ),
+    "Tile by computed numbers": (
+        "g (float[I,J,K,L] x) => (float[A,B,C,D] y) { s = Shape(x) y = Tile(x, s) }",
+        {"x": normal(2, 3, 4, 5)},
+    ),
+    "ties of TopK": (
+        """g (float[N,M] x) => (float[N,5] y, int64[N,5] i) <int64[1] k = {5}>
+        { y, i = TopK(x, k) }""",
+        {"x": _RNG.integers(0, 4, (6, 50)).astype(np.float32)},
+    ),
+}  # fmt: skip
