@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ortpkg.authoring.create import parse_format
 from ortpkg.authoring.describe_package import PackageDescription
 from ortpkg.authoring.document_edits import checked_document
 from ortpkg.authoring.new_variant import Notify, check_names
+from ortpkg.authoring.olive_conversion import GenaiFolders, genai_folders, without_configs
 from ortpkg.authoring.package_documents import package_documents, without_forbidden_options
 from ortpkg.authoring.package_on_disk import locked_intact_package, write_planned
 from ortpkg.authoring.package_plan import (
@@ -77,7 +79,7 @@ def convert(
             progress=progress,
         )
     with locked_intact_package(
-        source, notify=notify, operations=operations, progress=progress
+        source, notify=notify, operations=operations, progress=progress, converts=True
     ) as package:
         if not (package.root / MANIFEST).is_file():
             raise UsageError(
@@ -119,6 +121,9 @@ def plan_conversion(
         if form is not PackageFormat.METADATA
         else description.entry
     )
+    folders = _genai_folders(package, description, notify) if package.is_olives else None
+    if folders is not None and folders.documents:
+        entry = replace(entry, additional_metadata=without_configs(entry.additional_metadata))
     contents = package_documents(entry, form)
     if form is PackageFormat.METADATA and package.format is PackageFormat.UNIVERSAL:
         contents = {
@@ -133,7 +138,23 @@ def plan_conversion(
         components=len(package.components),
         variants=sum(len(each.variants) for each in package.components),
     )
-    return PackagePlan(documents=documents, files=_files(package, description, documents))
+    files = _files(package, description, documents)
+    if folders is not None:
+        files = {path: source for path, source in files.items() if path not in folders.replaced}
+        files |= folders.files
+        documents = {**folders.documents, **documents}  # what nothing names yet comes first
+    return PackagePlan(documents=documents, files=files)
+
+
+def _genai_folders(
+    package: PackageInfo, description: PackageDescription, notify: Notify
+) -> GenaiFolders:
+    folders = genai_folders(
+        package, {key: place.folder for key, place in description.places.items()}
+    )
+    if folders.why_not:
+        notify(folders.why_not)
+    return folders
 
 
 def _files(

@@ -18,6 +18,7 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.package.document_names import COMPONENT, MANIFEST
 from ortpkg.package.formats.component_format import COMPONENT_KEYS, FACTS, VARIANT_KEYS
 from ortpkg.package.formats.executor_info import EXTERNAL_INITIALIZERS_FOLDER, ORT, SOURCE_MODEL
+from ortpkg.package.formats.olive_format import OWN_MANIFEST_KEYS
 from ortpkg.package.formats.variant_declarations import sanitize_model_id
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
@@ -98,8 +99,12 @@ class PackageDescription:
             },
             inputs=tuple(values.get("inputs", ())),
             outputs=tuple(values.get("outputs", ())),
-            additional_metadata=_opaque(manifest, facts),
-            other_keys=_others(manifest, known, facts),
+            additional_metadata=package.additional_metadata
+            if package.is_olives
+            else _opaque(manifest, facts),
+            other_keys=_others(manifest, known.union(OWN_MANIFEST_KEYS), facts)
+            if package.is_olives
+            else _others(manifest, known, facts),
         )
 
     def _in_manifest_order(self, manifest: Mapping[str, Any]) -> list[ComponentInfo]:
@@ -121,10 +126,7 @@ class PackageDescription:
         list_key = "variants" if is_component else "model_variants"
         others: dict[str, Any] = {}
         for body in bodies if is_component else bodies[:1]:
-            others = (
-                _others(body, COMPONENT_KEYS if is_component else _KNOWN_IN_METADATA, facts)
-                | others
-            )
+            others = _others(body, self._component_keys(), facts) | others
         newer: Mapping[str, Any] = next(
             (body["variants"] for body in bodies if isinstance(body.get("variants"), dict)), {}
         )
@@ -148,6 +150,12 @@ class PackageDescription:
             additional_metadata=_opaque(first, facts),
             other_keys=others,
         )
+
+    def _component_keys(self) -> frozenset[str]:
+        """Return the keys of a component's document that need not be carried over."""
+        if self._package.format is not PackageFormat.COMPONENT:
+            return _KNOWN_IN_METADATA
+        return COMPONENT_KEYS | {"schema_version"} if self._package.is_olives else COMPONENT_KEYS
 
     def _component_bodies(self, component: ComponentInfo) -> Iterable[dict[str, Any]]:
         """The objects that state it: its own document first, then what the manifest has."""

@@ -7,7 +7,7 @@ nothing that a package may contain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -60,6 +60,7 @@ from ortpkg.authoring.rules import (
     sample_rules,
     selection_rules,
 )
+from ortpkg.authoring.rules.targets import CAUTIONS
 from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Finding, Severity
 from ortpkg.package.reader import check_package
@@ -195,6 +196,11 @@ _MODEL_CHECKS = (
     "release reads models",
 )
 """Those that mean something for a bare model."""
+
+
+def cautions_of(targets: Sequence[str]) -> tuple[str, ...]:
+    """Return what to know of readers before anything is checked for them, a sentence each."""
+    return tuple(CAUTIONS[target] for target in dict.fromkeys(targets) if target in CAUTIONS)
 
 
 def validate(

@@ -11,6 +11,7 @@ from pathlib import Path
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_plan import PackagePlan, check_intact, check_record, new_package
 from ortpkg.authoring.written_package import open_written
+from ortpkg.errors import AuthoringError, quoted, unquoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, create_package
@@ -33,7 +34,9 @@ def locked_package(
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
         recover(root, operations=operations)
-        yield open_package(root)
+        package = open_package(root)
+        check_is_written_here(package)
+        yield package
 
 
 @contextlib.contextmanager
@@ -43,14 +46,35 @@ def locked_intact_package(
     notify: Notify,
     operations: FileOperations | None,
     progress: Progress | None,
+    converts: bool = False,
 ) -> Iterator[PackageInfo]:
-    """As :func:`locked_package`; DigestMismatchError unless each file is as recorded."""
+    """As :func:`locked_package`; DigestMismatchError unless each file is as recorded.
+
+    ``converts``: all documents are written anew, so that it does not matter which form they have.
+    """
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
         check_record(root)
         recover(root, operations=operations)
         check_intact(root, notify=notify, progress=progress)
-        yield open_package(root)
+        package = open_package(root)
+        if not converts:
+            check_is_written_here(package)
+        yield package
+
+
+def check_is_written_here(package: PackageInfo) -> None:
+    """Refuse to change documents of a form that ortpkg reads only.
+
+    Raises:
+        AuthoringError: they have the form of Olive 0.13.
+    """
+    if package.is_olives:
+        raise AuthoringError(
+            f"{quoted(package.root)} has a form that Olive 0.13 alone writes and ortpkg reads only:"
+            f" ortpkg convert {unquoted(package.root)} --to component -o NEW makes one that can be"
+            " changed"
+        )
 
 
 def write_planned(

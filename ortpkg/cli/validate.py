@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.authoring.package_checks import validate
+from ortpkg.authoring.package_checks import cautions_of, validate
 from ortpkg.cli.current_package import chosen_package
 from ortpkg.cli.load_limits import (
     LoadMemoryLimitOption,
@@ -96,15 +96,22 @@ def command(
             allow_external_paths=allow_external_paths,
             progress=progress,
         )
-    _print(package, findings, output_format, output)
+    _print(package, findings, target or (), output_format, output)
     if any(finding.severity is Severity.ERROR for finding in findings):
         return ExitCode.PACKAGE
     return ExitCode.FINDINGS if findings and strict else ExitCode.DONE
 
 
 def _print(
-    package: Path, findings: Sequence[Finding], output_format: FindingFormat, output: Output
+    package: Path,
+    findings: Sequence[Finding],
+    targets: Sequence[str],
+    output_format: FindingFormat,
+    output: Output,
 ) -> None:
+    if output_format is FindingFormat.TEXT:
+        for caution in cautions_of(targets):
+            output.warning(caution)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     warnings = len(findings) - errors
     if output_format is FindingFormat.JSON:

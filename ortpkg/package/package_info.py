@@ -172,6 +172,8 @@ class PackageInfo:
         compat: the release by whose rules it was read; None: the strict ones.
         is_bare_model: it is no package but one ONNX file, ``root``; ``format`` then says nothing.
         shared_assets: in the order in which onnxruntime lists them.
+        is_olives: its documents have the form of Olive 0.13, which is read as the component
+            generation, and never written.
         absent_files: path relative to the root, with ``/`` → bytes, of files that are recorded and
             not here; nothing where all that was looked for is here.
     """
@@ -192,6 +194,7 @@ class PackageInfo:
     shared_assets: tuple[SharedAsset, ...] = ()
     compat: str | None = None
     is_bare_model: bool = False
+    is_olives: bool = False
     absent_files: Mapping[str, int] = EMPTY
     _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
 

@@ -28,6 +28,7 @@ from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeEr
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.formats.component_format import ComponentGeneration, read_component_format
 from ortpkg.package.formats.metadata_format import read_component_root, read_metadata_format
+from ortpkg.package.formats.olive_format import as_component_manifest, is_olive_manifest
 from ortpkg.package.formats.sparse_variants import with_absences
 from ortpkg.package.formats.universal_format import merge_generations
 from ortpkg.package.integrity.absent_files import AbsentFiles
@@ -43,6 +44,7 @@ from ortpkg.package.paths.path_resolver import PathRefusedError, PathResolver
 from ortpkg.package.reading_rules import ReadingRules, reading_rules
 from ortpkg.package.rules import (
     COMPONENT_UNUSED,
+    FORM_OF_OLIVE,
     OVERALL_VALUES_DIFFER,
     PACKAGE_WITHOUT_COMPONENTS,
     ROOT_IS_ALSO_COMPONENT,
@@ -79,6 +81,7 @@ class _Contents(NamedTuple):
     version: tuple[int, int] | None = None
     metadata: tuple[ComponentInfo, ...] | None = None
     component: ComponentGeneration | None = None
+    is_olives: bool = False
 
     @property
     def format(self) -> PackageFormat:
@@ -206,6 +209,11 @@ class _PackageReader:
         manifest = self._read_manifest()
         if manifest is None:
             return None
+        is_olives = self._rules.generations and is_olive_manifest(manifest)
+        if is_olives:
+            manifest = as_component_manifest(manifest)
+            message = "has the form of Olive 0.13, which no release of onnxruntime opens"
+            self._found.add(FORM_OF_OLIVE, MANIFEST, message, pointer="/components")
         keys = _keys_of(manifest) if self._rules.generations else _Keys.COMPONENT
         version = parse_schema_version(manifest.get("schema_version"))
         if not self._check_version(manifest, keys, version):
@@ -215,11 +223,17 @@ class _PackageReader:
             return None
         if (
             keys is not _Keys.METADATA
-            and (component := self._read_component_keys(manifest, version)) is None
+            and (component := self._read_component_keys(manifest, version, is_olives)) is None
         ):
             return None
         return self._finish(
-            _Contents(manifest=manifest, version=version, metadata=metadata, component=component)
+            _Contents(
+                manifest=manifest,
+                version=version,
+                metadata=metadata,
+                component=component,
+                is_olives=is_olives,
+            )
         )
 
     def _is_component_root(self) -> bool:
@@ -295,7 +309,7 @@ class _PackageReader:
         return read_metadata_format(manifest, self._resolver, self._found, self._documents)
 
     def _read_component_keys(
-        self, manifest: Mapping[str, Any], version: tuple[int, int] | None
+        self, manifest: Mapping[str, Any], version: tuple[int, int] | None, is_olives: bool
     ) -> ComponentGeneration | None:
         assert version is not None, "checked before"
         found = FindingCollector(self._rules.statuses)
@@ -307,6 +321,7 @@ class _PackageReader:
             documents=self._documents,
             found=found,
             allow_external_paths=self._allow_external_paths,
+            is_olives=is_olives,
         )
         # by the metadata keys, of the same variants
         said = {_gist(each) for each in self._found.findings}
@@ -354,6 +369,7 @@ class _PackageReader:
             layout=Layout.PORTABLE if component is None else component.layout,
             shared_assets=() if component is None else component.shared_assets,
             compat=self._rules.compat,
+            is_olives=contents.is_olives,
         )
 
     def _read_pipeline(self, components: tuple[ComponentInfo, ...]) -> Pipeline | None:

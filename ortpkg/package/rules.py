@@ -358,5 +358,17 @@ MODEL_NOT_NAMED = Rule(
     example='{"variants": {"cpu": {"ep": "CPUExecutionProvider"}}}',
     formats=COMPONENT_FORMATS,
 )
+FORM_OF_OLIVE = Rule(
+    id="ORT069",
+    title="The documents have a form that onnxruntime reads",
+    explanation=(
+        "manifest.json lists its components by name, as Olive 0.13 writes it. No release of"
+        " onnxruntime opens that, and no published onnxruntime-genai; ortpkg reads it."
+    ),
+    remedy="ortpkg convert --to component, or universal, writes a form that both read",
+    severity=Severity.WARNING,
+    example='{"schema_version": 1, "components": ["decoder"], "configs_dir": "configs"}',
+    formats=COMPONENT_FORMATS,
+)
 
 PACKAGE_RULES: tuple[Rule, ...] = rules_among({**vars(document_rules), **globals()})

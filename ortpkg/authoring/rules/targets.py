@@ -26,3 +26,11 @@ TARGETS: dict[str, str] = {
 
 ``validate`` can be asked what one of these would do with a package.
 """
+
+CAUTIONS: dict[str, str] = {
+    GENAI: (
+        "no published wheel of onnxruntime-genai opens packages (tried up to 0.18.0): it takes the"
+        " folder and the execution provider that ortpkg select --json names"
+    ),
+}
+"""Reader → what to know of it before anything is checked for it."""

@@ -29,7 +29,7 @@ from ortpkg.package.formats.executor_info import (
 )
 from ortpkg.package.formats.reference_reader import UNREADABLE, ReferenceReader
 from ortpkg.package.formats.shared_assets import find_shared_assets, shared_assets
-from ortpkg.package.formats.variant_model import GENAI_CONFIG
+from ortpkg.package.formats.variant_model import GENAI_CONFIG, only_model_in
 from ortpkg.package.formats.variants import LazyVariants
 from ortpkg.package.package_info import (
     ComponentInfo,
@@ -102,6 +102,7 @@ def read_component_format(
     documents: CountedDocuments,
     found: FindingCollector,
     allow_external_paths: bool,
+    is_olives: bool = False,
 ) -> ComponentGeneration | None:
     """The components, in declaration order, of a package of a supported version.
 
@@ -118,10 +119,12 @@ def read_component_format(
         documents: of the package.
         found: takes the findings.
         allow_external_paths: a package of the layout "installed" may name paths outside of it.
+        is_olives: the package has the form of Olive 0.13, in which components have other keys, too,
+            and a variant's model is the one in its folder.
     """
     findings = check_schema(manifest, "component_manifest", document=MANIFEST)
     found.extend(findings)
-    knows_keys = knows_all_keys(schema_version)
+    knows_keys = knows_all_keys(schema_version) and not is_olives
     if knows_keys:
         check_keys(manifest, MANIFEST_KEYS, Source(document=MANIFEST), found)
     if any(
@@ -147,7 +150,9 @@ def read_component_format(
         )
     described: _DescribedAt = {}
     components = [
-        _ComponentReader(name, references, described, knows_keys=knows_keys).read(declared)
+        _ComponentReader(
+            name, references, described, knows_keys=knows_keys, finds_models=is_olives
+        ).read(declared)
         for name, declared in manifest["components"].items()
     ]
     return ComponentGeneration(
@@ -221,8 +226,10 @@ class _ComponentReader:
         described: _DescribedAt,
         *,
         knows_keys: bool,
+        finds_models: bool,
     ) -> None:
         self._name = name
+        self._finds_models = finds_models
         self._described = described
         self._references = references
         self._rules = references.rules
@@ -340,7 +347,9 @@ class _ComponentReader:
             executor_info = read_executor_info(
                 declared, within, component, ("variants", name), self._references
             )
-        if executor_info.model_path is None:
+        if executor_info.model_path is None and self._finds_models and exists:
+            executor_info = executor_info._replace(model_path=only_model_in(folder.path))
+        elif executor_info.model_path is None:
             self._check_model(name, executor_info, folder, component)
         stated, constraints = self._read_constraints(name, body, component)
         facts: Mapping[str, Any] = EMPTY

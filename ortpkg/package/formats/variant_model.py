@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection
-from pathlib import PurePath, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ortpkg.documents.document_rules import DOCUMENT_UNREADABLE, Rule
@@ -104,6 +104,12 @@ def why_no_model(variant: VariantInfo) -> str:
         )
     there = f"holds {listed(names)}" if names else "holds no ONNX file"
     return f"names no model in executor_info.ort.model_file, and {folder} {there}"
+
+
+def only_model_in(folder: str) -> str | None:
+    """Return the path of the one ONNX file directly in ``folder``; None for none or several."""
+    names = _models_among(list_names(Path(folder), PathKind.FILE))
+    return os.path.join(folder, names[0]) if len(names) == 1 else None  # noqa: PTH118
 
 
 class _ModelSearch:
