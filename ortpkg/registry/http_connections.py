@@ -1,4 +1,4 @@
-"""Connections to registries: TLS, proxies, timeouts. Nothing else here imports urllib3."""
+"""Connections to registries: TLS, proxies, timeouts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import urllib3
 
 from ortpkg.errors import RegistryUnreachableError, quoted
 from ortpkg.registry.http_addresses import is_loopback, split_url
+from ortpkg.registry.timed_answers import LateAnswerError, with_timed_answers
 from ortpkg.version import __version__
 
 CHUNK_NBYTES = 1 << 20
@@ -85,12 +86,13 @@ class Connections:
     def _new_pool(self, proxy: str | None) -> urllib3.PoolManager:
         timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
         if proxy is None:
-            return urllib3.PoolManager(
+            manager = urllib3.PoolManager(
                 maxsize=_MOST_IDLE_CONNECTIONS,
                 ssl_context=self._context,
                 timeout=timeout,
                 blocksize=CHUNK_NBYTES,
             )
+            return with_timed_answers(manager)
         parts = urlsplit(proxy)
         if parts.scheme not in {"http", "https"}:
             raise RegistryUnreachableError(
@@ -100,7 +102,7 @@ class Connections:
                 is_lasting=True,
             )
         account = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-        return urllib3.ProxyManager(
+        manager = urllib3.ProxyManager(
             f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
             maxsize=_MOST_IDLE_CONNECTIONS,
             ssl_context=self._context,
@@ -110,6 +112,7 @@ class Connections:
             if parts.username
             else None,
         )
+        return with_timed_answers(manager)
 
 
 def failure(host: str, error: Exception) -> RegistryUnreachableError:
@@ -132,6 +135,8 @@ def _reason(error: Exception) -> tuple[str, bool, bool]:
         return "no such host, or the name server does not answer", is_lasting, True
     if isinstance(error, urllib3.exceptions.ProxyError):
         return "the proxy that the environment names refuses the connection", False, True
+    if (late := _late(error)) is not None:
+        return str(late), False, False
     if isinstance(error, urllib3.exceptions.NewConnectionError):  # a ConnectTimeoutError, too
         return f"no connection ({_system_text(cause)})", False, True
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
@@ -150,6 +155,12 @@ def _cause(error: BaseException) -> BaseException:
         if inner is None:
             break
         error = inner
+    return error
+
+
+def _late(error: BaseException | None) -> LateAnswerError | None:
+    while error is not None and not isinstance(error, LateAnswerError):
+        error = error.__cause__ or error.__context__
     return error
 
 

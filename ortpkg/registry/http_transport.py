@@ -25,6 +25,7 @@ from ortpkg.registry.http_retries import (
     retry_after_s,
 )
 from ortpkg.registry.secret import Secret
+from ortpkg.registry.timed_answers import reading_for
 
 ResultT = TypeVar("ResultT")
 
@@ -97,9 +98,10 @@ class Answer:
     def read(self, most_nbytes: int) -> bytes:
         """The whole body. ArtifactFormatError where it has more bytes, or takes too long."""
         until_s = self._clock.now_s() + _MOST_ANSWER_S
+        late = f"the answer was not whole after {_MOST_ANSWER_S:g} s"
         pieces: list[bytes] = []
         nbytes = 0
-        while piece := self._next(lambda: self._response.read1(_PIECE_NBYTES)):
+        while piece := self._next(_PIECE_NBYTES, until_s, late):
             pieces.append(piece)
             nbytes += len(piece)
             if nbytes > most_nbytes:
@@ -109,10 +111,7 @@ class Answer:
                     status=self.status,
                 )
             if self._clock.now_s() > until_s:
-                raise RegistryUnreachableError(
-                    f"{self.host}: the answer was not whole after {_MOST_ANSWER_S:g} s",
-                    registry=self.host,
-                )
+                raise RegistryUnreachableError(f"{self.host}: {late}", registry=self.host)
         return b"".join(pieces)
 
     def chunks(self) -> Iterator[bytes]:
@@ -131,8 +130,11 @@ class Answer:
         pieces: list[bytes] = []
         nbytes, until_s = 0, self._clock.now_s() + _DRIP_S
         while nbytes < _LEAST_CHUNK_NBYTES:
+            late = f"{nbytes} bytes in {_DRIP_S:g} s are too few"
+            if nbytes >= _DRIP_NBYTES:  # what comes now has to come, or to end, in as long again
+                until_s = self._clock.now_s() + _DRIP_S
             try:
-                piece = self._next(lambda: self._response.read1(CHUNK_NBYTES))
+                piece = self._next(CHUNK_NBYTES, until_s, late)
             except RegistryUnreachableError as error:
                 return pieces, error
             if not piece:
@@ -140,8 +142,8 @@ class Answer:
             pieces.append(piece)
             nbytes += len(piece)
             if nbytes < _DRIP_NBYTES and self._clock.now_s() > until_s:
-                why = f"{self.host}: {nbytes} bytes in {_DRIP_S:g} s are too few"
-                return pieces, RegistryUnreachableError(why, registry=self.host)
+                late = f"{self.host}: {nbytes} bytes in {_DRIP_S:g} s are too few"
+                return pieces, RegistryUnreachableError(late, registry=self.host)
         return pieces, None
 
     def close(self) -> None:
@@ -154,9 +156,11 @@ class Answer:
     def __exit__(self, *_raised: object) -> None:
         self.close()
 
-    def _next(self, read: Callable[[], bytes]) -> bytes:
+    def _next(self, most_nbytes: int, until_s: float, late: str) -> bytes:
+        """What comes next of the body, by then; b"" at its end."""
         try:
-            return read()
+            with reading_for(until_s - self._clock.now_s(), late):
+                return self._response.read1(most_nbytes)
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise failure(self.host, error) from None
 
