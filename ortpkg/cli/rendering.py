@@ -20,7 +20,15 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.cli.wrapping import display_width, wrapped
-from ortpkg.errors import Finding, OrtpkgError, PackageFormatError, Severity, UsageError, unquoted
+from ortpkg.errors import (
+    Finding,
+    OrtpkgError,
+    PackageFormatError,
+    Severity,
+    UsageError,
+    redacted,
+    unquoted,
+)
 from ortpkg.quantities import duration_text as duration_text  # noqa: PLC0414 - commands take them from here
 from ortpkg.quantities import nbytes_text as nbytes_text  # noqa: PLC0414
 
@@ -184,7 +192,8 @@ class Output:
             with suppress(
                 OSError, ValueError
             ):  # nobody listens there; the data, or the exit code, still counts
-                sys.stderr.write(_styled(sys.stderr, _wrapped_for(sys.stderr, text, "  "), style))
+                shown = redacted(str(text))
+                sys.stderr.write(_styled(sys.stderr, _wrapped_for(sys.stderr, shown, "  "), style))
                 sys.stderr.flush()
 
     def warning(self, text: object) -> None:
@@ -250,7 +259,7 @@ def _write(text: str) -> None:
     BrokenPipeError where the reader has gone, OutputError where it cannot be written.
     """
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(redacted(text))
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -71,6 +71,9 @@ from ortpkg.errors.providers import EpContextError as EpContextError
 from ortpkg.errors.providers import EpContextWriteError as EpContextWriteError
 from ortpkg.errors.providers import ExecutionProviderError as ExecutionProviderError
 from ortpkg.errors.providers import UnknownExecutionProviderError as UnknownExecutionProviderError
+from ortpkg.errors.secret_texts import forget as forget
+from ortpkg.errors.secret_texts import hide as hide
+from ortpkg.errors.secret_texts import redacted as redacted
 from ortpkg.errors.serving import InvalidRequestError as InvalidRequestError
 from ortpkg.errors.serving import NotServingError as NotServingError
 from ortpkg.errors.serving import RequestTooLargeError as RequestTooLargeError

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from ortpkg.errors.codes import ExitCode, StatusCode
 from ortpkg.errors.onnxruntime_exceptions import EXCEPTION_OF_STATUS, Fail
+from ortpkg.errors.secret_texts import redacted
 
 
 class OrtpkgError(Exception):
@@ -25,6 +26,9 @@ class OrtpkgError(Exception):
     def __new__(cls, *args: Any, **details: Any) -> Self:  # noqa: ARG004 - details are __init__'s
         kind: type[Self] = _with_exception_of_status(cls)
         return super().__new__(kind, *args)
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self).__bases__[0], self.args, dict(self.__dict__))

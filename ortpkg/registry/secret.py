@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from ortpkg.errors import forget, hide
+
 
 class Secret:
     """A secret text. Whatever prints, logs or pickles it gets nothing of it.
+
+    Nor do messages, logs and outputs hold it where somebody else repeats it.
 
     Two are equal where their texts are.
     """
@@ -15,6 +19,10 @@ class Secret:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        hide(text)
+
+    def __del__(self) -> None:
+        forget(self._text)
 
     def reveal(self) -> str:
         """The text, for the one place that sends or keeps it."""

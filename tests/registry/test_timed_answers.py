@@ -74,15 +74,21 @@ def test_an_answer_that_drips_is_given_up(transport: HttpTransport, part: str) -
 
 @pytest.mark.parametrize("part", ["body", "size of a chunk", "extension of a chunk", "trailer"])
 def test_a_blob_that_drips_is_given_up(transport: HttpTransport, part: str) -> None:
-    with dripping(*DRIPS[part]) as url, transport.open(Request(method="GET", url=url)) as answer:
-        with pytest.raises(RegistryUnreachableError, match=r"bytes in 0\.3 s are too few"):
-            list(answer.chunks())
+    with (
+        dripping(*DRIPS[part]) as url,
+        transport.open(Request(method="GET", url=url)) as answer,
+        pytest.raises(RegistryUnreachableError, match=r"bytes in 0\.3 s are too few"),
+    ):
+        list(answer.chunks())
 
 
 def test_a_connection_that_was_hurried_is_as_patient_as_before(transport: HttpTransport) -> None:
     """The time of one answer is none of the next one's."""
-    with timed_answers.reading_for(0.0, "late"), timed_answers.reading_for(60.0, "later"):
-        with dripping(_HEAD + b"Content-Length: 2\r\n\r\n", b"ok") as url:
-            answer = transport.exchange(Request(method="GET", url=url), most_nbytes=2)
+    with (
+        timed_answers.reading_for(0.0, "late"),
+        timed_answers.reading_for(60.0, "later"),
+        dripping(_HEAD + b"Content-Length: 2\r\n\r\n", b"ok") as url,
+    ):
+        answer = transport.exchange(Request(method="GET", url=url), most_nbytes=2)
 
     assert answer.body == b"ok"

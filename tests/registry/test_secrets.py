@@ -1,0 +1,132 @@
+"""No text of ours holds a secret, whoever repeats it and however it is written."""
+
+from __future__ import annotations
+
+import base64
+import json
+import traceback
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from urllib.parse import quote
+
+import pytest
+
+from ortpkg.cli.rendering import Output, print_error
+from ortpkg.errors import RegistryError, printable, quoted, redacted
+from ortpkg.registry.credentials import Credentials
+from ortpkg.registry.http_addresses import parse_registry_host
+from ortpkg.registry.http_retries import RetryPolicy
+from ortpkg.registry.http_transport import HttpTransport
+from ortpkg.registry.oci_registry import OciRegistry
+from ortpkg.registry.registry_client import RegistryClient
+from ortpkg.registry.secret import Secret
+from tests.registry.local_server import LocalServer, at_work
+
+PASSWORD = 'cor/rect "horse" bättery'
+USER = "ann"
+
+
+def _account() -> str:
+    return base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+
+
+FORMS: dict[str, Callable[[], str]] = {
+    "plain": lambda: PASSWORD,
+    "in base64": lambda: base64.b64encode(PASSWORD.encode()).decode(),
+    "with its user, in base64": _account,
+    "in an address": lambda: quote(PASSWORD, safe=""),
+    "in JSON": lambda: json.dumps(PASSWORD),
+    "as Python writes it": lambda: repr(PASSWORD),
+}
+
+
+def _is_free_of_it(text: str) -> bool:
+    shown = [PASSWORD, PASSWORD[:8], repr(PASSWORD)[1:-1], quote(PASSWORD, safe="")]
+    shown += [json.dumps(PASSWORD)[1:-1], _account(), _account()[6:20]]
+    shown += [base64.b64encode(PASSWORD.encode()).decode()[:16]]
+    return not any(each in text for each in shown)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_leaves_in_no_message(form: str) -> None:
+    secret = Secret(PASSWORD)
+    said = f"you sent {FORMS[form]()}, ha"
+
+    texts = [quoted(said), printable(ValueError(said)), str(RegistryError(said, registry="r"))]
+    texts += [redacted(said), repr(RegistryError(said, registry="r"))]
+    assert all(_is_free_of_it(text) and "ha" in text for text in texts), texts
+    assert secret.reveal() == PASSWORD
+
+
+def test_a_text_that_is_cut_off_in_a_secret_ends_before_it() -> None:
+    secret = Secret(PASSWORD)
+
+    assert redacted(f"you sent {PASSWORD[:12]}") == "you sent (secret)"
+    assert "correct" not in quoted("x" * 190 + PASSWORD)
+    assert secret
+
+
+def test_a_header_is_hidden_without_its_scheme() -> None:
+    header = Secret("Bearer abcdef.ghijkl")
+
+    assert redacted("Bearer abcdef.ghijkl, or abcdef.ghijkl") == "Bearer (secret), or (secret)"
+    assert header
+
+
+def test_a_short_secret_hides_no_part_of_a_word() -> None:
+    secret = Secret("is")
+
+    assert redacted("this is his") == "this (secret) his"
+    assert secret
+
+
+def test_what_is_nobody_s_secret_any_more_is_a_word_as_any() -> None:
+    first, second = Secret("battery"), Secret("battery")
+    del first
+    assert redacted("battery") == "(secret)"
+    del second
+    assert redacted("battery") == "battery"
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Asks for a password, and tells everybody what it was sent."""
+
+    form = ""
+
+    def do_GET(self) -> None:
+        sent = self.headers.get("Authorization")
+        status = 401 if sent is None else 400
+        said = {"errors": [{"code": "DENIED", "message": f"you sent {FORMS[self.form]()}"}]}
+        body = json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("WWW-Authenticate", 'Basic realm="r"')
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("is_json", [False, True])
+def test_a_password_that_a_registry_repeats_is_not_printed(
+    form: str, is_json: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Echo, "form", form)
+    server = LocalServer(("127.0.0.1", 0), Echo)
+    credentials = Credentials(username=USER, password=Secret(PASSWORD))
+    client = RegistryClient(
+        parse_registry_host(f"127.0.0.1:{server.server_port}"),
+        transport=HttpTransport(policy=RetryPolicy(most_tries=1)),
+        find=lambda _: credentials,
+    )
+
+    with at_work(server), pytest.raises(RegistryError) as caught:
+        OciRegistry(client, "models/digits").resolve("1")
+
+    print_error(caught.value, Output(is_json=is_json))
+    printed = capsys.readouterr()
+    told = "".join(traceback.format_exception(caught.value))
+    assert "you sent" in printed.err
+    assert _is_free_of_it(printed.out + printed.err + told + repr(caught.value))
