@@ -16,6 +16,9 @@ class OrtpkgError(Exception):
     An instance's class is a subclass, of the same name, of the one that was called: that one with
     onnxruntime's exception for its ``code`` beside it, and the ``further`` ones. The exceptions of
     two statuses are no relatives, our classes often are.
+
+    Attributes:
+        args: the message, without secrets that somebody repeated to us.
     """
 
     code: ClassVar[StatusCode] = StatusCode.FAIL

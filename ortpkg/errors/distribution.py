@@ -62,9 +62,17 @@ class RegistryAuthenticationError(RegistryError):
 
 
 class CredentialsError(OrtpkgError):
-    """Docker's config file, or a credential helper that it names, cannot be used."""
+    """Docker's config file, or a credential helper that it names, cannot be used.
+
+    Attributes:
+        is_helper_missing: the helper is not installed; what is public can be read without it.
+    """
 
     exit_code = ExitCode.REGISTRY
+
+    def __init__(self, message: str, *, is_helper_missing: bool = False) -> None:
+        super().__init__(message)
+        self.is_helper_missing = is_helper_missing
 
 
 class ArtifactNotFoundError(RegistryError):

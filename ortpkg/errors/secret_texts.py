@@ -1,7 +1,8 @@
 """Secrets that no text of ours may hold, whatever a stranger's answer says to us.
 
 A registry knows the password that it was sent, and may put it into a message, a name or an address.
-What goes into messages, logs and outputs passes :func:`redacted`.
+What goes into messages, logs and outputs passes :func:`redacted`, what is quoted in them
+:func:`redacted_quotation`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import threading
 _SHOWN = "(secret)"
 #: Shorter ones are part of many a word, and are hidden only where they stand by themselves.
 _LEAST_CHARACTERS = 4
+#: Shorter ones could be words of our own.
+_LEAST_IN_OUR_TEXTS = 8
 #: So much of a secret's beginning is hidden where a text is cut off in it.
 _LEAST_CUT_CHARACTERS = 6
 #: Scheme of an Authorization header → what follows is the secret.
@@ -44,14 +47,28 @@ def forget(secret: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """The text without the secrets in it."""
+    """A whole text of ours without the secrets in it, but for short ones.
+
+    These could be words of our own; they are taken out of what others say, before it is quoted.
+    """
+    return _without_secrets(text, least_characters=_LEAST_IN_OUR_TEXTS)
+
+
+def redacted_quotation(text: str) -> str:
+    """What somebody else says, without the secrets in it."""
+    return _without_secrets(text, least_characters=1)
+
+
+def _without_secrets(text: str, *, least_characters: int) -> str:
     if not _hidden:
         return text
     for secret, (forms, _) in sorted(_hidden.copy().items(), key=lambda each: -len(each[0])):
         for form in forms:
+            if len(form) < least_characters or form not in text:
+                continue
             if len(form) >= _LEAST_CHARACTERS:
                 text = text.replace(form, _SHOWN)
-            elif form in text:
+            else:
                 text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", _SHOWN, text)
         text = _without_beginning(text, secret)
     return text

@@ -10,6 +10,7 @@ reached by https where the registry is, and no redirect takes them further.
 from __future__ import annotations
 
 import base64
+import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from urllib.parse import urlencode
 
 from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import (
+    CredentialsError,
     PackageFormatError,
     RegistryAuthenticationError,
     RegistryError,
@@ -30,7 +32,11 @@ from ortpkg.registry.http_addresses import next_url
 from ortpkg.registry.http_transport import HttpTransport, Request, WholeAnswer, origin_text
 from ortpkg.registry.secret import Secret
 
+_log = logging.getLogger(__name__)
+
 _CLIENT_ID = "ortpkg"
+#: Scopes of who changes something: repository:NAME:pull,push.
+_WRITES = re.compile(r":[a-z,]*\b(?:push|delete)\b[a-z,]*\Z")
 _MOST_TOKEN_ANSWER_NBYTES = 1 << 20
 #: What a header can carry.
 _TOKEN = re.compile(r"[!-~]{1,65536}")
@@ -72,6 +78,7 @@ class Authenticator:
         self._lock = threading.Lock()
         self._credentials: Credentials | None = None
         self._has_credentials = False
+        self._missing_helper: CredentialsError | None = None
         self._basic: Secret | None = None
         self._bearer: Challenge | None = None
         self._tokens: dict[tuple[str, ...], _Token] = {}
@@ -91,10 +98,12 @@ class Authenticator:
             scopes: what is wanted.
             refused: the header that the request had.
 
-        RegistryAuthenticationError where there is none but the refused one.
+        RegistryAuthenticationError where there is none but the refused one; CredentialsError where
+        something is to be written and the program that keeps the credentials is not installed.
         """
         challenges = {each.scheme: each for each in reversed(parse_challenges(headers))}
         with self._lock:
+            self._check_may_write(scopes)
             held = self._authorization(scopes) if scopes in self._tokens else self._basic
             if held is not None and held != refused:
                 return held  # another thread was here first
@@ -121,9 +130,24 @@ class Authenticator:
 
     def _known(self) -> Credentials | None:
         if not self._has_credentials:
-            self._credentials = self._find_credentials()
+            try:
+                self._credentials = self._find_credentials()
+            except CredentialsError as error:
+                if not error.is_helper_missing:
+                    raise
+                self._missing_helper = error
+                _log.warning("%s; %s is read without credentials", error, self._name)
             self._has_credentials = True
         return self._credentials
+
+    def _check_may_write(self, scopes: tuple[str, ...]) -> None:
+        """CredentialsError for who wants to write where the credentials cannot be asked for."""
+        self._known()
+        if self._missing_helper is not None and any(_WRITES.search(scope) for scope in scopes):
+            raise CredentialsError(
+                f"{self._missing_helper}, and {self._name} is not written to without credentials",
+                is_helper_missing=True,
+            )
 
     def _basic_header(self) -> Secret | None:
         known = self._known()
@@ -135,6 +159,7 @@ class Authenticator:
     def _fetch(self, challenge: Challenge, scopes: tuple[str, ...]) -> _Token:
         """Asks the token server, and remembers what it gives."""
         self._tokens.pop(scopes, None)
+        self._check_may_write(scopes)
         known = self._known()
         now_s = self._transport.clock.now_s()
         if known is not None and known.registry_token:
@@ -204,6 +229,8 @@ class Authenticator:
             if known is not None
             else "wants credentials"
         )
+        if self._missing_helper is not None:
+            what += f" ({self._missing_helper})"
         return RegistryAuthenticationError(
             f"{self._name}: {what}; log in with: ortpkg login {self._name}",
             registry=self._name,

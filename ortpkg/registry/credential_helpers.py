@@ -69,7 +69,8 @@ def _run(helper: str, action: str, content: bytes) -> tuple[int, bytes]:
     if program is None:
         raise CredentialsError(
             f"Docker's config file names the credential helper docker-credential-{helper}, which"
-            " is not on PATH"
+            " is not on PATH",
+            is_helper_missing=True,
         )
     try:
         process = subprocess.Popen(

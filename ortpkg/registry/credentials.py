@@ -54,7 +54,8 @@ class Credentials:
 def find_credentials(key: str) -> Credentials | None:
     """What is known of the registry that Docker knows as ``key`` (``host:port``).
 
-    CredentialsError where the file or a helper cannot be used.
+    CredentialsError where the file or a helper cannot be used. Where the helper is not installed,
+    what the file itself has counts.
     """
     text = os.environ.get(CONFIG_TEXT_VARIABLE, "")
     if text.strip():
@@ -64,7 +65,13 @@ def find_credentials(key: str) -> Credentials | None:
     config = _read_config(config_file())
     helper = helper_for(config, key)
     if helper:
-        name_and_secret = fetch(helper, key)
+        try:
+            name_and_secret = fetch(helper, key)
+        except CredentialsError as error:
+            in_file = _of_auths(config, key)
+            if not error.is_helper_missing or in_file is None:
+                raise
+            return in_file
         if name_and_secret is not None:
             username, secret = name_and_secret
             if username == _TOKEN_USER:

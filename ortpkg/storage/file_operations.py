@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol
 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.storage.file_clone import clone_file
@@ -41,6 +41,24 @@ CANNOT_CLONE = frozenset(
 _HERE = -100  # AT_FDCWD of Linux: relative paths start in the current folder
 _READ_ONLY = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+
+
+def open_unlinked(path: Path, mode: Literal["rb", "r+b", "wb", "ab"]) -> BinaryIO:
+    """Opens a plain file that lies at ``path`` itself, or makes one where ``mode`` does.
+
+    OSError for a link, which would lead elsewhere, and for a pipe, which would be waited for.
+    """
+    file: Any = open(path, mode, buffering=0 if mode == "ab" else -1, opener=_unlinked)  # noqa: SIM115 - the caller's
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    opened: BinaryIO = file
+    return opened
+
+
+def _unlinked(path: str, flags: int) -> int:
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    return os.open(path, flags, 0o666)
 
 
 class Readable(Protocol):
@@ -137,7 +155,7 @@ class FileOperations:
         What was written is put on the disk while the rest is yet to come.
         """
         self.before("extend", path)
-        with path.open("r+b") as target, WriteBehind(target.fileno()) as behind:
+        with open_unlinked(path, "r+b") as target, WriteBehind(target.fileno()) as behind:
             target.seek(0, os.SEEK_END)
             yield NewFile(self, target, path, on_write=behind.wrote)
             behind.finish()
@@ -146,12 +164,12 @@ class FileOperations:
     def make_empty(self, path: Path) -> None:
         """Makes an empty file, or takes all bytes from one that nobody else reads; not durable."""
         self.before("truncate", path)
-        path.open("wb").close()
+        open_unlinked(path, "wb").close()
 
     def append_line(self, path: Path, line: bytes) -> None:
         """Adds a short line to a file, which is made if need be, in one write; not durable."""
         self.before("append", path)
-        with path.open("ab", buffering=0) as target:
+        with open_unlinked(path, "ab") as target:
             target.write(line)
 
     def replace(self, source: Path, target: Path) -> None:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from ortpkg.errors import LayerMismatchError, StoreError, quoted
 from ortpkg.registry.descriptors import Descriptor, is_digest
 from ortpkg.registry.repository import RangeNotSupportedError
+from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.storage.hashing import hash_bytes, hash_file, hashed_beside
 from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, free_parts, nbytes_on_the_way
 from ortpkg.store.store_folder import StoreFolder
@@ -213,7 +214,7 @@ class _Transfer:
 
     def hash_what_is_there(self, part: Path) -> int:
         """Hashes what a broken transfer left in ``part``; returns how many bytes that are."""
-        with part.open("rb") as file:
+        with open_unlinked(part, "rb") as file:
             while chunk := file.read(_CHUNK_NBYTES):
                 self._sha256.update(chunk)
                 self._nbytes += len(chunk)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +33,7 @@ class ClaimedPart:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._descriptor = os.open(path, os.O_RDWR)
+        self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         hold(self._descriptor)
 
     def let_go(self) -> None:
@@ -61,11 +63,29 @@ def claimed_part(folder: StoreFolder, sha256: str) -> Iterator[ClaimedPart]:
 
 
 def _take_over(folder: StoreFolder, sha256: str, path: Path) -> None:
-    """Claims the longest part that is free; does nothing where others were faster."""
+    """Claims the longest part that is free; does nothing where others were faster.
+
+    A link, a pipe, or a file of somebody else is no part of ours, and not written through.
+    """
     for found in sorted(free_parts(folder, sha256), key=_nbytes, reverse=True):
+        if not _is_own_file(found):
+            folder.discard(found)
+            continue
         with contextlib.suppress(FileNotFoundError):
             folder.operations.replace(found, path)
-            return
+            if _is_own_file(path):  # it may have been exchanged meanwhile
+                return
+            folder.discard(path)
+
+
+def _is_own_file(path: Path) -> bool:
+    """Whether a plain file of this user lies at ``path``, which has no other name."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    is_own = sys.platform == "win32" or status.st_uid == os.getuid()
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and is_own
 
 
 def free_parts(folder: StoreFolder, sha256: str) -> list[Path]:
@@ -116,13 +136,13 @@ def age_s(path: Path) -> float:
     0 where it is gone, and where the clock has been set back since.
     """
     try:
-        return max(0.0, time.time() - path.stat().st_mtime)
+        return max(0.0, time.time() - path.lstat().st_mtime)
     except OSError:
         return 0.0
 
 
 def _nbytes(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.lstat().st_size
     except OSError:
         return -1

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.store.generations import Generation
 from ortpkg.store.store_folder import StoreFolder
 
@@ -73,7 +74,7 @@ def _paths(folder: StoreFolder, name: str) -> tuple[Path, Path]:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        with path.open("rb") as file:
+        with open_unlinked(path, "rb") as file:
             return file.read(2 * _MOST_NBYTES).splitlines()
     except OSError:
         return []

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import ArtifactFormatError, RegistryAuthenticationError, RegistryError
+from ortpkg.errors import (
+    ArtifactFormatError,
+    CredentialsError,
+    RegistryAuthenticationError,
+    RegistryError,
+)
 from ortpkg.registry.challenges import Challenge, parse_challenges
 from ortpkg.registry.credentials import Credentials
 from ortpkg.registry.http_addresses import parse_registry_host
@@ -133,6 +138,33 @@ def test_nothing_is_asked_of_helpers_before_the_registry_asks(time: Time) -> Non
     with running(InProcessRegistry()) as registry:
         client = RegistryClient(parse_registry_host(registry.host), find=fail)
         assert not OciRegistry(client, "digits").has_blob(described(b"x").digest)
+
+
+def test_without_the_program_that_keeps_passwords_what_is_public_is_read(
+    registry: InProcessRegistry, time: Time, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    def missing(key: str) -> Credentials | None:
+        asked.append(key)
+        raise CredentialsError("docker-credential-x is not on PATH", is_helper_missing=True)
+
+    client = RegistryClient(
+        parse_registry_host(registry.host),
+        is_plain_http=True,
+        transport=HttpTransport(clock=time.clock()),
+        find=missing,
+    )
+    repository = OciRegistry(client, "digits")
+
+    assert repository.has_blob(described(b"content").digest)
+    with repository.read_blob(described(b"content")) as chunks:
+        assert b"".join(chunks) == b"content"
+    with pytest.raises(CredentialsError, match=r"is not on PATH, and .* is not written to without"):
+        push_blob(repository, b"new")
+    assert len(asked) == 1
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "docker-credential-x is not on PATH; 127.0.0.1" in warning
 
 
 @pytest.fixture

@@ -73,19 +73,20 @@ def test_a_header_is_hidden_without_its_scheme() -> None:
     assert header
 
 
-def test_a_short_secret_hides_no_part_of_a_word() -> None:
+def test_a_short_secret_hides_no_part_of_a_word_and_no_word_of_ours() -> None:
     secret = Secret("is")
 
-    assert redacted("this is his") == "this (secret) his"
+    assert quoted("this is his") == "'this (secret) his'"
+    assert redacted("this is his") == "this is his"
     assert secret
 
 
 def test_what_is_nobody_s_secret_any_more_is_a_word_as_any() -> None:
-    first, second = Secret("battery"), Secret("battery")
+    first, second = Secret("batteries"), Secret("batteries")
     del first
-    assert redacted("battery") == "(secret)"
+    assert redacted("batteries") == "(secret)"
     del second
-    assert redacted("battery") == "battery"
+    assert redacted("batteries") == "batteries"
 
 
 class Echo(BaseHTTPRequestHandler):

@@ -72,6 +72,31 @@ def test_after_a_break_the_rest_is_fetched(store: PackageStore) -> None:
     assert store.blobs.path(digest_of(CONTENT)).read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder"])
+def test_what_is_no_plain_part_of_ours_is_not_written_through(
+    store: PackageStore, tmp_path: Path, kind: str
+) -> None:
+    own = tmp_path / "own"
+    own.write_bytes(CONTENT[:40])
+    receive(store, b"other")  # it is a store now
+    part = store.root / "partial" / f"{descriptor_of(CONTENT).sha256}.part"
+    part.parent.mkdir(exist_ok=True)
+    if kind == "link":
+        part.symlink_to(own)
+    elif kind == "hard link":
+        part.hardlink_to(own)
+    elif kind == "pipe":
+        os.mkfifo(part)
+    else:
+        part.mkdir()
+
+    receive(store, CONTENT)
+
+    assert own.read_bytes() == CONTENT[:40]
+    assert store.blobs.path(digest_of(CONTENT)).read_bytes() == CONTENT
+    assert _parts(store) == []
+
+
 def test_what_a_killed_process_left_is_gone_on_from(store: PackageStore) -> None:
     child = os.fork()
     if child == 0:
