@@ -59,15 +59,20 @@ class MappedInitializer:
 
     def numpy(self) -> Array:
         # Two threads may both decode; either result is right.
-        if self._array is None:
+        array = self._array
+        if array is None:
             alignment = (
                 1 if self.element_type in PACKED_BITS else numpy_dtype(self.element_type).itemsize
             )
             nbytes = stored_nbytes(self.element_type, prod(self.shape))
-            self._array = decode_raw(
+            array = self._array = decode_raw(
                 self.source.array(self.offset, nbytes, alignment), self.element_type, self.shape
             )
-        return self._array
+        return array
+
+    def forget(self) -> None:
+        """Lets go of the decoded array, which may be a copy; the next reader decodes it again."""
+        self._array = None
 
 
 @dataclass(slots=True, kw_only=True)

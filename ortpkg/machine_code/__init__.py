@@ -5,7 +5,7 @@ says which functions of the code run in which order on which buffers. Compilers 
 folders; this one needs none.
 
 Other folders may import: ``abi``, ``aligned_memory``, ``compilation_stages``, ``cpu_targets``,
-``executable_memory``, ``executable_pages``, ``executor_abi``, ``loaded_program``, ``program``,
-``program_checks``, ``program_format``, ``program_parts``, ``program_text``, ``system_waiting``,
-``thread_team``.
+``executable_memory``, ``executable_pages``, ``executor_abi``, ``launch_plan``, ``loaded_program``,
+``program``, ``program_checks``, ``program_format``, ``program_parts``, ``program_text``,
+``system_waiting``, ``thread_team``.
 """

@@ -34,6 +34,10 @@ Flags = npt.NDArray[np.bool_]
 _MOST_LENGTH = 1 << 48
 
 
+class ShapesMisfitError(RunError):
+    """A run with shapes that the program was not compiled for; other providers may take them."""
+
+
 class OuterUse(NamedTuple):
     """A word that is the address of an input or output: of which, and where in that it points."""
 
@@ -93,8 +97,9 @@ class LaunchPlanner:
             shapes: of the inputs, in order.
             template: the words as they are for every shape.
 
-        Raises RunError where they are not what the program takes, LimitExceededError where what
-        follows from them is more than a machine can have.
+        Raises ShapesMisfitError where they are not what the program takes, RunError where the
+        program has tiles in no whole number of waves, LimitExceededError where what follows from
+        them is more than a machine can have.
         """
         symbols = self._symbols(shapes)
         self._verify_guards(symbols)
@@ -233,12 +238,12 @@ class LaunchPlanner:
         return filled
 
     def _verify_guards(self, symbols: Mapping[str, int]) -> None:
-        """RunError where the code would leave a buffer for these sizes."""
+        """ShapesMisfitError where the code would leave a buffer for these sizes."""
         for guard in self._program.guards:
             if _evaluated(guard.margin, symbols) < 0 and all(
                 _evaluated(size, symbols) > 0 for size in guard.axes
             ):
-                raise RunError(
+                raise ShapesMisfitError(
                     f"the shapes of the inputs do not fit one another: {guard.margin} is below 0"
                     f" for {_shown_symbols(symbols)}"
                 )
@@ -248,7 +253,7 @@ class LaunchPlanner:
         values = _numbers([_evaluated(size, symbols) for size in self.words.sizes])
         if (values[self.words.is_length] < 0).any():
             index = int(np.flatnonzero((values < 0) & self.words.is_length)[0])
-            raise RunError(
+            raise ShapesMisfitError(
                 f"the size {quoted(self.words.sizes[index])} of the compiled program is"
                 f" {int(values[index])} for {_shown_symbols(symbols)}"
             )
@@ -320,7 +325,7 @@ def _evaluated(size: Size, symbols: Mapping[str, int]) -> int:
     try:
         return evaluate(size, symbols)
     except (ArithmeticError, ValueError) as error:
-        raise RunError(
+        raise ShapesMisfitError(
             f"the size {quoted(size)} of the compiled program has no value for"
             f" {_shown_symbols(symbols)}: {quoted(error)}"
         ) from error
@@ -336,7 +341,7 @@ def _cost(size: Size, symbols: Mapping[str, int]) -> int:
 def _shape_of(spec: TensorSpec, symbols: Mapping[str, int]) -> Shape:
     shape = tuple(_evaluated(size, symbols) for size in spec.shape)
     if min(shape, default=0) < 0:
-        raise RunError(
+        raise ShapesMisfitError(
             f"output {quoted(spec.name)} of the compiled program would have the shape"
             f" {_shown(shape)} for {_shown_symbols(symbols)}"
         )
@@ -358,10 +363,12 @@ def _too_large(number: int) -> LimitExceededError:
     )
 
 
-def _misfit(index: int, spec: TensorSpec, shape: Shape, symbols: Mapping[str, int]) -> RunError:
+def _misfit(
+    index: int, spec: TensorSpec, shape: Shape, symbols: Mapping[str, int]
+) -> ShapesMisfitError:
     known = {name: value for name, value in symbols.items() if name in _names_in(spec)}
     bound = f", where {_shown_symbols(known)}" if known else ""
-    return RunError(
+    return ShapesMisfitError(
         f"input {index} ({quoted(spec.name)}) has the shape {_shown(shape)}, and the compiled"
         f" program takes {_shown(spec.shape)}{bound}"
     )

@@ -38,6 +38,7 @@ from ortpkg.machine_code.cpu_targets import (
     target_named,
 )
 from ortpkg.machine_code.executable_memory import reason_against_code
+from ortpkg.machine_code.launch_plan import ShapesMisfitError
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program_parts import dump_parts, load_parts
 from ortpkg.machine_code.thread_team import ThreadTeam
@@ -52,9 +53,10 @@ from ortpkg.providers.exporting_provider import ExportingProvider
 from ortpkg.providers.llvm_compatibility import compatibility_info
 from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.llvm_options import read_options
+from ortpkg.providers.llvm_standby import StandbyPartition, can_stand_by, forget_arrays
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
-from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX
+from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX, NO_CPU_FALLBACK_ENTRY
 from ortpkg.providers.supported_subgraphs import supported_subgraphs
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ _log = logging.getLogger(__name__)
 CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
 #: Config entry: "0" has convolutions add up their windows one by one.
 WINOGRAD_ENTRY = f"{LLVM_ENTRY_PREFIX}winograd"
+#: Config entry: "0" has runs fail whose shapes the code does not take.
+STANDBY_ENTRY = f"{LLVM_ENTRY_PREFIX}standby"
 _COMPILER = "compiler"
 _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
@@ -83,7 +87,7 @@ class LLVMExecutionProvider(ExportingProvider):
     context_sources = context_sources_of(LLVM_EP)
     computes_natively = True
     obeyed_settings = frozenset(
-        {"intra_op_num_threads", CHECK_ENTRY, KEEP_TEXT_ENTRY, WINOGRAD_ENTRY}
+        {"intra_op_num_threads", CHECK_ENTRY, KEEP_TEXT_ENTRY, STANDBY_ENTRY, WINOGRAD_ENTRY}
     )
 
     def __init__(
@@ -95,6 +99,7 @@ class LLVMExecutionProvider(ExportingProvider):
         self._team: ThreadTeam | None = None
         self._compiler: Compiler | None = None
         self._partitions: list[LoadedProgram] = []
+        self._standbys: list[StandbyPartition] = []
         self._reasons: dict[str, None] = {}
         self._refusals: dict[int, str] = {}
         self._kept = KeptPartitions()
@@ -193,10 +198,23 @@ class LLVMExecutionProvider(ExportingProvider):
         finally:
             self._close_compiler()
         if not self._keeps_texts:  # what is packed by now is held no longer by partitions' graphs
-            for body in (fused.body for fused in fused_nodes):
-                for name in list(body.initializers):
-                    body.remove_initializer(name)
+            for fused in fused_nodes:
+                if self._stands_by(fused):
+                    forget_arrays(fused.body)
+                    continue
+                for name in list(fused.body.initializers):
+                    fused.body.remove_initializer(name)
         return made
+
+    def _stands_by(self, fused: FusedNode) -> bool:
+        """Whether runs of a partition with other shapes than it is compiled for are taken."""
+        return (
+            self.graph_engine is not None
+            and self.context_node_of(fused) is None
+            and self.session_settings.entries.get(NO_CPU_FALLBACK_ENTRY) != "1"
+            and self.session_settings.other_entries.get(STANDBY_ENTRY) != "0"
+            and can_stand_by(fused.body)
+        )
 
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
         made = self._session_compiler().compile(fused.body)
@@ -206,7 +224,7 @@ class LLVMExecutionProvider(ExportingProvider):
         self._keep(fused, parts)
         if reason is not None:
             return _foreign_partition(fused.node.name, parts, reason)
-        return self._loaded(parts)
+        return self._loaded(parts, fused)
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del fused
@@ -215,7 +233,7 @@ class LLVMExecutionProvider(ExportingProvider):
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
         self._keep(fused, entry.parts)
-        return self._loaded(entry.parts)
+        return self._loaded(entry.parts, fused)
 
     def get_compiled_texts(
         self, fused_node: str, stages: Collection[Stage], kernel: str | None = None
@@ -230,12 +248,23 @@ class LLVMExecutionProvider(ExportingProvider):
     def _keeps_texts(self) -> bool:
         return self.session_settings.other_entries.get(KEEP_TEXT_ENTRY) == "1"
 
-    def _loaded(self, parts: Mapping[str, Part]) -> CompiledPartition:
+    def _loaded(self, parts: Mapping[str, Part], fused: FusedNode) -> CompiledPartition:
         if self._team is None:
             self._team = ThreadTeam(self._thread_count())
         loaded = load_parts(parts, self._team)
         self._partitions.append(loaded)
-        return _MachineCodePartition(loaded.compute, parts)
+        if self.graph_engine is None or not self._stands_by(fused):
+            return _MachineCodePartition(loaded.compute, parts)
+        standby = StandbyPartition(fused.body, self.graph_engine, self.name)
+        self._standbys.append(standby)
+
+        def compute(inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+            try:
+                return loaded.compute(inputs, context)
+            except ShapesMisfitError as error:
+                return standby.compute(inputs, context, error)
+
+        return _MachineCodePartition(compute, parts)
 
     def _close_compiler(self) -> None:
         """Lets go of the compiler, with what it keeps for the next partition."""
@@ -247,6 +276,8 @@ class LLVMExecutionProvider(ExportingProvider):
         self._close_compiler()
         for partition in self._partitions:
             partition.close()
+        for standby in self._standbys:
+            standby.release()
         if self._team is not None:
             self._team.close()
 

@@ -66,6 +66,8 @@ _VISITS_PER_NODE = 16
 #: Larger tensors hold no shapes.
 _MOST_TOLD_ELEMENTS = 64
 _FEWEST_VISITS = 1000
+#: Names of dimensions by which exporters say that they know none: equal names mean nothing.
+_UNKNOWN_WORDS = frozenset({"?", "-1", "*", "none", "null", "unknown", "undefined", "dynamic"})
 
 
 def types_are_known(model: Model, *, with_sizes: bool) -> bool:
@@ -334,7 +336,9 @@ class _Inference:
     def _declared_size(self, dimension: Dimension) -> Size:
         if isinstance(dimension, int):
             return dimension
-        return self._new_size() if dimension is None else symbol(dimension)
+        if dimension is None or dimension.lower() in _UNKNOWN_WORDS:
+            return self._new_size()
+        return symbol(dimension)
 
     def _reconciled(
         self, name: str, node: Node, inferred: Knowledge | None, declared: ValueType | None

@@ -84,7 +84,7 @@ def test_constant_indices_are_held_against_open_sizes_before_a_run() -> None:
     text = """g (float[v, 4] d) => (float[2, 4] y) <int64[2] i = {5, -7}>
         { x = Relu(d) y = Gather(x, i) }"""
     with _session("llvm", text) as session:
-        with pytest.raises(RunError, match="do not fit one another: v - 6 is below 0 for 'v' = 5"):
+        with pytest.raises(RunError, match="index -7 is out of range for an axis of size 5"):
             session.run(None, {"d": _DATA})
         data = np.ones((7, 4), np.float32)
         np.testing.assert_array_equal(session.run(None, {"d": data})[0], data[:2])

@@ -9,8 +9,10 @@ from ortpkg.machine_code.cpu_targets import host_target
 from tests.fuzz.machine_code.comparison import difference
 from tests.fuzz.machine_code.compiled_graphs import outcome_of
 from tests.fuzz.machine_code.graph_maker import Array, Value
+from tests.fuzz.machine_code.unfit_sizes import attack_sizes
 
 _GRAPHS = 8
+_SIZES = 60
 
 
 def _value(wanted: Array, moved: Array | None = None) -> Value:
@@ -74,3 +76,10 @@ def test_most_random_graphs_are_compiled_whole() -> None:
 
     assert [each.problem for each in outcomes] == [None] * _GRAPHS
     assert sum(bool(each.compiled) for each in outcomes) > _GRAPHS // 2
+
+
+@pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
+def test_sizes_that_do_not_fit_give_no_result() -> None:
+    pytest.importorskip("llvmlite")
+    problems = {seed: attack_sizes(seed) for seed in range(_SIZES)}
+    assert not {seed: problem for seed, problem in problems.items() if problem is not None}

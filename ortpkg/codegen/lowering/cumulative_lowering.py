@@ -9,6 +9,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
     NotLoweredError,
     attribute,
+    counted_axis,
     number,
 )
 from ortpkg.codegen.tensor_ir.elements import (
@@ -34,8 +35,10 @@ def lower_cumulative(scope: LoweringScope, node: Node) -> None:
     """For each place, the sum or product of all elements up to it, or from it on."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
-    (axis,) = scope.numbers(node.inputs[1], "axis")
-    axis += rank if axis < 0 else 0
+    axes = scope.numbers(node.inputs[1], "axis")
+    if len(axes) != 1:
+        raise NotLoweredError("it has not one axis")
+    axis = counted_axis(axes[0], rank)
     size = source.shape[axis]
     if isinstance(size, int) and size > _MOST_SUMMED:
         raise NotLoweredError(f"its axis has {size} elements, of at most {_MOST_SUMMED}")

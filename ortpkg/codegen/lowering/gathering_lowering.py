@@ -48,7 +48,12 @@ def lower_gather_elements(scope: LoweringScope, node: Node) -> None:
     """Elements at their own places, but along one axis, where an index says."""
     source, indices = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     axis = axis_of(node, len(source.shape))
+    if len(indices.shape) != len(source.shape):
+        raise NotLoweredError("its indices have another rank")
     _report_wrong(scope, indices, source.shape[axis])
+    for dimension, (size, count) in enumerate(zip(source.shape, indices.shape, strict=True)):
+        if dimension != axis:
+            scope.require_not_negative(size - count)
     places = [along(dimension) for dimension in range(len(source.shape))]
     places[axis] = gathered_place(identity_read(indices), source.shape[axis])
     scope.map(scope.tensor(node.outputs[0]), Read(source, tuple(places)))
@@ -61,6 +66,9 @@ def lower_gather_nd(scope: LoweringScope, node: Node) -> None:
     batch, depth = int(attribute(node, "batch_dims", 0)), indices.shape[-1]
     if not isinstance(depth, int):
         raise NotLoweredError("how many axes it takes by index is known only when it runs")
+    ranks = (len(source.shape), len(indices.shape))
+    if not 0 <= batch < min(ranks) or not 0 < depth <= ranks[0] - batch:
+        raise NotLoweredError("its rows of indices are for other axes")
     for left, right in zip(source.shape[:batch], indices.shape[:batch], strict=True):
         scope.require_equal(left, right)
     rows = [along(dimension) for dimension in range(len(indices.shape) - 1)]
@@ -85,6 +93,7 @@ def lower_one_hot(scope: LoweringScope, node: Node) -> None:
     is_negative = Call(Function.LT, (index, number(0, Scalar.I64)))
     counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, depth)), index))
     values = scope.tensor(node.inputs[2])
+    scope.require_equal(values.shape[0] if len(values.shape) == 1 else 0, 2)
     off, on = (Read(values, (Place(offset=each),)) for each in (0, 1))
     is_chosen = Call(Function.EQ, (counted, Position(axis)))
     scope.map(output, Call(Function.SELECT, (is_chosen, on, off)))

@@ -275,6 +275,13 @@ class LoweringScope:
                 Call(Function.GE, (wide, size_element(size, Scalar.I64))),
             ),
         )
+        self.report(is_wrong, axes, size)
+
+    def report(self, is_wrong: Element, axes: Sequence[Size], size: Size) -> None:
+        """Has a run fail where an expression over axes is true for any place.
+
+        ``size``: of the axis that what is wrong points beyond.
+        """
         counted = Call(Function.SELECT, (is_wrong, number(1, Scalar.I64), number(0, Scalar.I64)))
         output = self.temporary(Scalar.I64, (), "wrong indices")
         self._reports[output] = IndexReport(node=self._node_name, size=size)
@@ -372,6 +379,13 @@ def attribute(node: Node, name: str, default: Any) -> Any:
     if found is None:
         return default
     return found.value.decode() if isinstance(found.value, bytes) else found.value
+
+
+def counted_axis(axis: int, rank: int) -> int:
+    """An axis counted from the front. NotLoweredError where a tensor of that rank has none such."""
+    if not -rank <= axis < rank:
+        raise NotLoweredError(f"it has no axis {axis} among {rank}")
+    return axis + rank if axis < 0 else axis
 
 
 def size_element(size: Size, scalar: Scalar) -> Element:

@@ -11,6 +11,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
     NotLoweredError,
     attribute,
+    counted_axis,
     identity_read,
     number,
 )
@@ -32,17 +33,54 @@ from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.size_operations import larger, smaller
 
+#: No axis has so many elements; a longer step takes no other, and may pass 64 bits.
+_MOST_STEP = 1 << 31
+
 
 def axis_of(node: Node, rank: int, *, default: int = 0) -> int:
     """The attribute ``axis``, counted from the front."""
-    axis = int(attribute(node, "axis", default))
-    return axis + rank if axis < 0 else axis
+    return counted_axis(int(attribute(node, "axis", default)), rank)
 
 
-@lowers("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-def lower_reshape(scope: LoweringScope, node: Node) -> None:
+@lowers("Flatten", "Unsqueeze")
+def lower_flatten(scope: LoweringScope, node: Node) -> None:
     """The same elements under another shape, which inference found."""
     scope.alias(scope.tensor(node.outputs[0]), scope.tensor(node.inputs[0]))
+
+
+@lowers("Reshape")
+def lower_reshape(scope: LoweringScope, node: Node) -> None:
+    """The same elements under another shape, which inference found.
+
+    Inference takes for granted that no computed size turns out to be -1, nor 0 where that stands
+    for a size of the input, and that what is left open follows from sizes that are not 0.
+    """
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    wanted = scope.elements(node.inputs[1]) if len(node.inputs) > 1 else None
+    keeps_zero = bool(attribute(node, "allowzero", 0))
+    if wanted is not None and len(wanted) == len(output.shape):
+        is_open = -1 in wanted
+        for axis, (size, made) in enumerate(zip(wanted, output.shape, strict=True)):
+            if not isinstance(size, int):
+                scope.require_equal(size, made)
+                own = source.shape[axis] if axis < len(source.shape) else None
+                if not keeps_zero and size != own:
+                    scope.require_not_negative(size - 1)
+            if is_open and size != -1:
+                scope.require_not_negative(made - 1)
+    scope.alias(output, source)
+
+
+@lowers("Squeeze")
+def lower_squeeze(scope: LoweringScope, node: Node) -> None:
+    """The same elements without axes of one element, which must be of one in each run."""
+    source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
+    axes: Sequence[int] = tuple(attribute(node, "axes", ()))
+    if len(node.inputs) > 1 and node.inputs[1]:
+        axes = scope.numbers(node.inputs[1], "axes")
+    for axis in axes:
+        scope.require_equal(source.shape[counted_axis(axis, len(source.shape))], 1)
+    scope.alias(output, source)
 
 
 @lowers("Transpose")
@@ -51,14 +89,20 @@ def lower_transpose(scope: LoweringScope, node: Node) -> None:
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
     order = tuple(attribute(node, "perm", tuple(reversed(range(rank)))))
+    if sorted(order) != list(range(rank)):
+        raise NotLoweredError("its order has not each axis once")
     places = tuple(along(order.index(dimension)) for dimension in range(rank))
     scope.map(output, Read(source, places))
 
 
 @lowers("Expand")
 def lower_expand(scope: LoweringScope, node: Node) -> None:
-    """Broadcast to a shape."""
+    """Broadcast to a shape, of which each size is that of the output, or 1."""
     output = scope.tensor(node.outputs[0])
+    wanted = scope.elements(node.inputs[1]) or ()
+    for size, made in zip(reversed(wanted), reversed(output.shape), strict=False):
+        if size not in {1, made}:
+            scope.require_equal((made - size) * (size - 1), 0)
     scope.map(output, scope.broadcast(node.inputs[0], output.shape))
 
 
@@ -116,6 +160,7 @@ def lower_split(scope: LoweringScope, node: Node) -> None:
         )
         scope.map(piece, Read(source, places))
         offset = offset + piece.shape[axis]
+    scope.require_equal(offset, source.shape[axis])
 
 
 @lowers("Slice")
@@ -127,6 +172,7 @@ def lower_slice(scope: LoweringScope, node: Node) -> None:
     places = [along(dimension) for dimension in range(rank)]
     for start, axis, step in zip(starts, axes, steps, strict=True):
         size = source.shape[axis]
+        step = max(-_MOST_STEP, min(step, _MOST_STEP))
         first = _first_taken(start, size, step)
         places[axis] = Place(((axis, step),), first)
     scope.map(output, Read(source, tuple(places)))
@@ -144,7 +190,9 @@ def _slice_parameters(
         given = [*node.inputs, "", ""]
         axes = scope.numbers(given[3], "axes") if given[3] else range(len(starts))
         steps = scope.numbers(given[4], "steps") if given[4] else (1,) * len(starts)
-    return starts, [each + rank if each < 0 else each for each in axes], steps
+    if not len(starts) == len(axes) == len(steps):
+        raise NotLoweredError("it has not one start and step for each axis")
+    return starts, [counted_axis(axis, rank) for axis in axes], steps
 
 
 def _first_taken(start: Size, size: Size, step: int) -> Size:
@@ -171,7 +219,9 @@ def lower_pad(scope: LoweringScope, node: Node) -> None:
     pads = scope.numbers(given[1], "pads") if is_input else tuple(attribute(node, "pads", ()))
     axes = scope.numbers(given[3], "axes") if given[3] else range(rank)
     before = [0] * rank
-    for place, axis in enumerate(axes):
+    if len(pads) != 2 * len(axes):
+        raise NotLoweredError("it has not two pads for each axis")
+    for place, axis in enumerate(counted_axis(each, rank) for each in axes):
         before[axis] = pads[place]
         if pads[place] < 0 or pads[place + len(axes)] < 0:
             raise NotLoweredError("it takes elements away")
@@ -220,8 +270,13 @@ def lower_depth_to_space(scope: LoweringScope, node: Node) -> None:
     block = int(attribute(node, "blocksize", 1))
     to_space = node.op_type == "DepthToSpace"
     deep, wide = (source, output) if to_space else (output, source)
+    if len(deep.shape) != 4 or block < 1:
+        raise NotLoweredError("it is no batch of images in blocks")
     batch, channels, height, width = deep.shape
     out_channels = wide.shape[1]
+    scope.require_equal(channels, out_channels * block * block)
+    scope.require_equal(wide.shape[2], height * block)
+    scope.require_equal(wide.shape[3], width * block)
     is_crd = attribute(node, "mode", "DCR") == "CRD"
     split = (
         (batch, out_channels, block, block, height, width)
@@ -233,7 +288,6 @@ def lower_depth_to_space(scope: LoweringScope, node: Node) -> None:
     spread = (batch, out_channels, height, block, width, block)
     deep_view = scope.temporary(source.scalar, split, "blocks")
     wide_view = scope.temporary(source.scalar, spread, "pixels")
-    del channels
     if to_space:
         scope.alias(deep_view, source)
         scope.map(wide_view, Read(deep_view, tuple(along(axis) for axis in order)))
@@ -250,12 +304,14 @@ def lower_trilu(scope: LoweringScope, node: Node) -> None:
     """The upper or lower triangle, 0 elsewhere."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
+    if rank < 2:
+        raise NotLoweredError("it is no matrix")
     given = [*node.inputs, ""]
     diagonal = scope.broadcast(given[1], ()) if given[1] else number(0, Scalar.I64)
     row, column = Position(rank - 2), Position(rank - 1)
-    edge = Call(Function.ADD, (row, diagonal))
     is_upper = bool(attribute(node, "upper", 1))
-    kept = Call(Function.GE if is_upper else Function.LE, (column, edge))
+    beside = Call(Function.SUB, (column, row))  # row + diagonal may pass 64 bits
+    kept = Call(Function.GE if is_upper else Function.LE, (beside, diagonal))
     chosen = Call(Function.SELECT, (kept, identity_read(source), number(0, source.scalar)))
     scope.map(output, chosen)
 
@@ -286,6 +342,8 @@ def lower_tile(scope: LoweringScope, node: Node) -> None:
     """The tensor again and again, where sizes and repeats are known."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     repeats = scope.sizes(node.inputs[1], "repeats")
+    if len(repeats) != len(source.shape):
+        raise NotLoweredError("it has not one number of repeats for each axis")
     # as (repeat, size) pairs: a broadcast, then an alias
     paired = [each for pair in zip(repeats, source.shape, strict=True) for each in pair]
     spread = scope.temporary(source.scalar, paired, "repeats")

@@ -14,9 +14,11 @@ from ortpkg.codegen.lowering.lowering_scope import (
     NotLoweredError,
     attribute,
     number,
+    size_element,
 )
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
+    Convert,
     Element,
     Function,
     Made,
@@ -55,6 +57,8 @@ def lower_recurrent(scope: LoweringScope, node: Node) -> None:
         for found in (_given(scope, node, 5), _given(scope, node, 6))
     ]
     lengths, peepholes = _given(scope, node, 4), _given(scope, node, 7)
+    if lengths is not None:
+        _report_wrong_lengths(scope, lengths, layer)
     outputs = _outputs(scope, node, layer)
     is_late = layer.cell is Cell.GRU_RESET_AFTER and layer.bias is not None
     scope.emit(
@@ -85,6 +89,22 @@ def lower_recurrent(scope: LoweringScope, node: Node) -> None:
         )
     )
     _turn_outputs(scope, node, layer, outputs)
+
+
+def _report_wrong_lengths(scope: LoweringScope, lengths: Tensor, layer: _Layer) -> None:
+    """Has a run fail where a sequence is said to be longer than the batch, or shorter than 0."""
+    if len(lengths.shape) != 1:
+        raise NotLoweredError("it has not one length for each sequence")
+    scope.require_equal(lengths.shape[0], layer.batch)
+    length = Convert(Read(lengths, (along(0),)), Scalar.I64)
+    is_wrong = Call(
+        Function.OR,
+        (
+            Call(Function.LT, (length, number(0, Scalar.I64))),
+            Call(Function.GT, (length, size_element(layer.steps, Scalar.I64))),
+        ),
+    )
+    scope.report(is_wrong, lengths.shape, layer.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

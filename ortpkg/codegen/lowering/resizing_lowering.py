@@ -20,6 +20,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
     NotLoweredError,
     attribute,
+    counted_axis,
 )
 from ortpkg.codegen.tensor_ir.elements import Call, Element, Function, Read, Tensor, along
 from ortpkg.graph.graph import Node
@@ -59,7 +60,7 @@ def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPla
     rank = len(source.shape)
     is_new = node.op_type == "Resize" and node.since_version >= 11
     given = [*node.inputs, "", "", ""]
-    axes = [axis + rank if axis < 0 else axis for axis in attribute(node, "axes", range(rank))]
+    axes = [counted_axis(axis, rank) for axis in attribute(node, "axes", range(rank))]
     known = [size if isinstance(size, int) else 1 for size in source.shape]
     policy = str(attribute(node, "keep_aspect_ratio_policy", "stretch"))
     if is_new and given[3]:

@@ -13,6 +13,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
     NotLoweredError,
     attribute,
+    counted_axis,
     identity_read,
     number,
 )
@@ -243,7 +244,10 @@ def _reduced_axes(scope: LoweringScope, node: Node, rank: int) -> list[int]:
         given = tuple(attribute(node, "axes", ()))
     if not given and not attribute(node, "noop_with_empty_axes", 0):
         given = tuple(range(rank))
-    return sorted({axis + rank if axis < 0 else axis for axis in given})
+    counted = sorted({counted_axis(axis, rank) for axis in given})
+    if len(counted) != len(given):
+        raise NotLoweredError("its axes name an axis twice")
+    return counted
 
 
 def _before(node: Node, value: Element) -> Element:

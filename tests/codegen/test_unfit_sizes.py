@@ -1,0 +1,162 @@
+"""Sizes that do not fit end a run of machine code, or are left to the numpy engine with a warning."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx.parser
+import pytest
+
+from ortpkg.ep_names import LLVM_EP
+from ortpkg.errors import RunError
+from ortpkg.machine_code.cpu_targets import host_target
+from ortpkg.session.inference_session import InferenceSession
+from ortpkg.session.options import SessionOptions
+
+pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
+
+Array = npt.NDArray[Any]
+_HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
+
+
+def _ones(*shape: int) -> Array:
+    return np.ones(shape, np.float32)
+
+
+def _session(text: str, **entries: str) -> InferenceSession:
+    options = SessionOptions()
+    for key, value in entries.items():
+        options.add_session_config_entry(f"ortpkg.{key}", value)
+    model = onnx.parser.parse_model(_HEADER + text).SerializeToString()
+    session = InferenceSession(model, options, providers=["llvm", "cpu"])
+    used = [each.ep_name for each in session.get_placement().entries if each.node_count]
+    assert used == [LLVM_EP]
+    return session
+
+
+def _whole(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+_TO_SIZES = """{ s = Shape<start = 0, end = 1>(x) n = Shape(x) m = Shape(j) k = Add(m, four)
+    t = Concat<axis = 0>(one, k, n) y = Reshape(x, t) }"""
+_RESHAPE = f"""g (float[n] x, float[j] j) => (float[a, b, c] y)
+    <int64[1] one = {{1}}, int64[1] four = {{-4}}> {_TO_SIZES}"""
+_LSTM = """g (float[s, b, 3] x, float[1, 8, 3] w, float[1, 8, 2] r, int32[b] l)
+    => (float[s, 1, b, 2] y) { y = LSTM<hidden_size = 2>(x, w, r, , l) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fitting", "unfit"),
+    [
+        ("""g (float[n] x) => (float[2] y, float[3] z) <int64[2] s = {2, 3}>
+         { y, z = Split<axis = 0>(x, s) }""", {"x": _ones(5)}, {"x": _ones(100)}),
+        (_RESHAPE, {"x": _ones(7), "j": _ones(5)}, {"x": _ones(7), "j": _ones(6)}),
+        (_RESHAPE, {"x": _ones(7), "j": _ones(5)}, {"x": _ones(7), "j": _ones(2)}),
+        ("""g (int64[n] i, float[v] v) => (float[n, 3] y) <int64 d = {3}>
+         { y = OneHot(i, d, v) }""", {"i": _whole(1, 2), "v": _ones(2)},
+         {"i": _whole(1, 2), "v": _ones(3)}),
+        ("g (float[n, m] x) => (float[n] y) <int64[1] a = {1}> { y = Squeeze(x, a) }",
+         {"x": _ones(3, 1)}, {"x": _ones(0, 2)}),
+        ("""g (float[n, m] x, int64[p, q] i) => (float[p, q] y)
+         { y = GatherElements<axis = 0>(x, i) }""",
+         {"x": _ones(2, 3), "i": np.zeros((1, 3), np.int64)},
+         {"x": _ones(2, 3), "i": np.zeros((0, 4), np.int64)}),
+        ("""g (float[4, m] x, float[m, m] z) => (float[a, b, c] y) <int64[1] two = {2}>
+         { s = Shape(z) t = Concat<axis = 0>(two, s) y = Expand(x, t) }""",
+         {"x": _ones(4, 4), "z": _ones(4, 4)}, {"x": _ones(4, 5), "z": _ones(5, 5)}),
+        ("g (float[1, 3, h, 2] x) => (float[a, b, c, d] y) { y = SpaceToDepth<blocksize = 2>(x) }",
+         {"x": _ones(1, 3, 4, 2)}, {"x": _ones(1, 3, 5, 2)}),
+        (_LSTM, {"x": _ones(4, 2, 3), "w": _ones(1, 8, 3), "r": _ones(1, 8, 2),
+                 "l": np.array([0, 4], np.int32)},
+         {"x": _ones(4, 2, 3), "w": _ones(1, 8, 3), "r": _ones(1, 8, 2),
+          "l": np.array([1, 5], np.int32)}),
+        (_LSTM, {"x": _ones(4, 2, 3), "w": _ones(1, 8, 3), "r": _ones(1, 8, 2),
+                 "l": np.array([4, 1], np.int32)},
+         {"x": _ones(4, 2, 3), "w": _ones(1, 8, 3), "r": _ones(1, 8, 2),
+          "l": np.array([-1, 3], np.int32)}),
+    ],
+)  # fmt: skip
+def test_sizes_that_do_not_fit_end_a_run(
+    text: str, fitting: Mapping[str, Array], unfit: Mapping[str, Array]
+) -> None:
+    """Code computes what fits, and by itself refuses what the numpy kernels refuse."""
+    model = onnx.parser.parse_model(_HEADER + text).SerializeToString()
+    with (
+        _session(text, llvm_standby="0") as session,
+        InferenceSession(model, providers=["cpu"]) as engine,
+    ):
+        pairs = zip(session.run(None, fitting), engine.run(None, fitting), strict=True)
+        for made, wanted in pairs:
+            np.testing.assert_allclose(made, wanted, rtol=1e-5)
+        with pytest.raises(RunError):
+            engine.run(None, unfit)
+        with pytest.raises(RunError):
+            session.run(None, unfit)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_empty_tensors_take_computed_zeros_as_the_numpy_engine_does(shape: tuple[int, int]) -> None:
+    """A computed 0 keeps a size of the input, which no formula of the output says."""
+    text = """g (float[n, m] x) => (float[a, b] y) <int64[1] rest = {-1}>
+        { s = Shape<start = 1, end = 2>(x) t = Concat<axis = 0>(s, rest) y = Reshape(x, t) }"""
+    model = onnx.parser.parse_model(_HEADER + text).SerializeToString()
+    feeds = {"x": _ones(*shape)}
+    with _session(text) as session, InferenceSession(model, providers=["cpu"]) as engine:
+        assert _outcome(session, feeds) == _outcome(engine, feeds)
+
+
+def _outcome(session: InferenceSession, feeds: Mapping[str, Array]) -> object:
+    """The shape of the first output, or the error's words."""
+    try:
+        return session.run(None, feeds)[0].shape
+    except RunError as error:
+        return str(error)
+
+
+_ALIKE = """g (float[n, 3] x, float[n, 4] z) => (float[n, 3] y, float[n, 4] w)
+    { y = Relu(x) w = Exp(z) }"""
+
+
+def test_one_name_of_two_sizes_is_left_to_the_numpy_engine(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A provider that nobody asked for costs no run (ADR 16)."""
+    with _session(_ALIKE) as session, caplog.at_level(logging.WARNING):
+        for rows in (2, 5, 6):
+            y, w = session.run(None, {"x": _ones(2, 3), "z": _ones(rows, 4)})
+            np.testing.assert_array_equal(y, _ones(2, 3))
+            np.testing.assert_allclose(w, np.exp(_ones(rows, 4)), rtol=1e-6)
+    (warning,) = caplog.messages
+    assert "input 1 ('z') has the shape [5, 4]" in warning
+    assert "[n, 4], where 'n' = 2" in warning
+
+
+def test_without_the_cpu_provider_such_a_run_is_an_error() -> None:
+    options = SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    model = onnx.parser.parse_model(_HEADER + _ALIKE).SerializeToString()
+    with (
+        InferenceSession(model, options, providers=["llvm"]) as session,
+        pytest.raises(RunError, match=r"input 1 \('z'\) has the shape \[5, 4\]"),
+    ):
+        session.run(None, {"x": _ones(2, 3), "z": _ones(5, 4)})
+
+
+@pytest.mark.parametrize("word", ["?", "-1", "unknown"])
+def test_words_for_unknown_are_no_names(word: str, caplog: pytest.LogCaptureFixture) -> None:
+    model = onnx.parser.parse_model(_HEADER + _ALIKE)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = word
+    with (
+        caplog.at_level(logging.WARNING),
+        InferenceSession(model.SerializeToString(), providers=["llvm", "cpu"]) as session,
+    ):
+        made = session.run(None, {"x": _ones(2, 3), "z": _ones(5, 4)})
+    assert [each.shape for each in made] == [(2, 3), (5, 4)]
+    assert not caplog.messages
