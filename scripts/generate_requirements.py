@@ -18,7 +18,7 @@ DOCUMENT = ROOT / "docs" / "requirements.md"
 _MARK = "pytest.mark.requirement"
 
 
-def marked_tests(tests: Path = ROOT / "tests") -> dict[str, list[str]]:
+def marked_tests(tests: Path = ROOT / "tests", root: Path = ROOT) -> dict[str, list[str]]:
     """Requirement id → the tests marked with it, as ``path::name``, in path order."""
     found: dict[str, list[str]] = {}
     for path in sorted(tests.rglob("test_*.py")):
@@ -29,15 +29,20 @@ def marked_tests(tests: Path = ROOT / "tests") -> dict[str, list[str]]:
         for name, decorators in _functions_and_classes(tree):
             for identifier in _requirement_ids(decorators):
                 found.setdefault(identifier, []).append(
-                    f"{path.relative_to(ROOT).as_posix()}::{name}"
+                    f"{path.relative_to(root).as_posix()}::{name}"
                 )
     return found
 
 
-def _functions_and_classes(tree: ast.Module) -> Iterator[tuple[str, list[ast.expr]]]:
-    for node in ast.walk(tree):
+def _functions_and_classes(
+    tree: ast.Module | ast.ClassDef, within: str = ""
+) -> Iterator[tuple[str, list[ast.expr]]]:
+    """Yield each test as pytest is told of it: a method behind the name of its class."""
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name, node.decorator_list
+            yield f"{within}{node.name}", node.decorator_list
+        if isinstance(node, ast.ClassDef):
+            yield from _functions_and_classes(node, f"{within}{node.name}::")
 
 
 def _requirement_ids(decorators: list[ast.expr]) -> Iterator[str]:

@@ -96,6 +96,25 @@ def test_a_package_against_the_schema_is_not_opened(
     assert pointer in {finding.pointer for finding in caught.value.findings}
 
 
+@pytest.mark.requirement("K13")
+def test_a_package_is_read_whole_when_it_is_constructed_and_never_again(tmp_path: Path) -> None:
+    """What its objects say is one value, which the disk does not change any more."""
+    root = tmp_path / "p.ortpackage"
+    shutil.copytree(DIGITS, root)
+    package = ortpkg.ModelPackage(root)
+    for document in root.rglob("*.json"):
+        document.write_text("not JSON")
+
+    (component,) = package.component_models
+    assert component.name == "classifier"
+    assert [variant.name for variant in component.variants] == [
+        variant.name for variant in package.info.components[0].variants
+    ]
+    assert package.component("classifier") is component.info is package.info.components[0]
+    with pytest.raises(PackageFormatError):
+        ortpkg.ModelPackage(root)
+
+
 def test_a_profile_that_does_not_exist_is_an_error_with_the_nearest_name(
     digits: ortpkg.ModelPackage,
 ) -> None:

@@ -101,6 +101,7 @@ def assigned(graph: Graph) -> dict[str, str]:
     }
 
 
+@pytest.mark.requirement("D05")
 @pytest.mark.requirement("P06")
 @pytest.mark.requirement("P07")
 @pytest.mark.requirement("P14")
@@ -133,7 +134,6 @@ def test_fused_claim_with_a_taken_node_falls_as_a_whole() -> None:
     assert greedy.compiled == []
 
 
-@pytest.mark.requirement("P09")
 @pytest.mark.requirement("D07")
 def test_fused_claim_becomes_one_node_with_its_body() -> None:
     graph = graph_of()

@@ -59,7 +59,6 @@ def one_finding(root: Path) -> Finding:
     return found
 
 
-@pytest.mark.requirement("K13")
 def test_reads_the_smallest_package(write_package: WritePackage) -> None:
     root = write_package(
         {"manifest.json": {"schema_version": 1, "components": {"c": {"variants": {"v": {}}}}}}

@@ -37,7 +37,6 @@ DIGITS: dict[str, Any] = {
 }
 
 
-@pytest.mark.requirement("K13")
 @pytest.mark.requirement("K20")
 def test_opens_a_package_with_its_overall_inputs_and_outputs(write_package: WritePackage) -> None:
     root = write_package(DIGITS)
@@ -53,7 +52,6 @@ def test_opens_a_package_with_its_overall_inputs_and_outputs(write_package: Writ
     assert check_package(root) == (info, ())
 
 
-@pytest.mark.requirement("K13")
 def test_what_is_opened_is_read_only_and_picklable(write_package: WritePackage) -> None:
     info = open_package(write_package(DIGITS))
     assert pickle.loads(pickle.dumps(info)) == info

@@ -19,7 +19,6 @@ def _package() -> PackageInfo:
     )
 
 
-@pytest.mark.requirement("K22")
 def test_a_record_has_the_package_the_wishes_every_verdict_and_the_time(
     machines: Any, variants: Any, select: Any
 ) -> None:
@@ -55,7 +54,6 @@ def test_a_record_has_the_package_the_wishes_every_verdict_and_the_time(
     assert len(record["selection"]["verdicts"]) == len(selection.verdicts)
 
 
-@pytest.mark.requirement("K22")
 def test_one_line_goes_to_pythons_logging_and_no_verdict_is_made_for_it(
     machines: Any, variants: Any, select: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -317,7 +317,6 @@ def test_failing_kernel_is_named(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("P14")
-@pytest.mark.requirement("D05")
 def test_cpu_runs_everything_where_nothing_is_named() -> None:
     with session_of(RESIDUAL) as session:
         assert session.get_providers() == ["CPUExecutionProvider"]

@@ -79,6 +79,7 @@ def test_a_rule_changes_the_graph_at_each_level(level: ortpkg.TransformLevel) ->
         assert session.run(None, X)[0].tolist() == [0.5, 2]
 
 
+@pytest.mark.requirement("P05")
 @pytest.mark.requirement("D03")
 def test_before_the_partition_nodes_are_nobodys_and_after_it_they_have_a_provider() -> None:
     seen: list[Any] = []

@@ -82,6 +82,7 @@ def run(state: SessionState, x: Any) -> Any:
     return state.executable.run([x], (), RunControl())[0]
 
 
+@pytest.mark.requirement("P09")
 @pytest.mark.requirement("D02")
 @pytest.mark.requirement("D12")
 def test_one_model_runs_across_two_providers() -> None:
@@ -132,8 +133,6 @@ def test_compiled_partitions_cannot_be_written_as_an_optimized_model(tmp_path: A
         state_of(provider, optimized_model_filepath=tmp_path / "m.onnx")
 
 
-@pytest.mark.requirement("P05")
-@pytest.mark.requirement("P03")
 def test_stages_leave_a_kernel_per_step_fixed_at_initialization() -> None:
     state = state_of(ExpProvider(lambda _state, inputs: [inputs[0]]))
     computes = [instruction.compute for instruction in state.executable.instructions]
@@ -330,6 +329,7 @@ def test_block_of_a_device_comes_from_its_providers_allocator() -> None:
     assert FarAllocator.blocks == 1
 
 
+@pytest.mark.requirement("D05")
 @pytest.mark.requirement("P14")
 def test_the_cpu_provider_is_added_last_where_the_caller_left_it_out() -> None:
     own = ExpProvider(lambda _state, inputs: [np.exp(np.exp(inputs[0]))])

@@ -221,3 +221,32 @@ def test_float16_nodes_pass_float32_on_at_every_optimization_level_as_in_onnxrun
     (y,) = session.run(None, {"x": x})
 
     assert y.tolist() == peer.run(None, {"x": x})[0].tolist() == [600, np.float16(2 * x[1])]
+
+
+@pytest.mark.requirement("P03")
+def test_kernels_are_looked_for_and_bound_when_a_session_is_made_and_never_in_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A step of the plan holds its node's kernel, by the place of the node in the plan."""
+    found: list[str] = []
+    find = KernelRegistry.try_find_kernel
+
+    def counted(self: KernelRegistry, node: Any, types: Any) -> KernelDef | None:
+        found.append(node.op_type)
+        return find(self, node, types)
+
+    monkeypatch.setattr(KernelRegistry, "try_find_kernel", counted)
+    own = OwnProvider("Own", "Abs", 3)
+    state = create_session_state(
+        load_model(model_of(TEXT)), options_of(), [own, CPUExecutionProvider()]
+    )
+    assert {"Neg", "Abs"} <= set(found)
+    computes = [instruction.compute for instruction in state.executable.instructions]
+    found.clear()
+
+    for _ in range(3):
+        (y,) = state.executable.run([np.ones(2, np.float32)], (), RunControl())
+        assert y.tolist() == [3, 3]
+
+    assert found == []
+    assert [instruction.compute for instruction in state.executable.instructions] == computes

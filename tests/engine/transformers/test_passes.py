@@ -188,7 +188,6 @@ def test_unused_defaults_of_inputs_stay() -> None:
     assert list(graph.initializers) == ["d"]
 
 
-@pytest.mark.requirement("P05")
 def test_every_level_has_its_transformers() -> None:
     assert list(TRANSFORMERS) == list(TransformLevel)
     names = [
