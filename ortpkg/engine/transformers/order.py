@@ -29,6 +29,7 @@ from ortpkg.engine.transformers.hard_swish_fusion import HARD_SWISH_FUSION
 from ortpkg.engine.transformers.identity_elimination import IDENTITY_ELIMINATION
 from ortpkg.engine.transformers.insert_cast import INSERT_CAST
 from ortpkg.engine.transformers.known_elements_folding import KNOWN_ELEMENTS_FOLDING
+from ortpkg.engine.transformers.known_if_inlining import KNOWN_IF_INLINING
 from ortpkg.engine.transformers.layer_normalization_fusion import LAYER_NORMALIZATION_FUSION
 from ortpkg.engine.transformers.matmul_add_fusion import MATMUL_ADD_FUSION
 from ortpkg.engine.transformers.matmul_bias_fusion import MATMUL_BIAS_FUSION
@@ -64,6 +65,7 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
             "basic-rules",
             [
                 CONSTANT_NODE_TO_INITIALIZER,
+                KNOWN_IF_INLINING,
                 IDENTITY_ELIMINATION,
                 DROPOUT_ELIMINATION,
                 CAST_LIKE_TO_CAST,

@@ -108,6 +108,12 @@ EXAMPLES: dict[str, Example] = {
         "s = Shape(x) a = Gather(s, i) y = Neg(a)",
         "y = Neg(a__0)",
     ),
+    "known-if-inlining": Example(
+        "(float[2] x) => (float[2] y) <bool c = {1}>",
+        "y = If (c) <then_branch = b () => (p) { q = Neg(x) p = Exp(q) },"
+        " else_branch = d () => (r) { r = Abs(x) }>",
+        "q__0 = Neg(x) y = Exp(q__0)",
+    ),
     "sum-to-add": Example("(float[2] x) => (float[2] y)", "y = Sum(x, x)", "y = Add(x, x)"),
     "constant-folding": Example(
         "(float[2] x) => (float[2] y) <float[2] p = {1, 2}>",
