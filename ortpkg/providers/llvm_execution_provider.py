@@ -148,11 +148,37 @@ class LLVMExecutionProvider(ExportingProvider):
                 against |= self._reasons_inside(viewer.graph, claim)
             if not against:
                 groups = supported_subgraphs(viewer, remaining, joins_apart=True)
-                return self._claims_of(viewer, groups)
+                return self._claims_of(viewer, self._worthwhile(viewer, groups))
             self._refuse(viewer.graph, against)
             remaining -= against.keys()
         self._refuse(viewer.graph, dict.fromkeys(sorted(remaining), _UNSETTLED))
         return []
+
+    def _worthwhile(
+        self, viewer: GraphViewer, groups: Sequence[tuple[int, ...]]
+    ) -> list[tuple[int, ...]]:
+        """Groups that save more than a call of compiled code takes; all, where none is left out.
+
+        A model that is compiled as a whole is compiled however small it is: whoever runs it calls
+        it once.
+        """
+        from ortpkg.codegen.partition_worth import BORDER_NS, saved_ns  # as above
+
+        if sum(map(len, groups)) == len(viewer.nodes):
+            return list(groups)
+        kept: list[tuple[int, ...]] = []
+        for group in groups:
+            nodes = [viewer.graph.node(index) for index in group]
+            saved = saved_ns(viewer.graph, nodes)
+            if saved >= BORDER_NS:
+                kept.append(group)
+                continue
+            reason = (
+                f"compiled, it and its neighbours would save {saved / 1000:.0f} microseconds of"
+                f" numpy's time, and a call of compiled code takes {BORDER_NS / 1000:.0f}"
+            )
+            self._refuse(viewer.graph, dict.fromkeys(group, reason))
+        return kept
 
     def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
         """Why nodes of a claim cannot be compiled after all, by their index in the graph."""

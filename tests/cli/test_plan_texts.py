@@ -138,12 +138,12 @@ def test_without_a_compiler_it_is_told_what_to_install(
 def divided(tmp_path: Path) -> Path:
     """A model of which machine code is made in part; the rest is left for three reasons."""
     text = """<ir_version: 10, opset_import: ["" : 21]>
-    net (float[n, 8] x, bool c) => (int64[2, m] places, float[n, 8] y, float[n, 8] z) {
+    net (float[n, 4096] x, bool c) => (int64[2, m] places, float[n, 4096] y, float[n, 4096] z) {
       [sum] a = Add (x, x)
       [found] places = NonZero (a)
       [choice] z = If (c) <
-        then_branch = yes () => (float[n, 8] t) { [inner] t = Neg (a) },
-        else_branch = no () => (float[n, 8] e) { [other] e = Abs (a) }
+        then_branch = yes () => (float[n, 4096] t) { [inner] t = Neg (a) },
+        else_branch = no () => (float[n, 4096] e) { [other] e = Abs (a) }
       >
       [rest] y = Mod <fmod = 1> (a, a)
     }"""

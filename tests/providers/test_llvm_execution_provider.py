@@ -90,8 +90,8 @@ def _assert_alike(session: InferenceSession, model: Path, batch: int) -> None:
 def test_a_size_that_another_part_of_the_model_computed_is_known(tmp_path: Path) -> None:
     """Between two compiled parts lies a node that nobody compiles."""
     text = """<ir_version: 10, opset_import: ["" : 21]>
-        net (float[batch, 4] x) => (float[n, m, k] y)
-        <int64[1] rest = {2}, int64[1] first = {0}, int64[1] one = {1}> {
+        net (float[batch, 1024] x) => (float[n, m, k] y)
+        <int64[1] rest = {32}, int64[1] first = {0}, int64[1] one = {1}> {
             a = Exp(x)  s = Shape(a)  b = Slice(s, first, one)  two = Concat<axis = 0>(b, rest)
             wide = Concat<axis = 0>(two, rest)  h = Hardmax(a)
             r = Reshape(h, wide)  y = Tanh(r) }"""
@@ -101,10 +101,51 @@ def test_a_size_that_another_part_of_the_model_computed_is_known(tmp_path: Path)
         left = [each for each in ours.get_plan().partitions if each.provider != LLVM_EP]
         assert [each.op_types for each in left] == [("Hardmax",)]
         for batch in (1, 3):
-            x = np.random.default_rng(batch).standard_normal((batch, 4)).astype(np.float32)
+            x = np.random.default_rng(batch).standard_normal((batch, 1024)).astype(np.float32)
             (made,) = ours.run(None, {"x": x})
-            wanted = np.tanh(np.eye(4, dtype=np.float32)[x.argmax(axis=1)])
-            np.testing.assert_allclose(made, wanted.reshape(batch, 2, 2), rtol=1e-6)
+            wanted = np.tanh(np.eye(1024, dtype=np.float32)[x.argmax(axis=1)])
+            np.testing.assert_allclose(made, wanted.reshape(batch, 32, 32), rtol=1e-6)
+
+
+def _pieces(tmp_path: Path, width: int) -> list[tuple[str, tuple[str, ...]]]:
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+        net (float[2, {width}] x) => (float[2, {width}] y) {{
+            a = Exp(x)  b = Neg(a)  h = Hardmax(b)  c = Tanh(h)  y = Softmax(c) }}"""
+    path = tmp_path / "cut.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    with InferenceSession(path, providers=["llvm", "cpu"]) as ours:
+        partitions = ours.get_plan().partitions
+        reasons = {
+            reason
+            for each in partitions
+            for said in each.refusals.values()
+            for reason in said.values()
+            if "microseconds" in reason
+        }
+        assert len(reasons) == (2 if width == 4 else 0)
+        return sorted((each.provider, each.op_types) for each in partitions)
+
+
+def test_pieces_of_a_model_that_a_call_would_cost_more_than_they_save_are_left(
+    tmp_path: Path,
+) -> None:
+    everything = ("Exp", "Neg", "Hardmax", "Tanh", "Softmax")
+    assert _pieces(tmp_path, 4) == [("CPUExecutionProvider", everything)]
+    assert _pieces(tmp_path, 1 << 16) == [
+        ("CPUExecutionProvider", ("Hardmax",)),
+        (LLVM_EP, ("Exp", "Neg")),
+        (LLVM_EP, ("Tanh", "Softmax")),
+    ]
+
+
+def test_a_model_that_is_compiled_as_a_whole_is_compiled_however_small(tmp_path: Path) -> None:
+    path = tmp_path / "small.onnx"
+    text = (
+        '<ir_version: 10, opset_import: ["" : 21]> net (float[2] x) => (float[2] y) { y = Exp(x) }'
+    )
+    onnx.save(onnx.parser.parse_model(text), path)
+    with InferenceSession(path, providers=["llvm", "cpu"]) as ours:
+        assert [each.provider for each in ours.get_plan().partitions] == [LLVM_EP]
 
 
 @pytest.mark.parametrize("is_checked", ["0", "1"])

@@ -1,8 +1,8 @@
 """``If`` whose condition is a constant becomes the nodes of its branch.
 
-Exporters ask what only the export knew, such as whether a dimension is 1; the answer is constant as
-soon as the shape is. Nodes in a branch are left to the last provider, and no fusion looks across its
-border.
+Exporters ask what only the export knew, such as whether a dimension is 1; the answer is constant
+as soon as the shape is. Nodes in a branch are left to the last provider, and no fusion looks across
+its border.
 """
 
 from __future__ import annotations
