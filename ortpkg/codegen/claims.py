@@ -9,6 +9,7 @@ from ortpkg.codegen.layouts.channel_blocking import block_channels
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph, lower_node
+from ortpkg.codegen.partition_worth import reason_against_piece
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.schedules.schedule import reason_against
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
@@ -18,6 +19,8 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbols_of
 from ortpkg.shapes.inference import infer_sizes
 from ortpkg.shapes.knowledge import Knowledge, KnownTensor
+
+__all__ = ["reason_against_piece", "reasons_against", "reasons_in_partition"]
 
 _IR_VERSION = 10
 

@@ -162,22 +162,18 @@ class LLVMExecutionProvider(ExportingProvider):
         A model that is compiled as a whole is compiled however small it is: whoever runs it calls
         it once.
         """
-        from ortpkg.codegen.partition_worth import BORDER_NS, saved_ns  # as above
+        from ortpkg.codegen.claims import reason_against_piece  # as above
 
         if sum(map(len, groups)) == len(viewer.nodes):
             return list(groups)
         kept: list[tuple[int, ...]] = []
         for group in groups:
             nodes = [viewer.graph.node(index) for index in group]
-            saved = saved_ns(viewer.graph, nodes)
-            if saved >= BORDER_NS:
+            reason = reason_against_piece(viewer.graph, nodes)
+            if reason is None:
                 kept.append(group)
-                continue
-            reason = (
-                f"compiled, it and its neighbours would save {saved / 1000:.0f} microseconds of"
-                f" numpy's time, and a call of compiled code takes {BORDER_NS / 1000:.0f}"
-            )
-            self._refuse(viewer.graph, dict.fromkeys(group, reason))
+            else:
+                self._refuse(viewer.graph, dict.fromkeys(group, reason))
         return kept
 
     def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
