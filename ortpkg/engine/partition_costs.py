@@ -8,7 +8,6 @@ all. Operations are counted from shapes, symbolic dimensions as :data:`NOMINAL_D
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,14 +15,11 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.topology import all_graphs
 from ortpkg.graph.types import ElementType, TensorType, stored_nbytes
 from ortpkg.providers.execution_provider import ExecutionProvider
+from ortpkg.providers.node_work import node_work, operation_count, value_size
 
-#: What a dimension counts as that only a run can tell.
-NOMINAL_DIMENSION = 64
 #: Of a provider of which nobody says anything.
 ASSUMED_SECONDS_PER_OPERATION = 2e-10
 ASSUMED_SECONDS_PER_NODE = 5e-6
-#: So many operations count as much as calling a node.
-_OPERATIONS_PER_CALL = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +71,9 @@ class NodeCosts:
     def __init__(self, model: Graph, costs: PartitionCosts) -> None:
         """``model``: the main graph, of which measured times are."""
         self._costs = costs
-        self._work = sum(_work(graph, node) for graph in all_graphs(model) for node in graph.nodes)
+        self._work = sum(
+            node_work(graph, node) for graph in all_graphs(model) for node in graph.nodes
+        )
 
     def source(self, nodes: Sequence[Node], provider: ExecutionProvider) -> str:
         """Where costs are from: "stated", "measured", "its own" (estimates), or "assumed"."""
@@ -96,7 +94,7 @@ class NodeCosts:
         operations = operation_count(graph, node)
         per_operation = stated.operators.get(node.op_type, stated.seconds_per_operation)
         if per_operation is None and stated.model_s is not None:
-            return stated.model_s * _work(graph, node) / self._work
+            return stated.model_s * node_work(graph, node) / self._work
         if per_operation is None:
             said = provider.estimate_node_s(node, operations)
             if said is not None:
@@ -108,19 +106,6 @@ class NodeCosts:
         return per_node + operations * per_operation
 
 
-def operation_count(graph: Graph, node: Node) -> int:
-    """About how many operations a node takes: two for each step of a sum, else one an element."""
-    made = sum(_size(graph, value) for value in node.outputs if value)
-    taken = [_size(graph, value) if value else 0 for value in node.inputs]
-    kind = node.op_type
-    if "MatMul" in kind or kind in {"Gemm", "QGemm"}:
-        return 2 * made * _inner_size(graph, node)
-    if "Conv" in kind and len(taken) > 1:
-        channels = _dimensions(graph, node.inputs[1])[:1]
-        return 2 * made * max(taken[1] // max(channels[0] if channels else 1, 1), 1)
-    return max([made, *taken])
-
-
 def value_nbytes(graph: Graph, value: str) -> int:
     """Bytes of a value, unknown dimensions counted as nominal ones."""
     found = graph.type_of(value)
@@ -128,29 +113,4 @@ def value_nbytes(graph: Graph, value: str) -> int:
         return 0
     if found.element_type in {ElementType.STRING, ElementType.UNDEFINED}:
         return 0
-    return stored_nbytes(found.element_type, _size(graph, value))
-
-
-def _work(graph: Graph, node: Node) -> int:
-    return _OPERATIONS_PER_CALL + operation_count(graph, node)
-
-
-def _inner_size(graph: Graph, node: Node) -> int:
-    """The length of the sums of a matrix product."""
-    sizes = _dimensions(graph, node.inputs[0]) if node.inputs else ()
-    if not sizes:
-        return 1
-    return sizes[0] if node.attribute("transA", 0) and len(sizes) == 2 else sizes[-1]
-
-
-def _size(graph: Graph, value: str) -> int:
-    return math.prod(_dimensions(graph, value))
-
-
-def _dimensions(graph: Graph, value: str) -> tuple[int, ...]:
-    found = graph.type_of(value)
-    if not isinstance(found, TensorType):
-        return ()
-    if found.shape is None:
-        return (NOMINAL_DIMENSION,)
-    return tuple(size if isinstance(size, int) else NOMINAL_DIMENSION for size in found.shape)
+    return stored_nbytes(found.element_type, value_size(graph, value))

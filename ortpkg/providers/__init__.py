@@ -7,7 +7,7 @@ Other folders may import: ``allocator``, ``bridged_execution_provider``, ``compa
 ``ep_libraries``, ``ep_library_target``, ``ep_registry``, ``execution_provider``, ``foreign_code``,
 ``foreign_contexts``, ``installed_distribution``, ``isolated_model``, ``llvm_compiler``,
 ``machine_offer``, ``native_execution_provider``, ``native_group``, ``native_model``,
-``node_indices``, ``onnxruntime_args``, ``onnxruntime_compiler``, ``onnxruntime_factory``,
-``openvino_factory``, ``openvino_requirements``, ``operator_support``, ``partition_body``,
-``partition_cache``, ``plugin_probe``, ``plugins``, ``session_settings``.
+``node_indices``, ``node_work``, ``onnxruntime_args``, ``onnxruntime_compiler``,
+``onnxruntime_factory``, ``openvino_factory``, ``openvino_requirements``, ``operator_support``,
+``partition_body``, ``partition_cache``, ``plugin_probe``, ``plugins``, ``session_settings``.
 """

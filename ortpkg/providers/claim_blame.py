@@ -6,7 +6,7 @@ The library's message may name operators that it lacks; else each kind of node i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ortpkg.ep_context.claim_refusals import ClaimRefusal
 from ortpkg.errors import InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
@@ -19,6 +19,8 @@ from ortpkg.providers.partition_border import PartitionBorder
 from ortpkg.providers.supported_subgraphs import subgraph_claim
 
 MOST_NAMES_SHOWN = 5
+#: How many kinds of nodes are compiled alone in a session; the others are not to blame.
+_MOST_KINDS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +31,13 @@ class ClaimBlame:
         ep_name: whose claims they are, for messages.
         library: that refuses.
         border: to it.
+        verdicts: kinds of nodes that were compiled alone so far, and whether the library refused.
     """
 
     ep_name: str
     library: NativeLibrary
     border: PartitionBorder
+    verdicts: dict[object, bool] = field(default_factory=dict)
 
     def refusal(self, graph: Graph, nodes: Sequence[Node], error: Exception) -> ClaimRefusal:
         """Who is to blame for ``error``: nodes of operators that it names, or that fail alone.
@@ -73,13 +77,13 @@ class ClaimBlame:
 
     def _failing_alone(self, graph: Graph, nodes: Sequence[Node]) -> set[int]:
         """Nodes of a kind (operator, version, types) that the library compiles not even alone."""
-        verdicts: dict[object, bool] = {}
+        verdicts = self.verdicts
         failing = set()
         for node in nodes:
             types = tuple(str(graph.type_of(value)) for value in (*node.inputs, *node.outputs))
             kind = (*operator_of(node), node.since_version, types)
             if kind not in verdicts:
-                verdicts[kind] = self._fails_alone(graph, node)
+                verdicts[kind] = len(verdicts) < _MOST_KINDS and self._fails_alone(graph, node)
             if verdicts[kind]:
                 failing.add(node.index)
         return failing

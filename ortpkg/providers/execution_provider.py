@@ -199,6 +199,7 @@ class ExecutionProvider:
             until :meth:`made_by` was called.
         is_requested: whether the caller asked for it; the embedded CPU provider joins every session
             unasked.
+        is_picked: whether a session picked it of itself because its caller named no provider.
         computes_natively: whether what it fuses is computed by a native library with threads of its
             own.
         obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys
@@ -209,6 +210,7 @@ class ExecutionProvider:
 
     backend: str = ""
     is_requested: bool = True
+    is_picked: bool = False
     computes_natively: bool = False
     obeyed_settings: Collection[str] = ()
     session_settings: SessionSettings = NO_SETTINGS

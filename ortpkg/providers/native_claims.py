@@ -1,7 +1,7 @@
 """Which nodes a native library takes.
 
 Only compiling tells for certain, so each maximal sub-graph is tried, without the nodes that were
-refused, until nothing is refused any more.
+refused, until nothing is refused any more, or it was refused too often.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgr
 Attempt = Callable[[Graph, ComputeCapability], ClaimRefusal | None]
 
 
+#: How often a library may refuse in one session before it is asked no more.
+MOST_REFUSALS = 16
+#: The same where nobody named the library's provider.
+MOST_REFUSALS_UNNAMED = 4
+
+
 class NativeClaims:
     """The claims of one session on one library.
 
     Attributes:
         blame: tells who is to blame for what the library raised.
         reasons: why nodes were left, each once, in the order in which they were found.
+        most_refusals: after so many the library is asked about nothing more.
         left: why nodes of the graph that was looked at last were left, by their index.
     """
 
@@ -37,6 +44,8 @@ class NativeClaims:
         self.blame = ClaimBlame(ep_name=ep_name, library=library, border=self._border)
         self.reasons: dict[str, None] = {}
         self.left: dict[int, str] = {}
+        self.most_refusals = MOST_REFUSALS
+        self._refusals = 0
         #: Operators that the library said it lacks: it is not asked again.
         self._unknown: set[Operator] = set()
 
@@ -68,6 +77,9 @@ class NativeClaims:
             claim = subgraph_claim(viewer.graph, group, make_name())
             if claim is None:
                 continue
+            if self._refusals >= self.most_refusals:
+                self._give_up(group)
+                continue
             refused = self._refused(viewer.graph, claim, attempt)
             if not refused:
                 yield claim
@@ -80,12 +92,18 @@ class NativeClaims:
         refusal = attempt(graph, claim)
         if refusal is None:
             return set()
+        self._refusals += 1
         self._unknown |= refusal.unknown
         self.reasons |= dict.fromkeys(refusal.reasons)
         makes = refusal.makes
         refused = {index for index in claim.node_indices if first_made(graph.node(index)) in makes}
         self.left |= dict.fromkeys(refused, "; ".join(refusal.reasons))
         return refused
+
+    def _give_up(self, group: Collection[int]) -> None:
+        reason = f"it has refused {self._refusals} parts of the model, and is asked no more"
+        self.reasons[reason] = None
+        self.left |= dict.fromkeys(group, reason)
 
     def _within_border(self, viewer: GraphViewer, nodes: set[int]) -> set[int]:
         """Those of ``nodes`` that exchange, across their partition's border, what may cross it."""

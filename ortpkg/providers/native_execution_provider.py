@@ -17,7 +17,7 @@ from typing import Any
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.claim_refusals import ClaimRefusal, read_refusal, write_refusal
 from ortpkg.ep_context.context_form import ContextForm
-from ortpkg.ep_context.context_node import ep_context_attributes
+from ortpkg.ep_context.context_node import ep_context_attributes, is_ep_context
 from ortpkg.ep_context.ep_context_descriptor import (
     ContextDescriptor,
     ContextMismatch,
@@ -49,7 +49,8 @@ from ortpkg.providers.execution_provider import (
 )
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
-from ortpkg.providers.native_claims import NativeClaims
+from ortpkg.providers.model_share import TOO_LITTLE, takes_most
+from ortpkg.providers.native_claims import MOST_REFUSALS_UNNAMED, NativeClaims
 from ortpkg.providers.native_group import check_weights, share_weights
 from ortpkg.providers.native_library import (
     COMPILED,
@@ -71,6 +72,8 @@ from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
+#: Libraries' messages have a thousand.
+_MOST_REASON_CHARACTERS = 200
 
 #: Backend → how onnxruntime's execution provider on the same library keeps contexts.
 CONTEXT_FORMS: Mapping[str, ContextForm] = {"openvino": OPENVINO_FORM}
@@ -105,6 +108,9 @@ class NativeExecutionProvider(CompilingProvider):
         self._handed_over: tuple[Graph, NativeModel] | None = None
         #: What the provider of onnxruntime would say of what was kept for it.
         self._kept_info = ""
+        #: Whether nobody named it and it takes too little of the model.
+        self._leaves_model = False
+        self._has_logged = False
         #: Handed out, by the fused node's name.
         self._compiled: dict[str, CompiledModel] = {}
 
@@ -119,12 +125,38 @@ class NativeExecutionProvider(CompilingProvider):
     def get_capability(
         self, viewer: GraphViewer, types_of: Callable[[Node], Mapping[str, ElementType]]
     ) -> list[ComputeCapability]:
-        known = len(self._claims.reasons)
+        if self.is_picked:
+            self._claims.most_refusals = MOST_REFUSALS_UNNAMED
         claims = super().get_capability(viewer, types_of)
-        if len(self._claims.reasons) > known:
-            outcome = "leaves nodes to other execution providers" if claims else "takes no node"
-            _log.warning("%s (%s) %s: %s", self.name, self.backend, outcome, self.refusal_text)
+        if self.is_picked and viewer.graph.parent is None and not self._leaves_model:
+            claims = self._most_or_none(viewer, claims)
+        self._log_reasons(took_some=bool(claims))
         return claims
+
+    def _most_or_none(
+        self, viewer: GraphViewer, claims: list[ComputeCapability]
+    ) -> list[ComputeCapability]:
+        """The claims if they are most of the model's work, else those of contexts alone."""
+        contexts = [claim for claim in claims if _is_of_contexts(viewer.graph, claim)]
+        own = [claim.node_indices for claim in claims if claim not in contexts]
+        if not takes_most(viewer.graph, own):
+            self._leave_model()
+            self._claimed.clear()
+            return contexts
+        return claims
+
+    def _leave_model(self) -> None:
+        self._leaves_model = True
+        self._claims.reasons[TOO_LITTLE] = None
+
+    def _log_reasons(self, *, took_some: bool) -> None:
+        """Says once why nodes were left; the plan has it node for node."""
+        if self._has_logged or not self._claims.reasons:
+            return
+        self._has_logged = True
+        level = logging.INFO if self.is_picked else logging.WARNING
+        outcome = "leaves nodes to other execution providers" if took_some else "takes no node"
+        _log.log(level, "%s (%s) %s: %s", self.name, self.backend, outcome, self.refusal_text)
 
     def nodes_for_float32(
         self,
@@ -143,8 +175,14 @@ class NativeExecutionProvider(CompilingProvider):
 
         Nor those that it would take and get wrong.
         """
+        if self._leaves_model:
+            return ()
         self._library.opened()
-        return self._claims.candidates(viewer)
+        found = self._claims.candidates(viewer)
+        if self.is_picked and viewer.graph.parent is None and not takes_most(viewer.graph, [found]):
+            self._leave_model()  # before anything is compiled
+            return ()
+        return found
 
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
@@ -224,7 +262,10 @@ class NativeExecutionProvider(CompilingProvider):
     @property
     def refusal_text(self) -> str:
         """Why it left nodes; "" where it left none."""
-        return "; ".join(list(self._claims.reasons)[:MOST_NAMES_SHOWN])
+        reasons = [shortened(reason) for reason in self._claims.reasons]
+        more = len(reasons) - MOST_NAMES_SHOWN
+        rest = [f"and {more} more"] if more > 0 else []
+        return "; ".join([*reasons[:MOST_NAMES_SHOWN], *rest])
 
     def get_refusal(self) -> str:
         return "" if self._compiled else self.refusal_text
@@ -401,3 +442,14 @@ class NativeExecutionProvider(CompilingProvider):
         ):  # what is compiled is kept at once, which takes the model again
             self._handed_over = body, made
         return made
+
+
+def _is_of_contexts(graph: Graph, claim: ComputeCapability) -> bool:
+    return any(is_ep_context(graph.node(index)) for index in claim.node_indices)
+
+
+def shortened(reason: str) -> str:
+    """The reason in at most as many characters as a line of a log bears."""
+    if len(reason) <= _MOST_REASON_CHARACTERS:
+        return reason
+    return reason[: _MOST_REASON_CHARACTERS - 1] + "…"

@@ -23,6 +23,7 @@ from ortpkg.providers.small_integers import (
     INTEGERS,
     LIMIT_SLOTS,
     MOVES,
+    OuterIntegers,
     SmallIntegers,
     element_type_of,
 )
@@ -83,14 +84,9 @@ class Difference:
 
 def openvino_faults(graph: Graph) -> Mapping[int, str]:
     """What OpenVINO gets wrong of a graph's nodes, or of those inside them: node index → why."""
-    outer = None if graph.parent is None else _integers_of(graph.parent)
-    integers = SmallIntegers(graph, outer)
+    integers = SmallIntegers(graph, None if graph.parent is None else OuterIntegers(graph.parent))
     found = {node.index: _fault(graph, node, integers) for node in graph.nodes}
     return {index: fault for index, fault in found.items() if fault}
-
-
-def _integers_of(graph: Graph) -> SmallIntegers:
-    return SmallIntegers(graph, None if graph.parent is None else _integers_of(graph.parent))
 
 
 def _fault(graph: Graph, node: Node, integers: SmallIntegers) -> str:

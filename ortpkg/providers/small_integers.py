@@ -136,11 +136,31 @@ def element_type_of(graph: Graph, value: str) -> ElementType | None:
     return found.element_type if isinstance(found, TensorType) else None
 
 
+class OuterIntegers:
+    """Those of a graph around another one, which are looked for once somebody asks."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._own: SmallIntegers | None = None
+
+    def is_small(self, value: str) -> bool:
+        """Return True as :meth:`SmallIntegers.is_small` of that graph does."""
+        if self._own is None:
+            parent = self._graph.parent
+            self._own = SmallIntegers(
+                self._graph, None if parent is None else OuterIntegers(parent)
+            )
+        return self._own.is_small(value)
+
+
 class SmallIntegers:
     """Small integers and indices of one graph; of graphs inside it, ask :meth:`inside`."""
 
     def __init__(
-        self, graph: Graph, outer: SmallIntegers | None = None, inputs: Iterable[str] = ()
+        self,
+        graph: Graph,
+        outer: SmallIntegers | OuterIntegers | None = None,
+        inputs: Iterable[str] = (),
     ) -> None:
         """Goes through the graph once in each direction.
 

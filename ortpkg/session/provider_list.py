@@ -109,6 +109,8 @@ def create_default_providers(
             )
         except ExecutionProviderError as error:
             _log.warning("%s is left out: %s", name, error)
+    for provider in providers:
+        provider.is_picked = True
     return providers
 
 

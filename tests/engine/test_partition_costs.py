@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx.parser
 import pytest
 
-from ortpkg.engine.partition_costs import operation_count
 from ortpkg.graph.onnx_reader import load_model
+from ortpkg.providers.node_work import operation_count
 from ortpkg.shapes.inference import infer_types
 
 SIZES = (

@@ -355,3 +355,61 @@ def test_several_devices_of_openvino_are_one_virtual_device() -> None:
 @pytest.mark.parametrize("device", [None, "CPU"])
 def test_a_backend_of_the_onnx_package_computes_on_the_cpu_provider(device: str | None) -> None:
     assert prepare(MODEL, device)._session.get_providers() == [CPU_EP]
+
+
+#: Its branches have other ranks, which OpenVINO gets wrong; the work lies in them.
+IN_BRANCHES = model_of("""g (bool c, float[64,64] x) => (float y) <float one = {1}> {
+    a = Exp(x)
+    z = If(c) <
+        then_branch = t () => (float[1] p) {
+            p1 = MatMul(a, a) p2 = MatMul(p1, a) axes = Constant <value_ints = [0, 1]> ()
+            p3 = ReduceSum <keepdims = 0> (p2, axes)
+            shape = Constant <value_ints = [1]> () p = Reshape(p3, shape)
+        },
+        else_branch = e () => (float q) { q = Identity(one) }
+    >
+    y = ReduceSum <keepdims = 0> (z)
+}""").SerializeToString()
+
+
+def providers_of(session: InferenceSession) -> set[str]:
+    return {partition.provider for partition in session._state.partitions}
+
+
+@pytest.fixture
+def nobody_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openvino")
+    monkeypatch.delenv("ORTPKG_PROVIDERS", raising=False)
+
+
+@pytest.mark.usefixtures("nobody_names_a_provider")
+def test_openvino_takes_a_whole_model_unnamed(caplog: pytest.LogCaptureFixture) -> None:
+    with InferenceSession(MODEL) as session:
+        assert providers_of(session) == {"OpenVINOExecutionProvider"}
+    assert caplog.text == ""
+
+
+@pytest.mark.usefixtures("nobody_names_a_provider")
+def test_openvino_takes_no_pieces_unnamed(caplog: pytest.LogCaptureFixture) -> None:
+    feeds = {"c": np.array(True), "x": np.eye(64, dtype=np.float32)}
+    with InferenceSession(IN_BRANCHES) as session:
+        (found,) = session.run(None, feeds)
+        assert "OpenVINOExecutionProvider" not in providers_of(session)
+    assert caplog.text == ""
+
+    with InferenceSession(IN_BRANCHES, providers=["OpenVINOExecutionProvider"]) as session:
+        (named,) = session.run(None, feeds)
+        assert "OpenVINOExecutionProvider" in providers_of(session)
+    np.testing.assert_allclose(found, named, rtol=1e-5)
+
+
+def test_a_named_provider_says_once_and_briefly_what_it_leaves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The model has three graphs of which it leaves nodes."""
+    pytest.importorskip("openvino")
+    with InferenceSession(IN_BRANCHES, providers=["OpenVINOExecutionProvider"]):
+        pass
+
+    (message,) = (each.getMessage() for each in caplog.records if "OpenVINO" in each.getMessage())
+    assert len(message) < 1100
