@@ -35,7 +35,10 @@ UsedWithinOption = Annotated[
     ),
 ]
 AllAgesOption = Annotated[
-    bool, typer.Option("--now", help="Also what is younger than an hour, if nobody uses it.")
+    bool,
+    typer.Option(
+        "--now", help="Also what is younger than an hour, and broken downloads, if nobody uses it."
+    ),
 ]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
@@ -58,6 +61,7 @@ def command(
         keep=keep,
         grace_s=-1.0 if all_ages else _RULES.grace_s,
         used_within_s=used_within or 0.0,
+        partial_age_s=-1.0 if all_ages else _RULES.partial_age_s,
     )
     report = PackageStore().gc(rules, dry_run=dry_run)
     if as_json:

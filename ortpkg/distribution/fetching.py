@@ -16,11 +16,11 @@ _MOST_AT_ONCE = 4
 
 
 def missing_layers(layers: Iterable[Descriptor], store: PackageStore) -> list[Descriptor]:
-    """The layers that the store does not have, each once, the largest first.
+    """The layers that the store does not have, or has damaged, each once, the largest first.
 
     Large ones come first so that, at the end, all connections have something to do.
     """
-    missing = {each.digest: each for each in layers if not store.blobs.has(each.digest)}
+    missing = {each.digest: each for each in layers if not store.blobs.is_sound(each.digest)}
     return sorted(missing.values(), key=lambda layer: (-layer.nbytes, layer.digest))
 
 

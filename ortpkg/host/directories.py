@@ -5,6 +5,7 @@ What a variable of ours names, else the platform's directory. None of them need 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -55,11 +56,28 @@ def store_directory() -> Path:
     return Path(_platform_directory("data", "~/.local/share"), "store")
 
 
+def below_home(path: str) -> str:
+    """``~/...`` in the user's home directory.
+
+    That is ``HOME`` where it is an absolute path, else what the system has: with an empty one,
+    files would go into the root of the file system.
+    """
+    if sys.platform != "win32" and not os.path.isabs(os.environ.get("HOME", "/")):  # noqa: PTH117
+        import pwd  # rarely needed
+
+        with contextlib.suppress(KeyError):  # a user whom the system does not know
+            home = pwd.getpwuid(os.getuid()).pw_dir
+            return os.path.join(home, path.removeprefix("~/"))  # noqa: PTH118 - see state_directory
+    return os.path.expanduser(path)  # noqa: PTH111 - Path's raises without a home
+
+
 def _platform_directory(kind: str, linux_default: str) -> str:
     """As ``platformdirs`` has it; on Linux that is one variable, and not worth its import."""
     if sys.platform.startswith("linux") and "ANDROID_ROOT" not in os.environ:
         stated = os.environ.get(f"XDG_{kind.upper()}_HOME", "").strip()
-        base = stated or os.path.expanduser(linux_default)  # noqa: PTH111 - Path's raises without a home
+        # XDG Base Directory Specification: "All paths set in these environment variables must be
+        # absolute. If an implementation encounters a relative path ... it should ... ignore it."
+        base = stated if os.path.isabs(stated) else below_home(linux_default)  # noqa: PTH117 - see state_directory
         return os.path.join(base, "ortpkg")  # noqa: PTH118 - see state_directory
     import platformdirs  # see above
 

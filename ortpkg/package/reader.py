@@ -63,6 +63,10 @@ if TYPE_CHECKING:
 _SUFFIX = ".ortpackage"
 
 
+#: Changes that may come one after the other while a package is read.
+_MOST_ATTEMPTS = 5
+
+
 class _Keys(StrEnum):
     """Which generations' keys a manifest has."""
 
@@ -145,6 +149,22 @@ def check_package(
 
 
 def _read(
+    root: Path | str, rules: ReadingRules, *, allow_external_paths: bool
+) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
+    """Reads again what seems wrong: a command may have changed the package meanwhile.
+
+    Then old documents met new files; what is wrong indeed is so the next time, too.
+    """
+    before: tuple[Finding, ...] = ()
+    for _ in range(_MOST_ATTEMPTS):
+        package, found = _read_once(root, rules, allow_external_paths=allow_external_paths)
+        if package is not None or found == before:
+            break
+        before = found
+    return package, found
+
+
+def _read_once(
     root: Path | str, rules: ReadingRules, *, allow_external_paths: bool
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
     if not os.fspath(root) or "\0" in os.fspath(root):  # no file system has these

@@ -24,6 +24,7 @@ from ortpkg.errors import (
     UsageError,
     quoted,
 )
+from ortpkg.host.directories import below_home
 from ortpkg.registry.http_addresses import is_loopback
 from ortpkg.registry.remote_file import RemoteFile
 from ortpkg.registry.url_references import UrlReference, needs_extra
@@ -142,7 +143,7 @@ class BucketFile(RemoteFile):
 def _has_credentials(scheme: str) -> bool:
     if any(os.environ.get(name) for name in _CREDENTIALS[scheme]):
         return True
-    has_file = scheme == "gs" and Path(os.path.expanduser("~"), _GOOGLE_FILE).is_file()  # noqa: PTH111 - Path's raises without a home
+    has_file = scheme == "gs" and Path(below_home(f"~/{_GOOGLE_FILE}")).is_file()
     return has_file or flag_variable(_MACHINE_VARIABLE)
 
 

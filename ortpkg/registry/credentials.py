@@ -11,6 +11,7 @@ import base64
 import binascii
 import json
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from ortpkg.errors import CredentialsError, quoted
+from ortpkg.host.directories import below_home
 from ortpkg.registry.credential_helpers import erase, fetch, keep
 from ortpkg.registry.secret import NO_SECRET, Secret
 from ortpkg.storage.file_replacement import replace_file
@@ -113,7 +115,7 @@ def config_file() -> Path:
     folder = os.environ.get(CONFIG_FOLDER_VARIABLE)
     if folder:
         return Path(folder, "config.json")
-    return Path(os.path.expanduser("~"), ".docker", "config.json")  # noqa: PTH111 - Path's raises without a home
+    return Path(below_home("~/.docker/config.json"))
 
 
 def helper_for(config: Mapping[str, Any], key: str) -> str:
@@ -174,7 +176,9 @@ def _object(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _read_config(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as stream:
+        with open(file, "rb", opener=_at_once) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise ValueError("it is no plain file")
             data = stream.read(_MOST_CONFIG_NBYTES + 1)
     except FileNotFoundError:
         return {}
@@ -182,6 +186,11 @@ def _read_config(file: Path) -> dict[str, Any]:
         reason = getattr(error, "strerror", None) or error
         raise CredentialsError(f"cannot read {quoted(file)}: {reason}") from error
     return _parse(data, str(file)) if data.strip() else {}
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens a pipe without waiting for its other end."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _parse(data: bytes, place: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 from ortpkg.errors import LayerMismatchError, StoreError, quoted
 from ortpkg.registry.descriptors import Descriptor, is_digest
 from ortpkg.registry.repository import RangeNotSupportedError
+from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.storage.hashing import hash_bytes, hash_file, hashed_beside
 from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, free_parts, nbytes_on_the_way
@@ -50,6 +51,10 @@ class BlobStore:
         """Whether the blob is there. It stays there for who has a lease on it."""
         return self.path(digest).is_file()
 
+    def is_sound(self, digest: str) -> bool:
+        """Whether the blob is there and has its digest; hashed once while its file stays."""
+        return f"sha256:{file_sha256(self.path(digest))}" == digest
+
     @contextlib.contextmanager
     def open(self, digest: str) -> Iterator[BinaryIO]:
         """The blob's content. StoreError where it is not there."""
@@ -78,7 +83,7 @@ class BlobStore:
         """Puts small content into the store; returns its digest."""
         sha256 = hash_bytes(content).sha256
         digest = f"sha256:{sha256}"
-        if not self.has(digest):
+        if not self._has_sound(digest):
             with self._folder.errors("add a blob"):
                 self._folder.prepare()
                 with claimed_part(self._folder, sha256) as part:
@@ -110,7 +115,7 @@ class BlobStore:
             LayerMismatchError: what came is something else; nothing of it is kept.
         """
         tell = progress or (lambda _: None)
-        if self.has(descriptor.digest) or self._is_brought(descriptor):
+        if self._has_sound(descriptor.digest) or self._is_brought(descriptor):
             tell(descriptor.nbytes)
             return 0
         with self._folder.errors("receive a blob"):
@@ -142,6 +147,16 @@ class BlobStore:
             for entry in entries:
                 if is_digest(digest := f"sha256:{entry.name}"):
                     yield digest
+
+    def _has_sound(self, digest: str) -> bool:
+        """Whether the blob is there; one that is damaged is taken out, to come anew."""
+        if not self.has(digest):
+            return False
+        if self.is_sound(digest):
+            return True
+        with self._folder.errors("take out a damaged blob"):
+            self._folder.discard(self.path(digest))
+        return False
 
     def _is_brought(self, descriptor: Descriptor) -> bool:
         """Waits while another process or thread brings the blob; returns whether it is there.

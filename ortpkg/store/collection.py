@@ -256,7 +256,7 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
             why = "the blob is there" if is_done else "nothing came for a long time"
             found.append((path, _collected(CollectedKind.PARTIAL, name, why, path)))
         else:
-            why = "a download may go on with it"
+            why = "a download may go on with it; gc --now removes it"
             kept.append(_collected(CollectedKind.PARTIAL, name, why, path))
     for path in folder.leftovers():
         maker = maker_of(folder.owner_of(path))

@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
+import sys
 import time
 import weakref
 from collections.abc import Iterator
@@ -223,7 +225,7 @@ def _write(folder: StoreFolder, path: Path, descriptor: int, content: bytes) -> 
 def _wait_for_collections(folder: StoreFolder, holdings: Holdings, timeout_s: float) -> None:
     began_s = time.monotonic()
     while any(
-        holdings.meets(_holdings_of(path)) and not is_over(path)
+        _may_collect(folder, path) and holdings.meets(_holdings_of(path)) and not is_over(path)
         for path in _announcements(folder, _COLLECTION)
     ):
         if time.monotonic() - began_s > timeout_s:
@@ -232,6 +234,33 @@ def _wait_for_collections(folder: StoreFolder, holdings: Holdings, timeout_s: fl
                 f" {quoted(folder.root)} for {timeout_s:g} s: try again when it is done"
             )
         time.sleep(_PAUSE_S)
+
+
+def _may_collect(folder: StoreFolder, path: Path) -> bool:
+    """Whether who announces a collection can delete blobs at all.
+
+    Others may write into ``leases/`` so that their sessions are seen, and nothing else.
+    """
+    if sys.platform == "win32":
+        return True
+    try:
+        owner, blobs = path.lstat().st_uid, folder.blobs.stat()
+    except OSError:
+        return True
+    if owner in (0, blobs.st_uid) or blobs.st_mode & stat.S_IWOTH:
+        return True
+    return bool(blobs.st_mode & stat.S_IWGRP) and _is_in_group(owner, blobs.st_gid)
+
+
+def _is_in_group(user: int, group: int) -> bool:
+    """Also where nobody knows the user: one of a container, or of another machine."""
+    import pwd  # where there are users
+
+    try:
+        account = pwd.getpwuid(user)
+    except KeyError:
+        return True
+    return group in os.getgrouplist(account.pw_name, account.pw_gid)
 
 
 def _announcements(folder: StoreFolder, suffix: str) -> list[Path]:

@@ -23,6 +23,7 @@ from ortpkg.package.changes.store_guard import RECEIPT
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.registry.descriptors import is_digest
+from ortpkg.storage.digest_cache import file_sha256
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.receipts import FileMode, Receipt, StoredFile, read_receipt
 from ortpkg.store.store_folder import StoreFolder, dump_json, names_in
@@ -110,9 +111,9 @@ def make_tree(folder: StoreFolder, content: TreeContent) -> PackageTree:
     target = folder.packages / content.key
     if target.is_dir():
         found = read_tree(folder, content.key)
-        if found is not None and _is_whole(found):
+        if found is not None and _is_whole(folder, found):
             return found
-        folder.discard(target)  # somebody took files away
+        folder.discard(target)  # somebody took files away, or they are damaged
     folder.prepare()
     staging = folder.new_staging()
     try:
@@ -163,13 +164,27 @@ def _check(folder: StoreFolder, content: TreeContent) -> None:
             )
 
 
-def _is_whole(tree: PackageTree) -> bool:
-    """Whether all files are there, as long as they should be; no more is asked each time."""
+def _is_whole(folder: StoreFolder, tree: PackageTree) -> bool:
+    """Whether all files are there as the receipt has them.
+
+    A file that is a link to its blob is as the blob, which was looked at before.
+    """
     try:
         return all(
             (tree.root / path).stat().st_size == each.nbytes
+            and (
+                _is_blob(folder, tree.root / path, each)
+                or f"sha256:{file_sha256(tree.root / path)}" == each.digest
+            )
             for path, each in tree.receipt.files.items()
         )
+    except OSError:
+        return False
+
+
+def _is_blob(folder: StoreFolder, path: Path, file: StoredFile) -> bool:
+    try:
+        return path.samefile(folder.blobs / file.digest.removeprefix("sha256:"))
     except OSError:
         return False
 

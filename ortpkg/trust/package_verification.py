@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from ortpkg.ep_context.ep_context_file import is_context_file
-from ortpkg.errors import DigestMismatchError, LimitExceededError, quoted
+from ortpkg.errors import DigestMismatchError, LimitExceededError, PackageError, quoted
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.integrity.digests import PackageDigests, read_digests
@@ -39,6 +39,8 @@ _FOLDER = "//"
 #: compiled nodes.
 _TRACES = (b"location", b"EPContext")
 _CHUNK_NBYTES = 1024 * 1024
+#: Changes that may come one after the other while a session is being made.
+_MOST_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ class PackageVerifier:
         self._progress = progress
         self._timeout_s = timeout_s
         self._deadline_s: float | None = None
-        self._recorded: PackageDigests | None = read_digests(package.root)
+        self._read_record()
         self._cache = DigestCache(package.root)
         self._stamps: dict[str, FileStamp] = {}
         self._hashed_nbytes = 0
@@ -99,6 +101,9 @@ class PackageVerifier:
             LimitExceededError: the time is up.
         """
         self._begin()
+        return self._settled(lambda: self._compare_variant(variant))
+
+    def _compare_variant(self, variant: VariantInfo) -> Verification:
         documents = self._compare(
             [*self._documents(variant), *([variant.model_path] if variant.model_path else ())]
         )
@@ -117,7 +122,7 @@ class PackageVerifier:
             files += [each.inputs, *([each.expected_outputs] if each.expected_outputs else ())]
             files += [each.labels.file] if each.labels else []
             files += [each.display.vocabulary] if each.display and each.display.vocabulary else []
-        return self._compare(files)
+        return self._settled(lambda: self._compare(files))
 
     def verify_again(self) -> None:
         """Compares those files again that changed since they were read.
@@ -130,7 +135,27 @@ class PackageVerifier:
             for file, stamp in self._stamps.items()
             if _stamp_of(self._package.root / file) != stamp
         ]
-        self._compare(changed)
+        self._settled(lambda: self._compare(changed))
+
+    def _read_record(self) -> None:
+        self._record_stamp = _stamp_of(self._package.root / DIGESTS_FILE)
+        self._recorded: PackageDigests | None = read_digests(self._package.root)
+
+    def _settled(self, compare: Callable[[], Verification]) -> Verification:
+        """What ``compare`` returns, once the digests are those of the files that it read.
+
+        Commands replace digests.json before any document that it records, so a document that is
+        newer than the digests is no damage.
+        """
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                return compare()
+            except DigestMismatchError:
+                if _stamp_of(self._package.root / DIGESTS_FILE) == self._record_stamp:
+                    raise
+                self._read_record()
+                self.__dict__.pop("_links", None)
+        return compare()
 
     def _begin(self) -> None:
         if self._timeout_s is not None:
@@ -273,6 +298,12 @@ class PackageVerifier:
             return
         if is_damaged:
             problem = f"has a size that {DIGESTS_FILE} contradicts, so that is damaged"
+        elif entry is None and not os.path.lexists(self._package.root / name):
+            raise PackageError(
+                f"{quoted(name)} of {quoted(self._package.root)} is neither there nor recorded: it"
+                " was removed after the package was opened; open it again",
+                path=self._package.root,
+            )
         elif isinstance(actual, OSError):
             problem = f"cannot be read: {quoted(actual.strerror or actual)}"
         elif entry is None:

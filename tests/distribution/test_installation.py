@@ -18,6 +18,7 @@ from ortpkg.errors import (
     UsageError,
 )
 from ortpkg.package.integrity.digests import read_digests
+from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.package_store import PackageStore
 from tests.distribution.conftest import SAMPLES
 from tests.store.store_packages import AT_ONCE
@@ -198,3 +199,44 @@ def test_digests_recorded_are_those_of_the_files(
     assert {path: each.digest for path, each in everything.items()} == {
         path: f"sha256:{each.digests[0]}" for path, each in recorded.files.items()
     }
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_what_is_damaged_in_the_store_is_fetched_again(
+    published_digits: Path, store: PackageStore, is_link: bool
+) -> None:
+    """Also where the file of the package is the same file as the blob."""
+    reference = f"oci-layout:{published_digits}:2"
+    install(reference, wishes=CPU)
+    root = store.open("digits").root
+    (model,) = root.rglob("model.onnx")
+    content = model.read_bytes()
+    blob = store.blobs.path(f"sha256:{hash_bytes(content).sha256}")
+    damaged = content[:-1] + bytes([content[-1] ^ 1])
+    blob.unlink()
+    blob.write_bytes(damaged)
+    if is_link:
+        model.unlink()
+        model.hardlink_to(blob)
+
+    report = install(reference, wishes=CPU)
+
+    assert report.moved_nbytes == len(content)
+    assert blob.read_bytes() == content
+    assert ortpkg.verify(store.open("digits").root).is_intact
+
+
+def test_a_damaged_file_of_an_installed_package_is_put_right(
+    published_digits: Path, store: PackageStore
+) -> None:
+    reference = f"oci-layout:{published_digits}:2"
+    install(reference, wishes=CPU)
+    root = store.open("digits").root
+    (model,) = root.rglob("model.onnx")
+    content = model.read_bytes()
+    model.unlink()
+    model.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+    install(reference, wishes=CPU)
+
+    assert ortpkg.verify(store.open("digits").root).is_intact

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import platformdirs
 import pytest
 
 from ortpkg.host.directories import (
+    below_home,
     cache_directory,
     config_directory,
     state_directory,
@@ -45,6 +48,24 @@ def test_the_store_lies_among_the_users_data(stated: str, monkeypatch: pytest.Mo
     assert store_directory() == Path(platformdirs.user_data_dir("ortpkg", appauthor=False), "store")
     monkeypatch.setenv("ORTPKG_STORE", "/srv/chosen")
     assert store_directory() == Path("/srv/chosen")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no XDG variables")
+@pytest.mark.parametrize("home", ["", ".", "home/me"])
+@pytest.mark.parametrize("stated", ["", "data", "./data", "~/data"])
+def test_relative_paths_of_the_environment_are_ignored(
+    home: str, stated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the XDG Base Directory Specification says; an empty HOME would be the root folder."""
+    monkeypatch.delenv("ORTPKG_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", stated)
+    monkeypatch.setenv("HOME", home)
+    import pwd  # not on Windows
+
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir)
+
+    assert store_directory() == own / ".local/share/ortpkg/store"
+    assert below_home("~/.docker/config.json") == str(own / ".docker/config.json")
 
 
 def test_the_guide_names_the_variable_of_each_folder() -> None:

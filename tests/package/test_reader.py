@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +22,10 @@ from ortpkg.errors import (
     Severity,
     UnsupportedSchemaVersionError,
 )
+from ortpkg.package import reader
 from ortpkg.package.package_info import PackageFormat, ValueInfo
 from ortpkg.package.reader import check_package, open_package
+from tests.cli.conftest import DIGITS as DIGITS_PACKAGE
 from tests.package.conftest import WritePackage
 
 DIGITS: dict[str, Any] = {
@@ -325,3 +328,23 @@ def damage(data: st.DataObject, value: Any) -> None:
         else:
             value[key] = copy.deepcopy(data.draw(ODD_VALUES))
         return
+
+
+def test_a_package_that_changes_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document names a file that a command removes a moment later, with the name."""
+    root = Path(shutil.copytree(DIGITS_PACKAGE, tmp_path / "digits.ortpackage"))
+    model = next(root.glob("models/*/*/model.onnx"))
+    content = model.read_bytes()
+    model.unlink()
+    read = reader._read_once
+
+    def read_and_changed(*arguments: Any, **named: Any) -> Any:
+        found = read(*arguments, **named)
+        model.write_bytes(content)
+        return found
+
+    monkeypatch.setattr(reader, "_read_once", read_and_changed)
+
+    assert reader.open_package(root).components

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,24 @@ def test_a_helper_that_is_not_there_is_told(write: Write, name: str, message: st
     write(credsStore=name)
     with pytest.raises(CredentialsError, match=message):
         find_credentials(HOST)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "pipes"))
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "config.json")
+
+    with pytest.raises(CredentialsError, match="it is no plain file"):
+        find_credentials(HOST)
+
+
+def test_without_the_helper_what_the_file_itself_has_counts(write: Write) -> None:
+    write(credsStore="missing", auths={HOST: {"auth": "YW5uOnB3"}})
+
+    found = find_credentials(HOST)
+
+    assert found is not None
+    assert (found.username, found.password.reveal()) == ("ann", "pw")

@@ -163,8 +163,10 @@ def test_a_partial_download_stays_for_a_while(store: PackageStore) -> None:
     report = store.gc()
     assert report.removed == ()
     assert [(each.what, each.why) for each in report.kept] == [
-        (part.name, "a download may go on with it")
+        (part.name, "a download may go on with it; gc --now removes it")
     ]
+    at_once = store.gc(replace(AT_ONCE, partial_age_s=-1.0), dry_run=True)
+    assert [(each.kind, each.nbytes) for each in at_once.removed] == [(CollectedKind.PARTIAL, 50)]
     make_old(part)
     report = store.gc()
 

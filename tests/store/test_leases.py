@@ -129,6 +129,33 @@ def test_a_collection_that_takes_too_long_is_an_error(folder: StoreFolder) -> No
     assert leased(folder) == Holdings()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="its files have owners of another kind")
+def test_nobody_waits_for_a_collection_by_who_may_delete_nothing(
+    folder: StoreFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where others may write into leases/, one of them cannot stop everybody."""
+    folder.prepare()
+    folder.make_folder(folder.blobs)
+    folder.make_folder(folder.leases)
+    (folder.leases / "x.gc").write_text("everything")
+    owner = folder.blobs.stat().st_uid
+    lstat = Path.lstat
+
+    def of_another(path: Path) -> os.stat_result:
+        status = lstat(path)
+        if path.suffix != ".gc":
+            return status
+        return os.stat_result((*status[:4], owner + 12345, *status[5:]))
+
+    with pytest.raises(StoreError, match="has been collecting"):
+        take_lease(folder, HELD, timeout_s=0)
+    monkeypatch.setattr(Path, "lstat", of_another)
+    take_lease(folder, HELD, timeout_s=0).release()
+    folder.blobs.chmod(0o777)
+    with pytest.raises(StoreError, match="has been collecting"):
+        take_lease(folder, HELD, timeout_s=0)
+
+
 def test_nobody_waits_for_a_collection_that_was_killed(folder: StoreFolder) -> None:
     with _process(folder, "wait") as process:
         (path,) = folder.leases.iterdir()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -346,3 +348,14 @@ def test_what_ran_takes_little_room_and_half_lines_do_no_harm(store: PackageStor
     assert 500 < len(uses) < 3000
     assert uses[-1].variant == "m/2999"
     assert sum(path.stat().st_size for path in (store.root / "uses").iterdir()) < 140 * 1024
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
+def test_a_pipe_among_the_uses_is_not_waited_for(store: PackageStore) -> None:
+    generation = install(store, 1)
+    (store.root / "uses").mkdir(exist_ok=True)
+    os.mkfifo(store.root / "uses" / "digits.jsonl")
+
+    store.note_use(generation, "m/a")
+
+    assert store.uses("digits") == ()

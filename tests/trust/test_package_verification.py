@@ -22,10 +22,12 @@ from ortpkg.errors import (
     DigestMismatchError,
     LimitExceededError,
     ModelError,
+    PackageError,
     PackageFormatError,
 )
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.trust import package_verification
+from ortpkg.trust.package_verification import PackageVerifier
 from tests.cli.conftest import DIGITS
 
 LOADED = (
@@ -233,6 +235,30 @@ def test_a_link_to_another_recorded_file_is_no_stand_in(root: Path) -> None:
         DigestMismatchError, match=r"big/big.onnx' of .* cannot be read: 'a symbolic link"
     ):
         best(root).create_session(backend="embedded")
+
+
+def test_documents_newer_than_the_digests_that_were_read_are_no_damage(
+    root: Path, tmp_path: Path
+) -> None:
+    package = ortpkg.ModelPackage(root)
+    verifier = PackageVerifier(package.info)
+    ortpkg.remove_variant(root, "small")
+    ortpkg.add_variant(root, tmp_path / "big/small.onnx", ep="cpu")
+
+    verification = verifier.verify_variant(package.best_variant(variant="big").info)
+
+    assert verification.is_verified
+
+
+def test_a_variant_that_was_removed_meanwhile_is_no_damage(root: Path) -> None:
+    package = ortpkg.ModelPackage(root)
+    variant = package.best_variant(variant="small").info
+    verifier = PackageVerifier(package.info)
+    ortpkg.remove_variant(root, "small")
+
+    with pytest.raises(PackageError, match="was removed after the package was opened") as caught:
+        verifier.verify_variant(variant)
+    assert not isinstance(caught.value, DigestMismatchError)
 
 
 def test_a_recorded_file_that_is_missing_is_named(root: Path) -> None:
