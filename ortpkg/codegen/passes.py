@@ -13,6 +13,7 @@ from ortpkg.codegen.fusion.integer_convolutions import without_zero_points
 from ortpkg.codegen.fusion.quantized_products import multiply_codes
 from ortpkg.codegen.fusion.requantization import requantize_at_once
 from ortpkg.codegen.fusion.unused_operations import remove_unused
+from ortpkg.codegen.fusion.wide_halves import widen_halves
 from ortpkg.codegen.tensor_ir.elements import Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Alias, Map
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
@@ -26,7 +27,8 @@ def optimized(program: TensorProgram, *, multiplies_bfloat: bool = False) -> Ten
 
     ``multiplies_bfloat``: whether products may round what they multiply to bf16.
     """
-    program = _fused(multiply_codes(read_through_aliases(remove_unused(program))))
+    program = widen_halves(remove_unused(program))
+    program = _fused(multiply_codes(read_through_aliases(program)))
     program = fuse_attention(without_zero_points(requantize_at_once(program)))
     if multiplies_bfloat:
         program = _fused(round_products(program))
