@@ -16,7 +16,7 @@ from typing import Any
 
 from ortpkg.storage.fact_cache import read_fact, write_fact
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
-from ortpkg.storage.hashing import FileDigest, HashedFile
+from ortpkg.storage.hashing import FileDigest, HashedFile, hash_file
 
 _KIND = "digests"
 _MOST_FILES = 1000
@@ -106,6 +106,17 @@ def file_sha256(path: Path) -> str:
     except OSError:
         return ""
     return digest if file_stamp(path) == stamp else ""
+
+
+def content_sha256(path: Path) -> str:
+    """SHA-256 of the bytes of a file that nobody writes to, remembered while it stays.
+
+    Its times may change meanwhile, as those of a file that gets another name do.
+
+    OSError where it cannot be read.
+    """
+    stamp = FileStamp.of(path.lstat())
+    return remembered_sha256(path, stamp, lambda: hash_file(path).sha256)
 
 
 def remembered_sha256(path: Path, stamp: FileStamp, compute: Callable[[], str]) -> str:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from ortpkg.errors import LayerMismatchError, StoreError, quoted
 from ortpkg.registry.descriptors import Descriptor, is_digest
 from ortpkg.registry.repository import RangeNotSupportedError
-from ortpkg.storage.digest_cache import file_sha256
+from ortpkg.storage.digest_cache import content_sha256
 from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.storage.hashing import hash_bytes, hash_file, hashed_beside
 from ortpkg.store.partial_blobs import ClaimedPart, claimed_part, free_parts, nbytes_on_the_way
@@ -53,7 +53,11 @@ class BlobStore:
 
     def is_sound(self, digest: str) -> bool:
         """Whether the blob is there and has its digest; hashed once while its file stays."""
-        return f"sha256:{file_sha256(self.path(digest))}" == digest
+        with self._folder.errors("check a blob"):
+            try:
+                return f"sha256:{content_sha256(self.path(digest))}" == digest
+            except FileNotFoundError:
+                return False
 
     @contextlib.contextmanager
     def open(self, digest: str) -> Iterator[BinaryIO]:

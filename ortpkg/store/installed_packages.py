@@ -27,7 +27,7 @@ from ortpkg.store.receipts import Receipt, read_receipt
 from ortpkg.store.store_folder import StoreFolder
 from ortpkg.store.usage_log import Use, note_use, uses
 
-_MOST_ATTEMPTS = 10
+_MOST_ATTEMPTS = 1000
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,17 @@ class InstalledPackages:
                 root = self._folder.packages / generation.tree / generation.folder
                 if root.is_dir():
                     return InstalledPackage(generation, root, lease)
-                lease.release()  # it was collected, and another is in use by now
-        raise files_are_gone(generation)
+                with lease:
+                    # Who collects takes the record before the tree: where it is still there while
+                    # nothing can be collected, the tree was lost. Else another is in use by now,
+                    # which may be gone as well before a slow process holds it.
+                    found = find_generation(self._folder, name, tag=tag, digest=digest)
+                    if found == generation and not root.is_dir():
+                        raise files_are_gone(generation)
+        raise StoreError(
+            f"{quoted(name)} was replaced {_MOST_ATTEMPTS} times while it was being opened: try"
+            " again"
+        )
 
     def history(self, name: str) -> tuple[Generation, ...]:
         """All installations of a name that are kept, the newest first."""

@@ -23,7 +23,7 @@ from ortpkg.package.changes.store_guard import RECEIPT
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 from ortpkg.registry.descriptors import is_digest
-from ortpkg.storage.digest_cache import file_sha256
+from ortpkg.storage.digest_cache import content_sha256
 from ortpkg.storage.hashing import hash_bytes
 from ortpkg.store.receipts import FileMode, Receipt, StoredFile, read_receipt
 from ortpkg.store.store_folder import StoreFolder, dump_json, names_in
@@ -174,7 +174,7 @@ def _is_whole(folder: StoreFolder, tree: PackageTree) -> bool:
             (tree.root / path).stat().st_size == each.nbytes
             and (
                 _is_blob(folder, tree.root / path, each)
-                or f"sha256:{file_sha256(tree.root / path)}" == each.digest
+                or f"sha256:{content_sha256(tree.root / path)}" == each.digest
             )
             for path, each in tree.receipt.files.items()
         )

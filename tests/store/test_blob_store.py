@@ -14,6 +14,8 @@ import pytest
 
 from ortpkg.errors import LayerMismatchError, StoreError
 from ortpkg.registry.repository import RangeNotSupportedError
+from ortpkg.storage import digest_cache
+from ortpkg.storage.hashing import FileDigest, hash_file
 from ortpkg.store import blob_store
 from ortpkg.store.package_store import PackageStore
 from tests.store.store_packages import (
@@ -53,6 +55,25 @@ def test_a_blob_that_is_there_is_not_fetched(store: PackageStore) -> None:
 
     assert store.blobs.receive(descriptor_of(CONTENT), source.read, source="s") == 0
     assert source.offsets == []
+
+
+def test_a_blob_that_gets_another_name_while_it_is_looked_at_is_not_damaged(
+    store: PackageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process makes a package of it: the file's time of change is another one then."""
+    receive(store, CONTENT)
+
+    def linked_and_hashed(path: Path) -> FileDigest:
+        (tmp_path / "another").hardlink_to(path)
+        return hash_file(path)
+
+    monkeypatch.setattr(digest_cache, "hash_file", linked_and_hashed)
+    before = store.blobs.path(digest_of(CONTENT)).stat().st_ino
+
+    receive(store, CONTENT)
+
+    assert store.blobs.path(digest_of(CONTENT)).stat().st_ino == before
+    assert (tmp_path / "another").exists()
 
 
 def test_after_a_break_the_rest_is_fetched(store: PackageStore) -> None:

@@ -9,14 +9,18 @@ import stat
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ortpkg.errors import PackageNotInstalledError, PackageReferenceError, StoreError
 from ortpkg.registry.oci_layout import OciLayout
+from ortpkg.store import installed_packages
+from ortpkg.store.leases import take_lease
 from ortpkg.store.package_store import PackageStore
 from ortpkg.store.receipts import FileMode
 from tests.store.store_packages import (
+    AT_ONCE,
     digest_of,
     expected_package,
     install,
@@ -359,3 +363,27 @@ def test_a_pipe_among_the_uses_is_not_waited_for(store: PackageStore) -> None:
     store.note_use(generation, "m/a")
 
     assert store.uses("digits") == ()
+
+
+def test_what_is_collected_again_and_again_before_it_is_held_is_not_called_lost(
+    store: PackageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow process among fast ones: each time, what it found is gone before it holds it."""
+    install(store, 0)
+    take, versions = take_lease, iter(range(1, 31))
+
+    def replaced_and_taken(*arguments: Any, **named: Any) -> Any:
+        if (version := next(versions, None)) is not None:
+            with monkeypatch.context() as patched:
+                patched.setattr(installed_packages, "take_lease", take)
+                install(store, version)
+                store.gc(AT_ONCE)
+        return take(*arguments, **named)
+
+    monkeypatch.setattr(installed_packages, "take_lease", replaced_and_taken)
+
+    with store.open("digits") as opened:
+        assert opened.generation.tag == "30"
+    shutil.rmtree(opened.root.parent)
+    with pytest.raises(StoreError, match="are gone from the store: ortpkg repair digits fetches"):
+        store.open("digits")
