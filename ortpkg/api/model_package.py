@@ -23,7 +23,7 @@ from ortpkg.package.package_info import (
 )
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import has_digests
-from ortpkg.selection.reasons import no_suitable_variant_message
+from ortpkg.selection.reasons import selected
 from ortpkg.selection.verdict import Selection
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 
@@ -244,7 +244,7 @@ class ModelPackage:
         chosen = self.component(component)
         if wishes.variant is not None:
             chosen = replace(chosen, variants=(variant_named(chosen, wishes.variant),))
-        return select_component(self.info, chosen, wishes, canary_failures)
+        return select_component(self.info, chosen, wishes, canary_failures, trust=self._trust)
 
     def best_variant(
         self,
@@ -262,18 +262,20 @@ class ModelPackage:
         With ``canary`` a variant must first load and run a sample in a child process; the best that
         does is taken (:func:`ortpkg.measuring.canary.select_by_canary`).
 
-        Raises NoSuitableVariantError, whose ``selection`` says why each variant fell.
+        Raises NoSuitableVariantError, whose ``selection`` says why each variant fell, and
+        TrustRequiredError where nothing but trust is missing.
         """
         wishes = wishes.but("ModelPackage.best_variant", keywords)
         if canary is False:
             selection = self.select(component, wishes, canary_failures=canary_failures)
         else:
             selection = self._select_by_canary(component, canary, wishes, canary_failures)
-        if selection.best is None:
-            raise NoSuitableVariantError(
-                no_suitable_variant_message(selection), selection=selection
-            )
-        return ModelVariant(selection.best.variant, selection, package=self.info, trust=self._trust)
+        if selection.best is None and wishes.variant is not None:
+            named = variant_named(self.component(component), wishes.variant)
+            alone = ModelVariant(named, selection, package=self.info, trust=self._trust)
+            alone.verify_needs_no_trust()  # says which of its files is in question
+        best = selected(selection)
+        return ModelVariant(best.variant, selection, package=self.info, trust=self._trust)
 
     def _select_by_canary(
         self,

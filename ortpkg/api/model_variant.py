@@ -15,6 +15,7 @@ from ortpkg.errors import (
     ModelFileError,
     NoSuitableVariantError,
     StaleVariantError,
+    TrustRequiredError,
     quoted,
 )
 from ortpkg.package.derived_variants import (
@@ -26,6 +27,7 @@ from ortpkg.package.derived_variants import (
 from ortpkg.package.formats.executor_info import ORT
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import Constraints, PackageInfo, VariantInfo, version_of
+from ortpkg.selection.reasons import verify_trusted
 from ortpkg.selection.request import backend_named
 from ortpkg.selection.verdict import Selection, Verdict
 
@@ -122,6 +124,7 @@ class ModelVariant:
         for verdict in self.eligible_verdicts():
             if _is_on(verdict, backend):
                 return verdict
+        self.verify_needs_no_trust()
         reasons = "\n".join(_reasons_against(self.selection, self.info, backend))
         on = "" if backend == "auto" else f" on backend {quoted(backend)}"
         raise NoSuitableVariantError(
@@ -379,7 +382,9 @@ class ModelVariant:
         )
 
         try:
-            selection = select_here(self._package, self.info, self.selection.provider_options)
+            selection = select_here(
+                self._package, self.info, self.selection.provider_options, trust=self._trust
+            )
         except NoSuitableVariantError as error:
             name, machine = quoted(self.name), quoted(self.selection.machine)
             raise NoSuitableVariantError(
@@ -388,6 +393,17 @@ class ModelVariant:
                 selection=error.selection,
             ) from error
         return ModelVariant(self.info, selection, package=self._package, trust=self._trust)
+
+    def verify_needs_no_trust(self) -> None:
+        """TrustRequiredError where trust alone is missing, with the file that is in question."""
+        try:
+            verify_trusted(self.selection, self.info)
+        except TrustRequiredError:
+            from ortpkg.trust.context_trust import check_model_file  # numpy and onnx
+
+            if not self.info.is_absent:
+                check_model_file(self.info, self._package, trust=False)
+            raise
 
     def _check_source(self) -> None:
         """StaleVariantError where the package's digests say that its source is another model."""

@@ -27,6 +27,7 @@ def install(
     device: str | None = None,
     all_variants: bool = False,
     samples: bool = False,
+    trust: bool = False,
     trust_policy: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> InstallReport:
@@ -42,13 +43,15 @@ def install(
         ep, device: only what runs on this execution provider, or kind of device.
         all_variants: everything.
         samples: the package's samples, too.
+        trust: native code may be chosen, whoever made it; sessions on it then need ``trust``.
         trust_policy: the file that says who may publish what; left out, the one that holds here
             (docs/trust.md), if any.
         progress: called with (where from, bytes done, bytes in all), by several threads.
 
     Raises:
         SignatureError: the trust policy refuses it.
-        NoSuitableVariantError: nothing fits the machine.
+        NoSuitableVariantError: nothing fits the machine. TrustRequiredError: what does is native
+            code that sessions here would refuse.
         ArtifactFormatError: what the registry has is no package, or contradicts itself.
         LayerMismatchError: what came is something else than was asked for.
         RegistryError: the registry failed. StoreError: the store cannot be used.
@@ -60,6 +63,7 @@ def install(
         device=device,
         all_variants=all_variants,
         samples=samples,
+        trust=trust,
     )
     return installation.install(
         reference,
@@ -80,6 +84,7 @@ def pull(
     device: str | None = None,
     all_variants: bool = False,
     samples: bool = False,
+    trust: bool = False,
     trust_policy: str | PathLike[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -97,6 +102,7 @@ def pull(
         device=device,
         all_variants=all_variants,
         samples=samples,
+        trust=trust,
     )
     return pulling.pull(
         reference,

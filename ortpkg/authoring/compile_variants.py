@@ -39,8 +39,8 @@ from ortpkg.package.derived_variants import (
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.reader import open_package
 from ortpkg.providers.ep_library_target import precision_options
-from ortpkg.selection.variant_facts import QUANTIZATION_FACT, Precision, precision_of
-from ortpkg.session.compile_models import CompileJob, CompileRequest, compile_models
+from ortpkg.selection.variant_facts import QUANTIZATION_FACT, SHARE_FACT, Precision, precision_of
+from ortpkg.session.compile_models import CompiledModel, CompileJob, CompileRequest, compile_models
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
 
@@ -146,7 +146,7 @@ def _compile_group(
         )
         (prepared,) = prepare_variants([wanted], notify)
         record = record_of(target, wishes, digests_of, model.output)
-        found.append((target, model, _with_facts(prepared, target, wishes, record)))
+        found.append((target, model, _with_facts(prepared, model, target, wishes, record)))
     return tuple(found)
 
 
@@ -177,9 +177,13 @@ def _job(target: CompileTarget, folder: Path, *, is_grouped: bool) -> CompileJob
 
 
 def _with_facts(
-    prepared: PreparedVariant, target: CompileTarget, wishes: CompileWishes, record: Derivation
+    prepared: PreparedVariant,
+    model: CompiledModel,
+    target: CompileTarget,
+    wishes: CompileWishes,
+    record: Derivation,
 ) -> PreparedVariant:
-    """Adds the source's facts (types, quantization, accuracy), which hold for what it became.
+    """Adds how much was compiled, and the source's facts, which hold for what it became.
 
     Code that rounds what it multiplies says so, where the source computes in more.
     """
@@ -196,4 +200,7 @@ def _with_facts(
     if wishes.rounds_to_bfloat and (precision_of(stated) or Precision.FP32) > Precision.FP16:
         own[QUANTIZATION_FACT] = BFLOAT_PRECISION
     own[DERIVED_FACT] = record.as_fact()
+    stated.pop(SHARE_FACT, None)
+    if model.share is not None:
+        own[SHARE_FACT] = {"nodes": model.share.nodes, "work": model.share.work}
     return replace(prepared, entry=replace(prepared.entry, metadata={**stated, **own}))

@@ -20,8 +20,8 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange, commit_change
-from ortpkg.package.formats.samples import Tolerance
-from ortpkg.package.named_parts import component_named
+from ortpkg.package.formats.samples import TaskTolerance, Tolerance
+from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY
@@ -46,7 +46,9 @@ class NewSamples:
             stays.
         component: None: the pipeline, or the only component.
         batch_axis: 0 where leading axes enumerate samples.
-        tolerances: output → tolerance.
+        tolerances: output → tolerance; where ``inputs`` is None, beside those that are there.
+        task: which answers decide; None where none do, or where those that are there stay.
+        variant: whose tolerances and task these are; None: of all that state none of their own.
         description: for people.
     """
 
@@ -56,6 +58,8 @@ class NewSamples:
     component: str | None = None
     batch_axis: int | None = None
     tolerances: Mapping[str, Tolerance] = field(default_factory=lambda: EMPTY)
+    task: TaskTolerance | None = None
+    variant: str | None = None
     description: str | None = None
 
 
@@ -165,12 +169,47 @@ def _body(
         "component": _component(package, new.component) if new.inputs is not None else None,
         **files,
         "batch_axis": new.batch_axis,
-        "tolerances": {
-            output: {"absolute": each.absolute, "relative": each.relative}
-            for output, each in new.tolerances.items()
-        },
+        **_judged_by(package, new, kept),
     }
     return kept | {key: value for key, value in stated.items() if value is not None and value != {}}
+
+
+def _judged_by(package: PackageInfo, new: NewSamples, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Tolerances and task as the set, or what it has of a variant, states them."""
+    tolerances = {output: _tolerance_body(each) for output, each in new.tolerances.items()}
+    task = None if new.task is None else _task_body(new.task)
+    if new.variant is None:
+        return {"tolerances": {**kept.get("tolerances", {}), **tolerances}, "task": task}
+    if not tolerances and task is None:
+        return {}
+    known = [
+        each.name
+        for component in package.components
+        if new.component in (None, component.name)
+        for each in component.variants
+    ]
+    verify_variants_known(package, [new.variant], known)
+    variants = {name: dict(body) for name, body in kept.get("variants", {}).items()}
+    own = variants.setdefault(new.variant, {})
+    if tolerances:
+        own["tolerances"] = {**own.get("tolerances", {}), **tolerances}
+    if task is not None:
+        own["task"] = task
+    return {"variants": variants}
+
+
+def _tolerance_body(tolerance: Tolerance) -> dict[str, float]:
+    body = {"absolute": tolerance.absolute, "relative": tolerance.relative}
+    if tolerance.of_largest:
+        body["of_largest"] = tolerance.of_largest
+    if tolerance.cosine is not None:
+        body["cosine"] = tolerance.cosine
+    return body
+
+
+def _task_body(task: TaskTolerance) -> dict[str, Any]:
+    body: dict[str, Any] = {"output": task.output, "same": task.kind.value}
+    return body | ({"error_rate": task.error_rate} if task.error_rate else {})
 
 
 def _component(package: PackageInfo, name: str | None) -> str | None:

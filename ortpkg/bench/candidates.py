@@ -8,9 +8,12 @@ from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.candidate_making import QUARANTINED, candidate_of
 from ortpkg.measuring.workloads import component_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.selection.verdict import Verdict
+from ortpkg.selection.verdict import ReasonCode, Verdict
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.package_verification import PackageVerifier
+
+#: Listed with why they are not measured.
+_LISTED = (QUARANTINED, ReasonCode.NEEDS_TRUST)
 
 
 def candidates_of(
@@ -28,7 +31,7 @@ def candidates_of(
     Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
     """
     selection = package.select(component.name, asked)
-    verdicts = [each for each in selection.verdicts if each.is_eligible or each.code == QUARANTINED]
+    verdicts = [each for each in selection.verdicts if each.is_eligible or each.code in _LISTED]
     if not verdicts:
         package.best_variant(component.name, asked)  # raises, with every reason
     chosen = [each for each in verdicts if backend in {None, _backend(each)}]

@@ -15,7 +15,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +25,9 @@ from ortpkg.choosing.model_operators import operator_evidence
 from ortpkg.devices.hardware import HardwareDevice
 from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import NoSuitableVariantError, ProfileError, UsageError, quoted
+from ortpkg.errors import ProfileError, UsageError, quoted
 from ortpkg.host.directories import has_records
-from ortpkg.package.derived_variants import is_derived, recorded_digests, stale_variants
+from ortpkg.package.derived_variants import is_derived, recorded_digests, source_of, why_stale
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
@@ -40,7 +40,7 @@ from ortpkg.providers.machine_offer import (
 from ortpkg.selection.decision_log import log_decision
 from ortpkg.selection.fit import MUCH_OF_A_GPU, memory_need_of
 from ortpkg.selection.policies import RELEASE_POLICIES, policy_named
-from ortpkg.selection.reasons import no_suitable_variant_message
+from ortpkg.selection.reasons import selected
 from ortpkg.selection.request import make_request, verify_wishes, wished_eps
 from ortpkg.selection.selector import select_ep_devices
 from ortpkg.selection.variant_facts import size_of
@@ -50,6 +50,7 @@ from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import CanaryFailure, SelectionRecords
+    from ortpkg.trust.publisher_trust import PublisherTrust
 
 #: What a selection warns of where there is no digests.json.
 UNVERIFIED = f"unverified: the package has no {DIGESTS_FILE}, so damage would go unnoticed"
@@ -65,11 +66,20 @@ def select_component(
     component: ComponentInfo,
     wishes: SelectionWishes,
     canary_failures: Sequence[CanaryFailure] = (),
+    *,
+    trust: bool = False,
+    publisher: Callable[[], PublisherTrust] | None = None,
 ) -> Selection:
     """Selects a variant of ``component``, and logs the decision.
 
-    The component may have been narrowed to some of its variants. ``canary_failures``: what was
-    tried just now and failed. What is raised: see :meth:`~ortpkg.ModelPackage.select`.
+    The component may have been narrowed to some of its variants. What is raised: see
+    :meth:`~ortpkg.ModelPackage.select`.
+
+    Args:
+        package, component, wishes: what to select of, and by.
+        canary_failures: what was tried just now and failed.
+        trust: native code of the package may run, whoever made it.
+        publisher: what its publisher may ship; left out, the package's own signatures say so.
     """
     verify_wishes(wishes)
     policy = policy_named(wishes.policy)
@@ -93,7 +103,8 @@ def select_component(
             package_version=package.version,
             compiled_distance=offer.compiled_distance,
             compiled_refusal=offer.compiled_refusal,
-            stale=_stale_in(package, component),
+            why_stale=_staleness(package, component),
+            why_refused=_refusals(package, publisher, is_asked=not (trust or machine)),
         )
         selection = select_ep_devices(component, request)
     duration_s = time.perf_counter() - start_s
@@ -139,6 +150,8 @@ def select_here(
     package: PackageInfo,
     variant: VariantInfo,
     provider_options: Mapping[str, Mapping[str, str]] = EMPTY,
+    *,
+    trust: bool = False,
 ) -> Selection:
     """Where the variant, selected for another machine with these options, would run on this one.
 
@@ -147,21 +160,43 @@ def select_here(
     component = package.component(variant.component_name)
     assert component is not None
     alone = replace(component, variants=(variant,))
-    selection = select_component(package, alone, SelectionWishes(provider_options=provider_options))
-    if selection.best is None:
-        raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
+    wishes = SelectionWishes(provider_options=provider_options)
+    selection = select_component(package, alone, wishes, trust=trust)
+    selected(selection)
     return selection
 
 
-def _stale_in(package: PackageInfo, component: ComponentInfo) -> Mapping[str, str]:
-    """Variants of ``component`` whose source, in the whole one, is not what they were made of."""
-    if package.compat is not None:
-        return EMPTY  # releases know no such record
-    derived = [each for each in component.variants if is_derived(each)]
-    whole = package.component(component.name)
-    if not derived or whole is None:
-        return EMPTY
-    return stale_variants(whole, recorded_digests(package), only=derived)
+def _staleness(package: PackageInfo, component: ComponentInfo) -> Callable[[VariantInfo], str]:
+    """Tell of a variant how its source, in the whole component, differs from what it was made of.
+
+    Releases know no such record.
+    """
+    digests_of, whole = recorded_digests(package), package.component(component.name)
+
+    def of_variant(variant: VariantInfo) -> str:
+        if package.compat is not None or whole is None or not is_derived(variant):
+            return ""
+        return why_stale(variant, source_of(variant, whole), digests_of)
+
+    return of_variant
+
+
+def _refusals(
+    package: PackageInfo, publisher: Callable[[], PublisherTrust] | None, *, is_asked: bool
+) -> Callable[[VariantInfo], str]:
+    """Tell of a compiled variant why a session here would refuse it.
+
+    Of other machines nobody knows what was compiled on them, and whom they trust.
+    """
+    if not is_asked:
+        return lambda _variant: ""
+
+    def of_variant(variant: VariantInfo) -> str:
+        from ortpkg.trust.context_verdict import ContextVerdicts  # only where some are compiled
+
+        return ContextVerdicts(package, publisher).why_refused(variant)
+
+    return of_variant
 
 
 def _verification_notes(package: PackageInfo) -> tuple[str, ...]:

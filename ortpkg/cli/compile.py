@@ -26,7 +26,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
-from ortpkg.errors import ExitCode
+from ortpkg.errors import ExitCode, quoted
 
 if TYPE_CHECKING:
     from ortpkg.authoring.compile_variants import CompiledVariant
@@ -178,11 +178,13 @@ def _print(made: Sequence[CompiledVariant], duration_s: float, output: Output) -
         return
     for each in made:
         output.line(_variant_line(each))
+        if advice := _advice(each):
+            output.warning(advice)
     output.note(f"compiled in {duration_text(duration_s)}")
 
 
 def _variant_json(made: CompiledVariant) -> dict[str, Any]:
-    constraints = made.entry.constraints
+    constraints, share = made.entry.constraints, made.compiled.share
     return {
         "component": made.component,
         "variant": made.name,
@@ -196,16 +198,37 @@ def _variant_json(made: CompiledVariant) -> dict[str, Any]:
             "ep_compatibility_info": constraints.ep_compatibility_info,
         },
         "partitions": made.compiled.partitions,
+        "share": None if share is None else {"nodes": share.nodes, "work": share.work},
+        "left_by": made.compiled.left_by,
         "other_nodes": made.compiled.other_nodes,
     }
 
 
 def _variant_line(made: CompiledVariant) -> str:
     compiled = made.compiled
+    covered = ""
+    if compiled.share is not None and compiled.other_nodes:
+        nodes, work = compiled.share.nodes, compiled.share.work
+        covered = f" with {nodes:.0%} of the nodes and {work:.0%} of the work"
     left = f", {compiled.other_nodes} nodes left to other EPs" if compiled.other_nodes else ""
     plural = "" if compiled.partitions == 1 else "s"
     anew = ", made anew" if made.is_renewed else ""
     return (
         f"{made.component}/{made.name}{anew}: {compiled.partitions} compiled"
-        f" partition{plural}{left}, from {made.source}, in {made.folder}"
+        f" partition{plural}{covered}{left}, from {made.source}, in {made.folder}"
+    )
+
+
+def _advice(made: CompiledVariant) -> str:
+    """What to do where the code covers so little that selection would rather run the source."""
+    from ortpkg.selection.compiled_speed import LEAST_SHARE  # as above
+
+    share = made.compiled.share
+    if share is None or share.work >= LEAST_SHARE:
+        return ""
+    why = f" ({made.compiled.left_by})" if made.compiled.left_by else ""
+    return (
+        f"{made.component}/{made.name} covers {share.work:.0%} of the work{why}: where a library"
+        f" runs {quoted(made.source)} whole, that is chosen; a model of another exporter or with"
+        " fixed sizes may leave less, and ortpkg bench measures which is faster"
     )

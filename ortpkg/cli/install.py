@@ -8,6 +8,7 @@ from ortpkg.cli.installing import (
     InstallDeviceOption,
     InstallEpOption,
     InstallNameOption,
+    InstallTrustOption,
     ReferencesArgument,
     SamplesOption,
     VariantsOption,
@@ -32,6 +33,7 @@ def command(
     device: InstallDeviceOption = None,
     all_variants: AllVariantsOption = False,
     samples: SamplesOption = False,
+    trust: InstallTrustOption = False,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -45,7 +47,14 @@ def command(
     if name is not None and len(references) > 1:
         raise UsageError("--name goes with one package")
     wishes = wishes_of(
-        profile, variant, component, ep, device, all_variants=all_variants, samples=samples
+        profile,
+        variant,
+        component,
+        ep,
+        device,
+        all_variants=all_variants,
+        samples=samples,
+        trust=trust,
     )
     reports = []
     for reference in references:

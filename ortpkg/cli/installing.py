@@ -49,6 +49,10 @@ ComponentsOption = Annotated[
     ),
 ]
 AllVariantsOption = Annotated[bool, typer.Option("--all-variants", help="Everything.")]
+InstallTrustOption = Annotated[
+    bool,
+    typer.Option("--trust", help="Choose native code, too, that runs with --trust alone."),
+]
 SamplesOption = Annotated[bool, typer.Option("--samples", help="The package's samples, too.")]
 InstallEpOption = Annotated[
     str | None,
@@ -79,6 +83,7 @@ def wishes_of(
     *,
     all_variants: bool,
     samples: bool,
+    trust: bool = False,
 ) -> InstallWishes:
     """What a command's options ask for."""
     return InstallWishes(
@@ -89,6 +94,7 @@ def wishes_of(
         device=device,
         all_variants=all_variants,
         samples=samples,
+        trust=trust,
     )
 
 
@@ -103,6 +109,7 @@ def wishes_of_command(options: Mapping[str, Any], *, samples: bool) -> InstallWi
         ep=options.get("ep"),
         device=options.get("device"),
         samples=samples,
+        trust=options.get("trust") is True,
     )
 
 
@@ -114,6 +121,8 @@ def print_plan(plan: InstallPlan, output: Output) -> None:
         output.note(f"  signed by {quoted(each.signer.name)} ({each.where})")
     for choice in plan.choices:
         output.note(f"  {choice.name} {choice.why}")
+        for text in choice.left_out:
+            output.warning(text)
     here = f"{nbytes_text(plan.nbytes)} of {nbytes_text(plan.full_nbytes)}"
     moving = nbytes_text(plan.moving_nbytes) if plan.missing else "nothing"
     output.note(f"  needs {here}, of which {moving} is to be fetched")

@@ -12,6 +12,7 @@ from ortpkg.cli.installing import (
     ComponentsOption,
     InstallDeviceOption,
     InstallEpOption,
+    InstallTrustOption,
     SamplesOption,
     VariantsOption,
     plan_json,
@@ -56,6 +57,7 @@ def command(
     device: InstallDeviceOption = None,
     all_variants: AllVariantsOption = False,
     samples: SamplesOption = False,
+    trust: InstallTrustOption = False,
     trust_policy: TrustPolicyOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
@@ -68,7 +70,14 @@ def command(
     """
     output = Output(is_json=as_json)
     wishes = wishes_of(
-        profile, variant, component, ep, device, all_variants=all_variants, samples=samples
+        profile,
+        variant,
+        component,
+        ep,
+        device,
+        all_variants=all_variants,
+        samples=samples,
+        trust=trust,
     )
     with copy_progress() as progress:
         report = pull(

@@ -8,6 +8,7 @@ from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.cli.table_layout import Column
 
 if TYPE_CHECKING:
+    from ortpkg.package.formats.samples import Tolerance
     from ortpkg.samples.sample_runner import SampleReport
 
 #: How many samples are shown when there are more; the wrong ones are always shown.
@@ -54,10 +55,12 @@ def _summary(report: SampleReport) -> str:
         )
     if report.matches is not None:
         bounds = ", ".join(
-            f"{name} off by at most {report.errors[name]:.2g} "
-            f"(allowed {allowed.absolute:g} + {allowed.relative:g} of it)"
+            f"{name} off by at most {report.errors[name]:.2g} (allowed {_allowed(allowed)})"
             for name, allowed in report.tolerances.items()
+            if report.task is None or name != report.task.task.output
         )
+        if report.task is not None:
+            bounds = ", ".join(filter(None, (report.task.text, bounds)))
         word = (
             "outputs match what the package expects"
             if report.matches
@@ -66,6 +69,14 @@ def _summary(report: SampleReport) -> str:
         parts.append(f"{word}: {bounds}")
     parts.append(f"median {duration_text(report.median_latency_s)}")
     return "; ".join(parts)
+
+
+def _allowed(tolerance: Tolerance) -> str:
+    """The parts of a tolerance, as a sum."""
+    text = f"{tolerance.absolute:g} + {tolerance.relative:g} of it"
+    if tolerance.of_largest:
+        text += f" + {tolerance.of_largest:g} of the largest"
+    return text if tolerance.cosine is None else f"{text}, cosine {tolerance.cosine:g}"
 
 
 def report_json(report: SampleReport) -> dict[str, Any]:
@@ -77,6 +88,15 @@ def report_json(report: SampleReport) -> dict[str, Any]:
         "right": report.right,
         "matches": report.matches,
         "largest_absolute_error": dict(report.errors),
+        "task": None
+        if report.task is None
+        else {
+            "output": report.task.task.output,
+            "same": report.task.task.kind.value,
+            "wrong": report.task.wrong,
+            "count": len(report.task.differs),
+            "error_rate": report.task.task.error_rate,
+        },
         "median_latency_s": report.median_latency_s,
         "results": [
             {

@@ -37,7 +37,7 @@ from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.selection.wishes import SelectionWishes
 
 if TYPE_CHECKING:
-    from ortpkg.package.formats.samples import Tolerance
+    from ortpkg.package.formats.samples import TaskTolerance, Tolerance
 
 
 class Action(StrEnum):
@@ -67,7 +67,21 @@ TolerancesOption = Annotated[
     typer.Option(
         "--tolerance",
         metavar="[OUTPUT=]ABS[,REL]",
-        help="How far outputs may be off. Repeatable.",
+        help=(
+            "How far outputs may be off; 2% is of an output's largest number. For add with"
+            " --variant, outputs of that variant alone. Repeatable."
+        ),
+    ),
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--task",
+        metavar="[OUTPUT=]KIND[,RATE]",
+        help=(
+            "The answers decide, not the numbers: class (the top class), neighbours (the order of"
+            " the nearest) or text; RATE of the samples may differ, as in class,2%."
+        ),
     ),
 ]
 BatchedOption = Annotated[
@@ -90,6 +104,7 @@ def command(
     resize: ResizeOption = False,
     expected: ExpectedOption = None,
     tolerances: TolerancesOption = None,
+    task: TaskOption = None,
     batched: BatchedOption = False,
     description: DescriptionOption = None,
     variant: VariantOption = None,
@@ -104,7 +119,8 @@ def command(
 ) -> int:
     """Give a package samples for run, bench and canary: your files, or what its best variant makes.
 
-    Without inputs, record runs those of the set of that name again and keeps what comes out now.
+    Without inputs, record runs those of the set of that name again and keeps what comes out now,
+    and add states other tolerances of that set, or of one variant (--variant).
     """
     from ortpkg.samples.sample_authoring import (  # numpy, onnx
         SampleArrays,
@@ -124,13 +140,18 @@ def command(
         component=component,
         is_batched=batched,
         tolerances=tolerated,
+        task=None if task is None else _task(task, package, component),
+        variant=variant if action is Action.ADD else None,
         description=description,
     )
     wishes = SelectionWishes(variant=variant, device=device, ep=ep, policy=policy, backend=backend)
     operations = operations_for(dry_run)
     if action is Action.ADD:
-        if not samples.inputs:
-            raise UsageError("samples add: give the inputs, with --input or --random")
+        if not samples.inputs and not (samples.tolerances or samples.task):
+            raise UsageError(
+                "samples add: give the inputs, with --input or --random; or a --tolerance or --task"
+                " of a set that is there"
+            )
         made = add_samples(package, samples, overwrite=overwrite, operations=operations)
     else:
         if expected:
@@ -138,7 +159,13 @@ def command(
                 "samples record makes the expected outputs itself: --expected is for add"
             )
         made = record_samples(
-            package, samples, overwrite=overwrite, trust=trust, operations=operations, wishes=wishes
+            package,
+            samples,
+            overwrite=overwrite,
+            trust=trust,
+            operations=operations,
+            wishes=wishes,
+            on_note=output.note,
         )
     if as_json:
         output.json("package", package_json(made))
@@ -184,12 +211,51 @@ def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, 
         output, separator, numbers = text.rpartition("=")
         absolute, _, relative = numbers.partition(",")
         try:
-            tolerance = Tolerance(absolute=float(absolute), relative=float(relative or 0))
+            first, second = _number(absolute), _number(relative or "0")
         except ValueError:
-            tolerance = Tolerance(absolute=-1)
-        if not (0 <= tolerance.absolute < float("inf") and 0 <= tolerance.relative < float("inf")):
+            first = second = -1.0
+        if not (0 <= first < float("inf") and 0 <= second < float("inf")):
             raise UsageError(
                 f"--tolerance {quoted(text)}: write ABS, ABS,REL or OUTPUT=ABS,REL, as in 1e-4,1e-3"
+                " (a part of the largest number: 2%)"
             )
+        is_part = absolute.endswith("%")
+        tolerance = Tolerance(
+            absolute=0.0 if is_part else first,
+            relative=second,
+            of_largest=first if is_part else 0.0,
+        )
         found |= dict.fromkeys([output] if separator else outputs, tolerance)
     return found
+
+
+def _number(text: str) -> float:
+    """A number, or a percentage as a part of 1. ValueError for anything else."""
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+
+
+def _task(text: str, package: Path, component: str | None) -> TaskTolerance:
+    """``[OUTPUT=]KIND[,RATE]``; without an output, of the only one. UsageError for another form."""
+    from ortpkg.package.formats.samples import TaskKind, TaskTolerance
+    from ortpkg.package.reader import open_package
+    from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx
+
+    output, _, rest = text.rpartition("=")
+    kind, _, rate = rest.partition(",")
+    kinds = [each.value for each in TaskKind]
+    try:
+        error_rate = _number(rate or "0")
+    except ValueError:
+        error_rate = -1.0
+    if kind not in kinds or not 0 <= error_rate <= 1:
+        raise UsageError(
+            f"--task {quoted(text)}: write KIND, KIND,RATE or OUTPUT=KIND,RATE, as in class,2%;"
+            f" kinds are {', '.join(kinds)}"
+        )
+    names = [each.name for each in declared_values(open_package(package), component)[1]]
+    if not output and len(names) != 1:
+        raise UsageError(
+            f"--task {quoted(text)}: say of which output, OUTPUT={rest}: there is"
+            f" {', '.join(map(quoted, names))}"
+        )
+    return TaskTolerance(output=output or names[0], kind=TaskKind(kind), error_rate=error_rate)

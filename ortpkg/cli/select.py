@@ -33,6 +33,7 @@ from ortpkg.cli.parameters import (
     ProfilesOption,
     ProviderOptionsOption,
     StrictFactsOption,
+    TrustOption,
     VariantOption,
     WhereOption,
     parse_options,
@@ -107,6 +108,7 @@ def command(
     show_reasons: ExplainOption = False,
     compare: CompareOption = False,
     log_json: LogOption = None,
+    trust: TrustOption = False,
     compat: CompatOption = None,
     allow_external_paths: ExternalPathsOption = False,
     as_json: JsonOption = False,
@@ -135,7 +137,8 @@ def command(
     )
     roots = packages or [chosen_package(None, output)]
     profiles = profile or ()
-    with _opened(roots, compat, allow_external_paths=allow_external_paths) as (found, places):
+    reading = {"allow_external_paths": allow_external_paths, "trust": trust}
+    with _opened(roots, compat, **reading) as (found, places):
         if compare:
             if len(found) > 1 or len(profiles) > 1 or log_json:
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
@@ -153,7 +156,7 @@ def command(
 
 @contextmanager
 def _opened(
-    roots: Sequence[Path], compat: str | None, *, allow_external_paths: bool
+    roots: Sequence[Path], compat: str | None, *, allow_external_paths: bool, trust: bool
 ) -> Iterator[tuple[list[ModelPackage], list[Path]]]:
     """The packages, and the place of each as users know it: of a packed one, that of its file."""
     with ExitStack() as stack:
@@ -163,7 +166,7 @@ def _opened(
             )
             for root in roots
         ]
-        packages = [ModelPackage.of(info) for info in infos]
+        packages = [ModelPackage.of(info, trust=trust) for info in infos]
         for package in packages:
             if not package.component_models:
                 package.component()  # says that it is empty, and what to do

@@ -14,7 +14,7 @@ from ortpkg.errors import OrtpkgError, UnknownBackendError, UsageError
 COMMANDS_OF: Mapping[str, tuple[str, ...]] = {
     "policy": ("select", "run"),
     "backend": ("select", "run", "cache"),
-    "trust": ("run", "bench", "cache"),
+    "trust": ("select", "run", "bench", "cache"),
     "threads": ("run", "bench"),
 }
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ortpkg.errors import PackageReferenceError, quoted
+from ortpkg.errors import PackageReferenceError, quoted, unquoted
 from ortpkg.registry.references import StoreReference, parse_reference
 from ortpkg.store.generations import Generation, check_name
 
@@ -41,6 +41,7 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         "installed_at": time_text(generation.created),
         "reference": generation.reference,
         "tag": generation.tag,
+        "version": generation.model_version or None,
         "digest": generation.digest,
         "variants": list(generation.variants),
         "why": generation.why,
@@ -51,8 +52,10 @@ def generation_json(generation: Generation) -> dict[str, Any]:
 
 
 def version_text(generation: Generation) -> str:
-    """The version for people: its tag, else its digest in short."""
-    return generation.tag or generation.digest[: len("sha256:") + 12]
+    """The model's version for people, with its tag, else its digest in short: "2.0 (latest)"."""
+    place = generation.tag or generation.digest[: len("sha256:") + 12]
+    version = unquoted(generation.model_version)
+    return f"{version} ({place})" if version and version != place else place
 
 
 def time_text(time_s: float) -> str:

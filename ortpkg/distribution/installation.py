@@ -31,6 +31,7 @@ from ortpkg.store.leases import Lease
 from ortpkg.store.package_store import PackageStore
 from ortpkg.store.package_trees import PackageTree, TreeContent
 from ortpkg.store.receipts import Receipt, StoredFile
+from ortpkg.trust.publisher_trust import publisher_trust_of
 
 _NOT_OF_A_NAME = re.compile("[^a-z0-9]+")
 
@@ -47,6 +48,7 @@ class InstallPlan:
         files: path → the files that they need, documents aside.
         missing: layers that the store has not.
         vouching: whose signatures come along.
+        version: of the model, as the package states it; "" where it states none.
     """
 
     fetched: FetchedDocuments
@@ -56,6 +58,7 @@ class InstallPlan:
     files: Mapping[str, PackageFile]
     missing: tuple[Descriptor, ...]
     vouching: Vouching
+    version: str = ""
 
     @property
     def moving_nbytes(self) -> int:
@@ -180,6 +183,7 @@ def install_planned(
             variants=tuple(each.name for each in plan.choices),
             why="; ".join(f"{each.name} {each.why}" for each in plan.choices),
             asked=plan.wishes.words,
+            model_version=plan.version,
         )
     return InstallReport(plan=plan, generation=generation, moved_nbytes=moved)
 
@@ -221,7 +225,10 @@ def planned(
         called = name or _name_of(fetched)
         vouching = check_documents(fetched, called, trust_policy)
         with fetched.opened() as package:
-            choices = choose_variants(package, wishes)
+            version = package.version or ""
+            choices = choose_variants(
+                package, wishes, lambda: publisher_trust_of(fetched.signed, trust_policy)
+            )
             files = wanted_files(
                 fetched.artifact,
                 package,
@@ -236,6 +243,7 @@ def planned(
             files=files,
             missing=tuple(missing_layers((each.layer for each in files.values()), store)),
             vouching=vouching,
+            version=version,
         )
 
 

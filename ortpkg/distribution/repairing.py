@@ -86,6 +86,7 @@ def repair(
                 variants=installed.variants,
                 why=installed.why,
                 asked=installed.asked,
+                model_version=plan.version,
             )
     return Repair(generation=generation, damaged=damaged, moved_nbytes=moved_nbytes)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ortpkg.choosing.package_selection import THIS_MACHINE, select_component
-from ortpkg.errors import NoSuitableVariantError, UsageError
+from ortpkg.errors import UsageError, quoted
 from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
 from ortpkg.providers.machine_offer import asked_once
-from ortpkg.selection.reasons import ep_device_label, no_suitable_variant_message
+from ortpkg.selection.reasons import ep_device_label, selected
+from ortpkg.selection.verdict import ReasonCode, Selection
 from ortpkg.selection.wishes import SelectionWishes
+
+if TYPE_CHECKING:
+    from ortpkg.trust.publisher_trust import PublisherTrust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,7 @@ class InstallWishes:
         ep, device: only what runs on this execution provider, or kind of device.
         all_variants: everything.
         samples: the package's samples, too.
+        trust: native code may be chosen, whoever made it; sessions on it then need ``--trust``.
     """
 
     profiles: tuple[str, ...] = ()
@@ -36,6 +42,7 @@ class InstallWishes:
     device: str | None = None
     all_variants: bool = False
     samples: bool = False
+    trust: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -46,7 +53,7 @@ class InstallWishes:
             *(f"component={each}" for each in self.components),
         ]
         texts = {"ep": self.ep, "device": self.device}
-        flags = {"all-variants": self.all_variants, "samples": self.samples}
+        flags = {"all-variants": self.all_variants, "samples": self.samples, "trust": self.trust}
         return (
             *lists,
             *(f"{key}={text}" for key, text in texts.items() if text is not None),
@@ -66,6 +73,7 @@ class InstallWishes:
             device=said.get("device"),
             all_variants="all-variants" in said,
             samples="samples" in said,
+            trust="trust" in said,
         )
 
 
@@ -76,11 +84,13 @@ class ChosenVariant:
     Attributes:
         component, variant: its names.
         why: for people, "for this machine: CPUExecutionProvider (embedded) on ...".
+        left_out: variants that trust alone keeps from being chosen, a sentence each.
     """
 
     component: str
     variant: str
     why: str
+    left_out: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -88,10 +98,18 @@ class ChosenVariant:
         return f"{self.component}/{self.variant}"
 
 
-def choose_variants(package: PackageInfo, wishes: InstallWishes) -> tuple[ChosenVariant, ...]:
+def choose_variants(
+    package: PackageInfo,
+    wishes: InstallWishes,
+    publisher: Callable[[], PublisherTrust] | None = None,
+) -> tuple[ChosenVariant, ...]:
     """The variants that are wanted, of each component asked for at least one, as declared.
 
+    ``publisher``: what native code its publisher may ship; left out, the package's own signatures
+    say so.
+
     Raises:
+        TrustRequiredError: what fits the machine is native code that sessions here would refuse.
         NoSuitableVariantError: nothing of a component fits a machine; it says why not.
         UnknownComponentError: there is no component or variant of a name that was asked for.
         UsageError: the wishes contradict each other, or name no device or EP.
@@ -105,13 +123,16 @@ def choose_variants(package: PackageInfo, wishes: InstallWishes) -> tuple[Chosen
     chosen: dict[str, ChosenVariant] = {}
     with asked_once():
         for component in components:
-            for each in _of_component(package, component, wishes):
+            for each in _of_component(package, component, wishes, publisher):
                 chosen.setdefault(each.name, each)
     return tuple(chosen.values())
 
 
 def _of_component(
-    package: PackageInfo, component: ComponentInfo, wishes: InstallWishes
+    package: PackageInfo,
+    component: ComponentInfo,
+    wishes: InstallWishes,
+    publisher: Callable[[], PublisherTrust] | None,
 ) -> Iterator[ChosenVariant]:
     named = [
         each.name
@@ -129,16 +150,29 @@ def _of_component(
         wished = SelectionWishes(
             ep=wishes.ep, device=wishes.device, profile=profile, include_absent=True
         )
-        selection = select_component(package, component, wished)
-        if selection.best is None:
-            raise NoSuitableVariantError(
-                no_suitable_variant_message(selection), selection=selection
-            )
+        selection = select_component(
+            package, component, wished, trust=wishes.trust, publisher=publisher
+        )
+        best = selected(selection)
         machine = f"machine {selection.machine}" if selection.machine else "this machine"
         yield ChosenVariant(
             component=component.name,
-            variant=selection.best.variant.name,
-            why=f"for {machine}: {ep_device_label(selection.best.ep_device)}",
+            variant=best.variant.name,
+            why=f"for {machine}: {ep_device_label(best.ep_device)}",
+            left_out=tuple(_left_out(selection)),
+        )
+
+
+def _left_out(selection: Selection) -> Iterator[str]:
+    reasons = {
+        each.variant.name: each.reason
+        for each in selection.verdicts
+        if each.code is ReasonCode.NEEDS_TRUST
+    }
+    for name, reason in reasons.items():
+        yield (
+            f"variant {quoted(name)} of {quoted(selection.component_name)} stays behind: {reason};"
+            " --trust fetches it where it is best"
         )
 
 

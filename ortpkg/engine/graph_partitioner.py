@@ -20,6 +20,7 @@ from ortpkg.engine.device_copies import is_copy
 from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.kernel_lookup import no_kernel
 from ortpkg.engine.partition import Partition, PartitionResult, constants_of
+from ortpkg.engine.partition_costs import operation_count
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.provider_answers import (
     answers_of,
@@ -355,6 +356,7 @@ class _Partitioner:
                 for node in nodes
             },
             refusals={node.name: said for node in nodes if (said := self._refusals_of(node))},
+            work=sum(operation_count(graph, node) for node in nodes),
         )
         self._partitions.append(partition)
 

@@ -18,6 +18,7 @@ class Partition:
         provider: its name.
         graph_path: "" for the main graph, else the way to the sub-graph, e.g.
             ``"if_0.then_branch"``.
+        work: about how many operations all nodes take, sizes that only a run tells as nominal ones.
         refusals: node name → provider that was asked before and left it → why, as far as they say.
         weights_of: node name → bytes of the constants that it is the first of the nodes to read, in
             a fused node with those of graphs inside it. What an earlier partition of the same
@@ -34,6 +35,7 @@ class Partition:
     graph_path: str = ""
     weights_of: Mapping[str, int] = field(default_factory=dict)
     refusals: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    work: int = 0
 
     @property
     def weight_nbytes(self) -> int:

@@ -17,6 +17,12 @@ Array = npt.NDArray[Any]
 #: What an output may differ by where the samples do not say: float32 rounding over a few hundred
 #: operations.
 DEFAULT_TOLERANCE = Tolerance(absolute=1e-4, relative=1e-3)
+#: The same of variants in few bits, whose numbers are as coarse as their scales: by the output's
+#: largest number and its direction. A calibration that ruins a model turns its outputs.
+_OF_FEW_BITS = {
+    Precision.INT8: Tolerance(absolute=1e-4, of_largest=0.25, cosine=0.98),
+    Precision.INT4: Tolerance(absolute=1e-4, of_largest=0.5, cosine=0.9),
+}
 #: The same of variants that compute in 16-bit floats, as a part of the output's largest number: ten
 #: times what one rounding to bfloat16 takes off.
 _ROUNDED_PART = 0.02
@@ -52,16 +58,22 @@ def default_tolerance(expected: Array, precision: Precision | None) -> Tolerance
         expected: the output.
         precision: that the variant declares; None where it declares none.
     """
+    if precision in _OF_FEW_BITS and (expected.dtype.kind in "fc" or expected.dtype.isbuiltin == 2):
+        return _OF_FEW_BITS[precision]
     if precision is not Precision.FP16:
         return DEFAULT_TOLERANCE
     numbers = _numbers(expected, expected)
     if numbers is None:
         return DEFAULT_TOLERANCE
-    finite = numbers[1][np.isfinite(numbers[1])]
-    largest = float(np.max(np.abs(finite), initial=0.0))
     return Tolerance(
-        absolute=max(_ROUNDED_PART * largest, DEFAULT_TOLERANCE.absolute), relative=_ROUNDED_PART
+        absolute=max(_ROUNDED_PART * largest_number(numbers[1]), DEFAULT_TOLERANCE.absolute),
+        relative=_ROUNDED_PART,
     )
+
+
+def largest_number(numbers: Array) -> float:
+    """The largest finite number without its sign; 0 where there is none."""
+    return float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0))
 
 
 def distance(
@@ -111,13 +123,11 @@ def _one(
     left, right = pair
     difference = _largest_difference(left, right)
     is_within: bool | None = None
+    what = _off_by(name, difference)
     if tolerances is not None:
-        tolerance = tolerances[name]
-        is_within = bool(
-            np.allclose(
-                left, right, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True
-            )
-        )
+        is_within = _is_close(left, right, tolerances[name])
+        if not is_within and difference < float("inf"):
+            what += _scale_and_limit(left, right, difference, tolerances[name])
     elif difference == float("inf"):
         is_within = False  # no tolerance allows that
     return Distance(
@@ -125,7 +135,7 @@ def _one(
         max_relative_error=_as_part_of(right, difference),
         cosine=_cosine(left, right),
         is_within=is_within,
-        what=_off_by(name, difference),
+        what=what,
     )
 
 
@@ -134,9 +144,7 @@ def is_within(actual: Any, expected: Array, tolerance: Tolerance) -> bool:
     pair = _numbers(actual, expected)
     if pair is None:
         return _is_same(actual, expected)
-    return bool(
-        np.allclose(*pair, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True)
-    )
+    return _is_close(*pair, tolerance)
 
 
 def largest_difference(actual: Any, expected: Array) -> float:
@@ -193,8 +201,35 @@ def _as_part_of(expected: Array, difference: float) -> float:
     """A difference as a part of the largest number that is expected."""
     if not difference:
         return 0.0
-    largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    largest = largest_number(expected)
     return difference / largest if largest else float("inf")
+
+
+def _is_close(left: Array, right: Array, tolerance: Tolerance) -> bool:
+    absolute = tolerance.absolute
+    if tolerance.of_largest:
+        absolute += tolerance.of_largest * largest_number(right)
+    if not np.allclose(left, right, rtol=tolerance.relative, atol=absolute, equal_nan=True):
+        return False
+    cosine = None if tolerance.cosine is None else _cosine(left, right)
+    return cosine is None or tolerance.cosine is None or cosine >= tolerance.cosine
+
+
+def limit_text(tolerance: Tolerance) -> str:
+    """How far an output may be off, in words: "0.0001 and 0.1% of each number"."""
+    parts = [f"{tolerance.absolute:.3g}"] if tolerance.absolute or not tolerance.of_largest else []
+    parts += [f"{tolerance.relative:.3g} of each number"] if tolerance.relative else []
+    parts += [f"{tolerance.of_largest:.3g} of the largest number"] if tolerance.of_largest else []
+    text = " and ".join(parts)
+    return text if tolerance.cosine is None else f"{text}, with a cosine of {tolerance.cosine:g}"
+
+
+def _scale_and_limit(left: Array, right: Array, difference: float, tolerance: Tolerance) -> str:
+    """What the error is beside: the output's largest number, its direction, what is allowed."""
+    part, cosine = _as_part_of(right, difference), _cosine(left, right)
+    scale = f"{part:.2%} of its largest number, {largest_number(right):.3g}"
+    turned = "" if cosine is None else f"; cosine {cosine:.5f}"
+    return f" ({scale}{turned}); allowed is {limit_text(tolerance)}"
 
 
 def _off_by(name: str, difference: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.devices.json_form import ep_device_to_json
-from ortpkg.package.formats.samples import Tolerance
+from ortpkg.package.formats.samples import TaskTolerance, Tolerance
 from ortpkg.selection.variant_facts import Precision
 from ortpkg.session.provider_list import EMBEDDED
 
@@ -35,6 +35,7 @@ class BenchCandidate:
             None for whatever the model names.
         tolerances: output → how far it may be off, for this variant; an output that is not named
             may be as far off as is usual for the precision.
+        tasks: output → which answers decide, in place of its tolerance.
         precision: that the variant declares to compute in; None where it declares none.
         obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where
             it can.
@@ -48,6 +49,7 @@ class BenchCandidate:
     provider_options: Mapping[str, str] = field(default_factory=dict)
     context_digests: tuple[str, ...] | None = None
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    tasks: Mapping[str, TaskTolerance] = field(default_factory=dict)
     precision: Precision | None = None
     obstacle: str = ""
 

@@ -8,7 +8,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import OrtpkgError
 from ortpkg.measuring.bench_candidate import BenchCandidate, is_embedded
-from ortpkg.measuring.workloads import tolerances_of
+from ortpkg.measuring.workloads import tasks_of, tolerances_of
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.formats.variant_model import why_no_model
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
@@ -58,6 +58,7 @@ def candidate_of(
         provider_options=provider_options,
         context_digests=context_digests,
         tolerances=tolerances_of(samples, variant.name),
+        tasks=tasks_of(samples, variant.name),
         precision=precision_of(variant.metadata),
         obstacle=obstacle,
     )

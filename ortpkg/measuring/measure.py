@@ -32,6 +32,7 @@ from ortpkg.measuring.measured_candidates import (
     Workload,
 )
 from ortpkg.measuring.run_statistics import run_times
+from ortpkg.measuring.task_check import check_task
 from ortpkg.package.formats.samples import Tolerance
 from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
@@ -49,6 +50,8 @@ _UNREADABLE = (
     zipfile.BadZipFile,
 )
 
+#: Of an output whose answers decide.
+_ANY = Tolerance(absolute=float("inf"))
 #: Of children that were ended, or are not known to have come to an end of their own.
 _WITHOUT_ANSWER = frozenset({Outcome.HUNG, Outcome.OVER_LIMIT})
 _OUTCOMES: Mapping[ChildOutcome, Outcome] = {
@@ -297,28 +300,63 @@ def _held_against(candidate: BenchCandidate, outcome: Outcome, reason: str) -> C
 
 
 def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str, Any]]) -> None:
-    found = [
-        distance(
-            outputs,
-            expected,
-            _tolerances(state.candidate, expected) if workload.has_tolerances else None,
+    candidate, has_tolerances = state.candidate, workload.has_tolerances
+    pairs = list(zip(actual, workload.expected, strict=False))
+    tasks = [
+        check_task(
+            task,
+            [outputs.get(name) for outputs, expected in pairs if name in expected],
+            [expected[name] for _, expected in pairs if name in expected],
         )
-        for outputs, expected in zip(actual, workload.expected, strict=False)
+        for name, task in (candidate.tasks.items() if has_tolerances else ())
+    ]
+    found = [
+        distance(outputs, judged, _tolerances(candidate, judged) if has_tolerances else None)
+        for outputs, expected in pairs
+        if (judged := _numbers_of(expected, candidate))
     ]
     state.distance = farthest(found)
-    state.compared = len(found)
+    state.compared = len(pairs)
+    failed = [each.text for each in tasks if each.is_within is False]
+    if failed:
+        state.distance = replace(state.distance, is_within=False, what="; ".join(failed))
     if state.distance.is_within is False:
+        what = state.distance.what or "its outputs are not those expected"
         state.ended = replace(
             _result_of(state),
             outcome=Outcome.WRONG_OUTPUT,
-            reason=state.distance.what or "its outputs are not those expected",
+            reason=f"{what}{_how_to_allow(candidate, workload)}",
             is_held_against=not workload.is_synthetic,
         )
 
 
-def _tolerances(candidate: BenchCandidate, expected: Feed) -> dict[str, Tolerance]:
+def _numbers_of(expected: Feed, candidate: BenchCandidate) -> Feed:
+    """The outputs without texts whose answers decide: these have no distance."""
     return {
-        name: candidate.tolerances.get(name) or default_tolerance(array, candidate.precision)
+        name: array
+        for name, array in expected.items()
+        if name not in candidate.tasks or array.dtype.kind not in "OUS"
+    }
+
+
+def _how_to_allow(candidate: BenchCandidate, workload: Workload) -> str:
+    """The command that states another tolerance, where samples are compared."""
+    if not workload.has_tolerances or not workload.sample_set:
+        return ""
+    return (
+        f"; if its answers are right, ortpkg samples add PKG --name {unquoted(workload.sample_set)}"
+        f" --variant {unquoted(candidate.variant_name)} states another --tolerance, or a --task"
+    )
+
+
+def _tolerances(candidate: BenchCandidate, expected: Feed) -> dict[str, Tolerance]:
+    """How far each output may be off; one whose answers decide, as far as it likes."""
+    return {
+        name: (
+            _ANY
+            if name in candidate.tasks
+            else candidate.tolerances.get(name) or default_tolerance(array, candidate.precision)
+        )
         for name, array in expected.items()
     }
 

@@ -61,6 +61,7 @@ class Workload:
         has_tolerances: whether the candidates' tolerances apply; where not, only the distance is
             told.
         description: where feeds and expected outputs come from, for people.
+        sample_set: the name of the first sample set that it is of; "" for none.
         is_synthetic: nobody says that the model accepts such feeds, so that a run that raises is
             not held against it.
     """
@@ -70,6 +71,7 @@ class Workload:
     has_tolerances: bool = True
     description: str = ""
     is_synthetic: bool = False
+    sample_set: str = ""
 
 
 class Outcome(StrEnum):

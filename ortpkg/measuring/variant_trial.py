@@ -50,6 +50,7 @@ def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> 
         has_tolerances=workload.has_tolerances,
         description=workload.description,
         is_synthetic=workload.is_synthetic,
+        sample_set=workload.sample_set,
     )
     result, _ = run_once(candidate, first, plan)
     cause = CAUSES[result.outcome] if result.is_held_against else None

@@ -16,7 +16,7 @@ from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measured_candidates import Feed, Workload
-from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
+from ortpkg.package.formats.samples import SampleSet, TaskTolerance, Tolerance, read_samples
 from ortpkg.package.package_info import PackageInfo
 
 Array = npt.NDArray[Any]
@@ -37,6 +37,16 @@ def tolerances_of(samples: Sequence[SampleSet], variant: str) -> dict[str, Toler
             tolerance = sample_set.tolerance(output, variant=variant)
             if tolerance is not None:
                 found.setdefault(output, tolerance)
+    return found
+
+
+def tasks_of(samples: Sequence[SampleSet], variant: str) -> dict[str, TaskTolerance]:
+    """Output → which answers decide for a variant; the first sample set that states it counts."""
+    found: dict[str, TaskTolerance] = {}
+    for sample_set in samples:
+        task = sample_set.task_of(variant)
+        if task is not None:
+            found.setdefault(task.output, task)
     return found
 
 
@@ -63,6 +73,7 @@ def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue
     return Workload(
         feeds=kept,
         expected=expected[:_MOST_FEEDS],
+        sample_set=next(iter(names), ""),
         description=f"the package's samples {', '.join(map(quoted, names))} ({what})",
     )
 

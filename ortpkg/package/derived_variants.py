@@ -12,7 +12,7 @@ hashed to find out.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -129,12 +129,10 @@ def source_of(variant: VariantInfo, component: ComponentInfo) -> VariantInfo | N
     return None if derivation is None else component.variant(derivation.variant)
 
 
-def stale_variants(
-    component: ComponentInfo, digests_of: DigestsOf, *, only: Iterable[VariantInfo] | None = None
-) -> dict[str, str]:
-    """Return the stale variants, of ``only`` or else of all: name → how their source differs."""
+def stale_variants(component: ComponentInfo, digests_of: DigestsOf) -> dict[str, str]:
+    """Return the component's stale variants: name → how their source differs."""
     found = {}
-    for variant in component.variants if only is None else only:
+    for variant in component.variants:
         if is_derived(variant) and (
             why := why_stale(variant, source_of(variant, component), digests_of)
         ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -21,7 +21,7 @@ from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.store_guard import check_is_not_installed
-from ortpkg.package.formats.samples import SampleSet, Tolerance, read_samples
+from ortpkg.package.formats.samples import SampleSet, TaskTolerance, Tolerance, read_samples
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
@@ -45,6 +45,8 @@ class SampleArrays:
         component: None: the pipeline, or the only component.
         is_batched: leading axes enumerate samples.
         tolerances: output → tolerance.
+        task: which answers decide, in place of the tolerance of that output.
+        variant: whose tolerances and task these are; None: of all variants.
         description: for people.
     """
 
@@ -54,6 +56,8 @@ class SampleArrays:
     component: str | None = None
     is_batched: bool = False
     tolerances: Mapping[str, Tolerance] = EMPTY
+    task: TaskTolerance | None = None
+    variant: str | None = None
     description: str | None = None
 
 
@@ -66,6 +70,8 @@ def add_samples(
 ) -> PackageInfo:
     """Adds a sample set to the package at ``root``. Nothing is run.
 
+    Without inputs, the set of that name gets other tolerances, or another task, and nothing else.
+
     Raises:
         UsageError: an input is missing, or a name is none of the model's.
         AuthoringError: there is a set of that name (unless ``overwrite``), or what every change
@@ -74,9 +80,15 @@ def add_samples(
     check_is_not_installed(Path(root))
     package = ModelPackage(root).info
     inputs, outputs = declared_values(package, samples.component)
-    _check_names("input", samples.inputs, inputs, needs_all=True)
+    if samples.inputs:
+        _check_names("input", samples.inputs, inputs, needs_all=True)
+    elif samples.expected or not (samples.tolerances or samples.task):
+        raise UsageError(
+            "samples without inputs state tolerances or a task of a set that is there: give the"
+            " inputs, or a tolerance or a task"
+        )
     _check_names("output", samples.expected, outputs)
-    _check_names("output", samples.tolerances, outputs)
+    _check_judged(samples, outputs)
     return put_samples(root, _new(samples), overwrite=overwrite, operations=operations)
 
 
@@ -88,6 +100,7 @@ def record_samples(
     trust: bool = False,
     operations: FileOperations | None = None,
     wishes: SelectionWishes | WishedKeywords = ANY_VARIANT,
+    on_note: Callable[[str], None] = lambda _text: None,
 ) -> PackageInfo:
     """Runs the best variant on the inputs and keeps what it gives as the expected outputs.
 
@@ -99,6 +112,7 @@ def record_samples(
         trust: accept options of the package that can reach beyond it.
         operations: how the disk is changed.
         wishes: which variant is the best, as for :meth:`~ortpkg.ModelPackage.select`.
+        on_note: told which variants' outputs these are, a sentence each.
 
     Raises:
         NoSuitableVariantError, SessionError, ...: as choosing and running raise. The others are
@@ -107,11 +121,18 @@ def record_samples(
     check_is_not_installed(Path(root))
     package = ModelPackage(root, trust=trust)
     inputs, outputs = declared_values(package.info, samples.component)
-    _check_names("output", samples.tolerances, outputs)
+    _check_judged(samples, outputs)
     _check_name_is_free(package.info, samples, overwrite=overwrite)
     if not isinstance(wishes, SelectionWishes):
         wishes = ANY_VARIANT.but("record_samples", wishes)
-    session = package.create_session(samples.component, wishes)
+    chosen = package.choose(samples.component, wishes)
+    session = chosen.create_session(lambda variant: variant.create_session(backend=wishes.backend))
+    for variant in chosen.variants.values():
+        place = variant.verdict(backend=wishes.backend).ep_device
+        on_note(
+            f"recorded what variant {quoted(variant.name)} of {quoted(variant.component_name)}"
+            f" gives{'' if place is None else f' on {place.ep_name} ({place.backend})'}"
+        )
     with tempfile.TemporaryDirectory(prefix="ortpkg-samples-") as folder:
         if samples.inputs:
             _check_names("input", samples.inputs, inputs, needs_all=True)
@@ -147,6 +168,11 @@ def declared_values(
         )
     signature = read_model_signature(model)
     return signature.inputs, signature.outputs
+
+
+def _check_judged(samples: SampleArrays, outputs: Sequence[DeclaredValue]) -> None:
+    named = dict.fromkeys([*samples.tolerances, *([samples.task.output] if samples.task else [])])
+    _check_names("output", named, outputs)
 
 
 def _check_names(
@@ -204,5 +230,7 @@ def _new(samples: SampleArrays) -> NewSamples:
         component=samples.component,
         batch_axis=0 if samples.is_batched else None,
         tolerances=samples.tolerances,
+        task=samples.task,
+        variant=samples.variant,
         description=samples.description,
     )

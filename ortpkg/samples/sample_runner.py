@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,14 @@ from ortpkg.arrays.array_files import read_npz
 from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
 from ortpkg.measuring.accuracy import default_tolerance, is_within, largest_difference
-from ortpkg.package.formats.samples import Display, DisplayKind, SampleSet, Tolerance
+from ortpkg.measuring.task_check import TaskResult, check_task
+from ortpkg.package.formats.samples import (
+    Display,
+    DisplayKind,
+    SampleSet,
+    TaskKind,
+    Tolerance,
+)
 from ortpkg.pipelines.run_limits import SharedRunOptions
 from ortpkg.selection.variant_facts import Precision
 from ortpkg.session.options import RunOptions
@@ -76,6 +83,9 @@ class SampleReport:
         results: one per sample, in order.
         errors: output → the largest absolute difference from what the package expects.
         tolerances: output → the tolerance that was applied.
+        task: what came of comparing answers, where these decide for an output; None where none do.
+        are_others_expected: whether all other outputs are within tolerance; None where there are
+            none.
         outputs: output → what came out, samples along the leading axis (a list where their shapes
             differ); nothing unless it was asked for.
     """
@@ -84,14 +94,19 @@ class SampleReport:
     results: tuple[SampleResult, ...]
     errors: Mapping[str, float] = field(default_factory=dict)
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    task: TaskResult | None = None
+    are_others_expected: bool | None = None
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def matches(self) -> bool | None:
         """Whether every output is what the package expects.
 
-        None where it expects nothing in particular.
+        Where answers decide, as many of these may be other ones as the package says. None where it
+        expects nothing in particular.
         """
+        if self.task is not None:
+            return self.task.is_within is not False and self.are_others_expected is not False
         judged = [result.is_expected for result in self.results if result.is_expected is not None]
         return all(judged) if judged else None
 
@@ -165,14 +180,17 @@ def run_samples(
                     name: _one(name, value, place, sample_set, rows)
                     for name, value in outputs.items()
                 }
-                for name in names if keep_outputs else ():
-                    kept[name].append(own[name])
+                for name in names:
+                    if keep_outputs or (judge.task is not None and name == judge.task.output):
+                        kept[name].append(own[name])
                 results.append(judge.result(index, own, latency_s))
     return SampleReport(
         sample_set=sample_set,
         results=tuple(results),
         errors=judge.errors,
         tolerances=judge.tolerances,
+        task=judge.task_result(kept),
+        are_others_expected=judge.are_others_expected,
         outputs=(
             {name: _joined(values, sample_set) for name, values in kept.items()}
             if keep_outputs
@@ -318,6 +336,9 @@ class _Judge:
             name: sample_set.tolerance(name, variant=variant) or default_tolerance(array, precision)
             for name, array in expected.items()
         }
+        task = sample_set.task_of(variant)
+        self.task = task if task is not None and task.output in expected else None
+        self.are_others_expected: bool | None = None
         self.errors = dict.fromkeys(expected, 0.0)  # output -> the largest difference until now
         self._sample_set = sample_set
         self._expected = expected
@@ -332,9 +353,14 @@ class _Judge:
         }
         for name, array in wanted.items():
             self.errors[name] = max(self.errors[name], largest_difference(outputs[name], array))
-        fits = [
-            is_within(outputs[name], array, self.tolerances[name]) for name, array in wanted.items()
+        others = [
+            is_within(outputs[name], array, self.tolerances[name])
+            for name, array in wanted.items()
+            if self.task is None or name != self.task.output
         ]
+        if others:
+            self.are_others_expected = self.are_others_expected is not False and all(others)
+        fits = others if self.task is None else [*others, self._has_same_answer(outputs, wanted)]
         return SampleResult(
             index=index,
             shown=self._presenter.text(outputs),
@@ -342,6 +368,22 @@ class _Judge:
             latency_s=latency_s,
             is_expected=all(fits) if fits else None,
         )
+
+    def _has_same_answer(self, outputs: Mapping[str, Any], wanted: Mapping[str, Array]) -> bool:
+        """Of one sample; the order of neighbours is that of all samples together."""
+        assert self.task is not None
+        if self.task.kind is TaskKind.NEIGHBOURS:
+            return True
+        name = self.task.output
+        return not any(check_task(self.task, [outputs[name]], [wanted[name]]).differs)
+
+    def task_result(self, kept: Mapping[str, Sequence[Any]]) -> TaskResult | None:
+        """What came of all answers; ``kept`` has the task's output of each sample."""
+        if self.task is None:
+            return None
+        name, expected = self.task.output, self._expected[self.task.output]
+        rows = [_one(name, expected, place, self._sample_set) for place in range(len(kept[name]))]
+        return check_task(self.task, kept[name], rows)
 
 
 class _Presenter:

@@ -60,6 +60,7 @@ class Judgement(NamedTuple):
 class Candidate(NamedTuple):
     """A variant on an EP device, judged; without a rank it is rejected.
 
+    ``speed_reason``: why, compiled, it comes after its plain variant; "" where it does not.
     ``compared``: what it has in common with the candidates with which measurements compared it;
         None where none did.
     """
@@ -69,6 +70,7 @@ class Candidate(NamedTuple):
     judgement: Judgement
     rank: Rank | None
     compared: tuple[object, ...] | None = None
+    speed_reason: str = ""
 
 
 def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:

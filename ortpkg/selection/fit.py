@@ -74,21 +74,22 @@ def judge_fit(
     ``index``: of the request's records; None where there are none. Of a variant that is absent
     nobody can tell which operators it needs.
     """
-    if why := request.stale.get(variant.name):
+    if why := request.why_stale(variant):
         return Judgement(code=ReasonCode.SOURCE_CHANGED, reason=f"{why}; {_RENEW}")
-    if variant.is_absent:
-        fitting = _judge_facts(variant, ep_device_at, request, index)
-        if fitting.code is not None or request.includes_absent:
-            return fitting
-        return fitting.and_then(_ABSENT)
     evidence = request.operators
-    needed = None if evidence is None else evidence.needs(variant)
-    if not needed or evidence is None:
-        return _judge_facts(variant, ep_device_at, request, index)
-    told = judge_operators(needed, request.ep_devices[ep_device_at], evidence)
-    if told.code is not None:
-        return told
-    return told.and_then(_judge_facts(variant, ep_device_at, request, index))
+    needed = None if evidence is None or variant.is_absent else evidence.needs(variant)
+    judged = Judgement()
+    if needed and evidence is not None:
+        judged = judge_operators(needed, request.ep_devices[ep_device_at], evidence)
+    if judged.code is None:
+        judged = judged.and_then(_judge_facts(variant, ep_device_at, request, index))
+    sources = needed.context_sources if needed else ()
+    is_compiled = bool(variant.constraints.ep_compatibility_info or sources)
+    if judged.code is None and is_compiled and (why := request.why_refused(variant)):
+        judged = judged.and_then(Judgement(code=ReasonCode.NEEDS_TRUST, reason=why))
+    if judged.code is None and variant.is_absent and not request.includes_absent:
+        judged = judged.and_then(_ABSENT)
+    return judged
 
 
 def _judge_facts(
@@ -112,7 +113,7 @@ def _judge_facts(
     )
     code, reason = found or (None, "")
     measured = () if index is None else index.measured_notes(place)
-    unrecorded = (_NO_SOURCE,) if _is_compiled(variant) and not is_derived(variant) else ()
+    unrecorded = (_NO_SOURCE,) if _is_of_unknown_source(variant) else ()
     return Judgement(
         code=code,
         reason=reason,
@@ -122,8 +123,8 @@ def _judge_facts(
     )
 
 
-def _is_compiled(variant: VariantInfo) -> bool:
-    return bool(variant.constraints.ep_compatibility_info)
+def _is_of_unknown_source(variant: VariantInfo) -> bool:
+    return bool(variant.constraints.ep_compatibility_info) and not is_derived(variant)
 
 
 # --- memory ---------------------------------------------------------------------------------------

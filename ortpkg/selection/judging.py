@@ -9,11 +9,13 @@ verdicts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import ComponentInfo, VariantInfo
 from ortpkg.selection.candidate import Candidate, Judgement, best_first
+from ortpkg.selection.compiled_speed import USUAL, Speeds, compiled_speeds
 from ortpkg.selection.fit import judge_fit
 from ortpkg.selection.matches_variant import Requirements, matches_variant, unavailable_ep
 from ortpkg.selection.policies import device_kind
@@ -36,6 +38,7 @@ _PASSED_OVER = frozenset(
         ReasonCode.SOURCE_CHANGED,
         ReasonCode.OPERATOR_NOT_AVAILABLE,
         ReasonCode.VARIANT_ABSENT,
+        ReasonCode.NEEDS_TRUST,
     }
 )
 
@@ -46,7 +49,8 @@ class Judges:
     Attributes:
         requirements: of each variant, by its position.
         lacking: variants that would have come before the winner, had anything here their
-            operators, were their files here, or their source the model that they were made of.
+            operators, were their files here, their source the model that they were made of, or they
+            trusted.
     """
 
     def __init__(self, component: ComponentInfo, request: SelectionRequest) -> None:
@@ -111,6 +115,34 @@ class Judges:
 
     def _ranks(self) -> Iterator[Rank]:
         """Of every variant on every EP device that it matches, whether or not it fits."""
+        return (self._with_speed(rank) for rank in self._usual_ranks())
+
+    def _with_speed(self, rank: Rank) -> Rank:
+        if not self._speeds:
+            return rank
+        speed = self._speeds.get((rank.declared_at, rank.ep_device_at), USUAL)
+        return rank._replace(speed=speed.rank)
+
+    @cached_property
+    def _speeds(self) -> Speeds:
+        """Compiled variants beside plain ones; nothing where there are not both."""
+        compiled = frozenset(
+            place
+            for place, requirements in self.requirements.items()
+            if requirements.compatibility_info
+        )
+        if not compiled or len(compiled) == len(self.requirements):
+            return {}
+        return compiled_speeds(
+            self._variants,
+            compiled,
+            self._usual_ranks(),
+            self._request.ep_devices,
+            {} if self._index is None else self._index.measurements,
+        )
+
+    def _usual_ranks(self) -> Iterator[Rank]:
+        """The same without what compiled code is worth."""
         for requirements, places in self._places.items():
             for ep_device_at, ep_device in enumerate(self._request.ep_devices):
                 if requirements.ep is None or requirements.ep == ep_device.ep_name:
@@ -128,6 +160,7 @@ class Judges:
             measured=0,
             latency=0,
             device=self._device_preferences[ep_device_at],
+            speed=USUAL.rank,
             compatibility=compatibility_preference(judgement.compatibility),
             architecture=judgement.architecture_distance,
             named_ep=0 if requirements.ep is not None else 1,
@@ -157,16 +190,22 @@ class Judges:
         """Judged by all rules."""
         variant, requirements = self._variants[declared_at], self.requirements[declared_at]
         rank, judgement = None, self._judge(requirements, ep_device_at)
+        speed = self._speeds.get((declared_at, ep_device_at), USUAL)
         if judgement.code is None:
             fitting = judgement.and_then(
                 judge_fit(variant, ep_device_at, self._request, self._index)
             )
             if fitting.code is None:
                 first = self._first_rank(judgement, requirements, ep_device_at)
-                rank = self._rank(first, declared_at)
+                rank = self._with_speed(self._rank(first, declared_at))
             judgement = fitting
-        ep_device = self._request.ep_devices[ep_device_at]
-        return Candidate(variant=variant, ep_device=ep_device, judgement=judgement, rank=rank)
+        return Candidate(
+            variant=variant,
+            ep_device=self._request.ep_devices[ep_device_at],
+            judgement=judgement,
+            rank=rank,
+            speed_reason=speed.reason,
+        )
 
     def _ranked_candidate(self, rank: Rank) -> Candidate:
         return self._candidate(rank.declared_at, rank.ep_device_at)

@@ -27,6 +27,7 @@ class Rank(NamedTuple):
             candidate where the policy does not use measurements.
         latency: the median time in nanoseconds; 0 where it was not measured, or does not count.
         device: the policy's number for the device's kind.
+        speed: of a compiled variant, beside its plain one; see ``compiled_speed``.
         compatibility: the EP's rating, the best first.
         architecture: 0 for the device's own architecture, more for an ancestor, or for what the EP
             says that it was compiled for; 0 where it is not checked and the EP says nothing.
@@ -39,6 +40,7 @@ class Rank(NamedTuple):
     measured: int
     latency: int
     device: int
+    speed: int
     compatibility: int
     architecture: int
     named_ep: int
@@ -50,6 +52,7 @@ class Rank(NamedTuple):
 #: What the numbers of a rank mean, in words and in order, but for those of measurements.
 CRITERIA: tuple[str, ...] = (
     "device",
+    "speed",
     "compatibility",
     "architecture",
     "named EP",

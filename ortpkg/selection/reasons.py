@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ortpkg.devices.hardware import EpDevice, hardware_label
-from ortpkg.errors import quoted, unquoted
+from ortpkg.errors import NoSuitableVariantError, TrustRequiredError, quoted, unquoted
+from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import duration_text
 from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.policies import device_kind
@@ -56,6 +57,29 @@ def no_suitable_variant_message(selection: Selection) -> str:
     return "\n".join(lines if selection.verdicts else [*lines, "  it has no variants"])
 
 
+def selected(selection: Selection) -> Verdict:
+    """Return the winner.
+
+    Raises TrustRequiredError where nothing but trust is missing, else NoSuitableVariantError.
+    """
+    if selection.best is not None:
+        return selection.best
+    for verdict in selection.verdicts:
+        verify_trusted(selection, verdict.variant)
+    raise NoSuitableVariantError(no_suitable_variant_message(selection), selection=selection)
+
+
+def verify_trusted(selection: Selection, variant: VariantInfo) -> None:
+    """TrustRequiredError where the variant would run here, were it trusted."""
+    for verdict in selection.verdicts:
+        if verdict.variant == variant and verdict.code is ReasonCode.NEEDS_TRUST:
+            raise TrustRequiredError(
+                f"variant {quoted(variant.name)} of {quoted(selection.component_name)} may not run"
+                f" here: {verdict.reason}; or run a plain variant",
+                what=variant.name,
+            )
+
+
 def main_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on one variant that says most: the best rank, else the latest rejection."""
     eligible = [verdict for verdict in verdicts if verdict.rank is not None]
@@ -97,6 +121,7 @@ _PROGRESS: dict[ReasonCode, int] = {
             ReasonCode.CANARY_FAILED,
             ReasonCode.QUARANTINED,
             ReasonCode.VARIANT_ABSENT,
+            ReasonCode.NEEDS_TRUST,
             ReasonCode.PREFERS_RECOMPILATION,
             ReasonCode.LOWER_RANK,
             ReasonCode.SELECTED,

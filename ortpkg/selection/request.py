@@ -11,7 +11,7 @@ from ortpkg.ep_names import ep_named
 from ortpkg.errors import UnknownBackendError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.formats.variants import alike
-from ortpkg.package.package_info import ComponentInfo
+from ortpkg.package.package_info import ComponentInfo, VariantInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.policies import Policy, find_policy, policy_named
 from ortpkg.selection.provider_option_wishes import provider_options_by_ep
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DistanceOf = Callable[[EpDevice, str], int]
 RefusalOf = Callable[[EpDevice, str], str]
+WhyNot = Callable[[VariantInfo], str]
 CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
 
@@ -55,7 +56,10 @@ class SelectionRequest(NamedTuple):
         compiled_refusal: why an EP device does not run what a compatibility string is for, or would
             rather have it compiled anew; "" where its EP does not say.
         includes_absent: variants of a sparse package count whose files are not here.
-        stale: variants whose source is another model by now → how it differs.
+        why_refused: why a session would refuse a compiled variant's native code; "" where it would
+            not.
+        why_stale: how a variant's source differs from the model that it was made of; "" where it
+            does not.
     """
 
     policy: Policy
@@ -78,7 +82,8 @@ class SelectionRequest(NamedTuple):
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0
     compiled_refusal: RefusalOf = lambda _ep_device, _info: ""
     includes_absent: bool = False
-    stale: Mapping[str, str] = EMPTY
+    why_stale: WhyNot = lambda _variant: ""
+    why_refused: WhyNot = lambda _variant: ""
 
     def has_ep(self, name: str) -> bool:
         """Whether the EP of that full name offers a device here."""
@@ -109,7 +114,8 @@ def make_request(
     package_version: str | None = None,
     compiled_distance: DistanceOf = lambda _ep_device, _info: 0,
     compiled_refusal: RefusalOf = lambda _ep_device, _info: "",
-    stale: Mapping[str, str] = EMPTY,
+    why_stale: WhyNot = lambda _variant: "",
+    why_refused: WhyNot = lambda _variant: "",
 ) -> SelectionRequest:
     """The request that a caller's wishes become on a machine.
 
@@ -149,7 +155,8 @@ def make_request(
         compiled_distance=compiled_distance,
         compiled_refusal=compiled_refusal,
         includes_absent=wishes.include_absent,
-        stale=stale,
+        why_stale=why_stale,
+        why_refused=why_refused,
     )
 
 

@@ -15,6 +15,7 @@ from ortpkg.errors import quoted
 from ortpkg.package.package_info import ComponentInfo
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.candidate import Candidate, best_first
+from ortpkg.selection.compiled_speed import speed_reason
 from ortpkg.selection.judging import Judges
 from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA, deciding_criterion, numbers_for
 from ortpkg.selection.reasons import lower_rank_reason
@@ -118,6 +119,8 @@ def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequenc
 def _reason_of(candidate: Candidate, winner: Candidate, decided_by: str, which: str) -> str:
     assert candidate.ep_device is not None
     assert winner.ep_device is not None
+    if decided_by == "speed":
+        return speed_reason(candidate.speed_reason, which)
     if winner.compared is not None or candidate.compared is not None:
         from ortpkg.selection.backend_choice import choice_reason  # as above
 

@@ -18,6 +18,7 @@ SIZE_FACT = "nbytes"
 PEAK_MEMORY_FACT = "peak_memory_nbytes"
 DATA_TYPES_FACT = "data_types"
 QUANTIZATION_FACT = "quantization"
+SHARE_FACT = "compiled_share"
 
 
 class Precision(IntEnum):
@@ -113,3 +114,15 @@ def _whole_number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 63:
         return None
     return int(value)
+
+
+def share_of_work(metadata: Mapping[str, Any]) -> float | None:
+    """What part of the model's work compiled code covers, from 0 to 1; of its nodes, at least."""
+    share = metadata.get(SHARE_FACT)
+    if not isinstance(share, Mapping):
+        return None
+    for key in ("work", "nodes"):
+        part = share.get(key)
+        if isinstance(part, int | float) and not isinstance(part, bool) and 0 <= part <= 1:
+            return float(part)
+    return None

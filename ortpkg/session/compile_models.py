@@ -8,14 +8,16 @@ here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.machine_probe import probe
+from ortpkg.engine.node_refusals import refusal_summary
+from ortpkg.engine.partition import Partition
 from ortpkg.ep_context.context_node import ep_context_attributes, ep_context_nodes
 from ortpkg.ep_context.ep_context_options import (
     CONTEXT_EMBED_MODE,
@@ -106,6 +108,19 @@ class CompileRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledShare:
+    """What part of a model compiled code covers, each from 0 to 1.
+
+    Attributes:
+        nodes: of its nodes, after basic optimizations.
+        work: of its operations, as they are counted from sizes; open ones are nominal.
+    """
+
+    nodes: float
+    work: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
     """A context model that was made.
 
@@ -113,6 +128,8 @@ class CompiledModel:
         output: its file.
         partitions: how many EPContext nodes it has.
         other_nodes: how many nodes are left to other EPs.
+        share: what part of the source the compiled code covers; None where nobody tells.
+        left_by: why nodes are left to other EPs, as far as the EP says.
         files: all files that it needs beside it, by name.
         device: the kind of device that it was compiled for; "" where the EP reports none.
     """
@@ -122,6 +139,8 @@ class CompiledModel:
     other_nodes: int
     files: tuple[str, ...]
     device: str
+    share: CompiledShare | None = None
+    left_by: str = ""
 
 
 def compile_models(
@@ -160,7 +179,14 @@ def compile_models(
         for note in result.value["notes"]:
             notify(note)
     return [
-        CompiledModel(**{**each, "output": Path(each["output"]), "files": tuple(each["files"])})
+        CompiledModel(
+            **{
+                **each,
+                "output": Path(each["output"]),
+                "files": tuple(each["files"]),
+                "share": CompiledShare(**each["share"]) if each["share"] else None,
+            }
+        )
         for each in result.value["models"]
     ]
 
@@ -246,11 +272,27 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
             )
             abandon_groups([ep_device.ep_name], error)
             raise error
+        partitions = session.get_partitions()
         session.close()
-        made.append(
-            _described(Path(job.output), "" if ep_device.device is None else ep_device.device.type)
+        described = _described(
+            Path(job.output), "" if ep_device.device is None else ep_device.device.type
         )
+        left_by = refusal_summary(partitions) if described.other_nodes else ""
+        made.append(replace(described, share=_share_of(partitions), left_by=left_by))
     return made
+
+
+def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
+    """None for a model without nodes."""
+    counts = [(bool(each.fused_node), len(each.node_names), each.work) for each in partitions]
+    nodes, work = (sum(each[place] for each in counts) for place in (1, 2))
+    if not nodes:
+        return None
+    covered = [each for each in counts if each[0]]
+    return CompiledShare(
+        nodes=round(sum(each[1] for each in covered) / nodes, 4),
+        work=round(sum(each[2] for each in covered) / work, 4) if work else 1.0,
+    )
 
 
 def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> list[CompiledModel]:

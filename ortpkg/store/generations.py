@@ -39,6 +39,8 @@ class Generation:
         created: when, in seconds since 1970.
         reference: what was installed.
         tag: the version's tag where it has one, else "".
+        model_version: the model's version as the package states it; "" where it states none, and in
+            records of older versions of ortpkg.
         digest: of its manifest.
         tree: key of its tree.
         folder: the name of the package's folder in there.
@@ -62,6 +64,7 @@ class Generation:
     asked: tuple[str, ...] = ()
     nbytes: int = 0
     full_nbytes: int = 0
+    model_version: str = ""
 
     def is_same_as(self, other: Generation) -> bool:
         """Whether both install the same, at whatever time and for whatever reason."""
@@ -69,7 +72,7 @@ class Generation:
 
 
 def _without_circumstances(generation: Generation) -> Generation:
-    return replace(generation, number=0, created=0.0, why="")
+    return replace(generation, number=0, created=0.0, why="", model_version="")
 
 
 def check_name(name: str) -> str:
@@ -215,6 +218,7 @@ def _to_json(generation: Generation) -> dict[str, Any]:
         "asked": list(generation.asked),
         "nbytes": generation.nbytes,
         "full_nbytes": generation.full_nbytes,
+        "model_version": generation.model_version,
     }
 
 
@@ -234,10 +238,17 @@ def _generation_of(path: Path | str, document: Mapping[str, Any], name: str) -> 
             asked=tuple(document.get("asked", ())),
             nbytes=document["nbytes"],
             full_nbytes=document["full_nbytes"],
+            model_version=document.get("model_version", ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise damaged(path) from error
-    texts = (generation.reference, generation.tag, generation.folder, generation.why)
+    texts = (
+        generation.reference,
+        generation.tag,
+        generation.folder,
+        generation.why,
+        generation.model_version,
+    )
     numbers = (generation.number, generation.nbytes, generation.full_nbytes)
     is_right = (
         generation.name == name

@@ -80,6 +80,7 @@ class PackageStore(InstalledPackages):
         variants: tuple[str, ...] = (),
         why: str = "",
         asked: tuple[str, ...] = (),
+        model_version: str = "",
     ) -> Generation:
         """Makes ``content``, whose blobs are there, what ``name`` means from now on.
 
@@ -92,6 +93,7 @@ class PackageStore(InstalledPackages):
             variants: what was chosen, ``component/variant`` each.
             why: why that, for people.
             asked: by which wishes, ``key=value`` each.
+            model_version: as the package states it.
         """
         check_name(name)
         with (
@@ -112,6 +114,7 @@ class PackageStore(InstalledPackages):
                 asked=asked,
                 nbytes=tree.receipt.nbytes,
                 full_nbytes=tree.receipt.nbytes + absent,
+                model_version=model_version,
             )
             return self._put_in_use(wanted)
 

@@ -5,11 +5,13 @@ files with their digests; ``safe_options``, ``session_option_values`` and ``load
 lists that they go by, ``typed_options_1_32`` and ``library_options`` what is known of releases'
 options, ``judged_contexts`` the files that were judged. ``signing`` is the signatures
 of packages, ``trust_policy`` with its file and ``policy_place`` whose are accepted for what,
-``publisher_trust`` what follows for native contexts.
+``publisher_trust`` what follows for native contexts, ``context_verdict`` what of that a choice is
+told, ``made_contexts`` what was compiled on this machine.
 
-Other folders may import: ``context_trust``, ``judged_contexts``, ``library_options``,
-``load_config``, ``option_policy``, ``package_verification``, ``policy_place``, ``safe_options``,
-``session_option_values``, ``signing.openssf_signature``, ``signing.registry_signatures``,
-``signing.signature_bundle``, ``signing.signature_files``, ``signing.signed_package``,
-``signing.signing_certificates``, ``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.
+Other folders may import: ``context_trust``, ``context_verdict``, ``judged_contexts``,
+``library_options``, ``load_config``, ``option_policy``, ``package_verification``,
+``policy_place``, ``publisher_trust``, ``safe_options``, ``session_option_values``,
+``signing.openssf_signature``, ``signing.registry_signatures``, ``signing.signature_bundle``,
+``signing.signature_files``, ``signing.signed_package``, ``signing.signing_certificates``,
+``signing.signing_keys``, ``trust_policy``, ``trust_policy_file``.
 """

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,13 +27,12 @@ from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import TrustRequiredError, quoted
 from ortpkg.graph.model_limits import ModelLimits
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.host.directories import state_directory
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.trust.judged_contexts import JudgedContexts, contexts_to_judge
+from ortpkg.trust.made_contexts import is_made_here, made_contexts_folder
 
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 #: Judges the EPContext nodes of a model before any execution provider sees them, and returns the
 #: files that it looked at, by path: the session loads these, as they were opened, and no others.
@@ -90,7 +88,7 @@ def remember_contexts(models: Iterable[Path]) -> None:
 
     Call it for what was compiled here just now from plain nodes, nothing else.
     """
-    folder = _remembered()
+    folder = made_contexts_folder()
     folder.mkdir(parents=True, exist_ok=True)
     for model in models:
         judged = JudgedContexts(model)
@@ -179,14 +177,7 @@ def _contexts_of(model: Path | bytes, folder: Path | None = None) -> list[EpCont
 
 
 def _is_made_here(context: EpContextAttributes, judged: JudgedContexts) -> bool:
-    if not _remembered().is_dir():
-        return False
-    digest = judged.digest_of(context)
-    return bool(_DIGEST.fullmatch(digest)) and (_remembered() / digest).is_file()
-
-
-def _remembered() -> Path:
-    return Path(state_directory()) / "contexts"
+    return made_contexts_folder().is_dir() and is_made_here(judged.digest_of(context))
 
 
 def _has_trace(model: Path) -> bool:
@@ -205,7 +196,7 @@ def _needs_trust(whose: str, context: EpContextAttributes, why: str) -> TrustReq
     return TrustRequiredError(
         f"{whose} has a context compiled for {source}, {what}, which native code of that EP would"
         " load and which was not compiled on this machine; if you trust its publisher, pass"
-        " --trust (in Python trust=True), or compile a plain variant here with ortpkg compile"
+        " --trust (in Python trust=True), or run a plain variant (ortpkg install --variant fetches one)"
         f"{f' ({why})' if why else ''}",
         what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digests import parse_digests
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
-from ortpkg.trust.signing.signed_package import signed_package
+from ortpkg.trust.signing.signed_package import SignedPackage, signed_package
 from ortpkg.trust.trust_policy_file import read_policy
 
 
@@ -32,11 +33,21 @@ def publisher_trust(package: PackageInfo) -> PublisherTrust:
 
     UsageError where the policy cannot be read, or no library for signatures is installed.
     """
-    policy = read_policy()
+    return publisher_trust_of(lambda: signed_package(package))
+
+
+def publisher_trust_of(
+    read_signed: Callable[[], SignedPackage], trust_policy: Path | None = None
+) -> PublisherTrust:
+    """The same of a package that may be on its way here, by the policy in that file.
+
+    ``trust_policy``: None for the one that holds here.
+    """
+    policy = read_policy(trust_policy)
     if policy is None:
         return PublisherTrust()
     try:
-        signed = signed_package(package)
+        signed = read_signed()
     except SignatureError as error:
         return PublisherTrust(why_none=str(error))
     recorded = parse_digests(signed.record, Path(DIGESTS_FILE))

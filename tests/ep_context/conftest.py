@@ -19,7 +19,7 @@ import ortpkg
 from ortpkg.ep_context.ep_context_workspace import shared_workspace
 from ortpkg.isolation import backend_probe
 from ortpkg.providers import plugins
-from tests.ep_context.compiling import compiled
+from tests.ep_context.compiling import compiled, without_share
 from tests.ep_context.fake_compiler import NAME
 from tests.warm.popen import warm_popen
 
@@ -121,6 +121,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         model = _saved_model(made.folder / "source")
         ortpkg.create(made.package, [ortpkg.NewVariant(model=model, name="plain", ep="cpu")])
         compiled(made.package, NAME)
+        without_share(made.package)  # a library would be preferred to what is compiled in part
         ortpkg.ModelPackage(made.package).select()
     plugins.installed_plugins.cache_clear()
     for fact in (made.facts / "facts").glob("plugin_probe-*.json"):

@@ -20,7 +20,7 @@ from ortpkg.errors import EpContextError, TrustRequiredError
 from ortpkg.measuring.canary import canary
 from ortpkg.trust import context_trust, judged_contexts
 from ortpkg.trust.signing.signing_keys import new_private_key
-from tests.ep_context.compiling import compiled, two_models
+from tests.ep_context.compiling import compiled, two_models, without_share
 from tests.ep_context.conftest import EXPECTED, X
 from tests.ep_context.fake_compiler import NAME as FAKE
 
@@ -35,8 +35,15 @@ def test_native_contexts_run_without_trust_only_where_they_were_made(
     with pytest.raises(
         TrustRequiredError, match=r"'net_ctx_fake\.bin', which native code .* pass --trust"
     ) as caught:
-        opened.create_session()
+        opened.variant("plain-fake").create_session()
     assert (caught.value.exit_code, caught.value.what) == (7, "net_ctx_fake.bin")
+    with pytest.raises(TrustRequiredError, match=r"'net_ctx_fake\.bin', which native code"):
+        opened.create_session(variant="plain-fake")
+    assert opened.best_variant().name == "plain"
+    (passed,) = [each for each in opened.select().warnings if "NEEDS_TRUST" in each]
+    assert passed.startswith("variant 'plain-fake' is passed over on FakeExecutionProvider")
+    assert "needs --trust, or a publisher whom the trust policy lets ship such" in passed
+    assert ortpkg.ModelPackage(fake_package, trust=True).best_variant().name == "plain-fake"
     session = ortpkg.ModelPackage(fake_package, trust=True).create_session()
     np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
 
@@ -46,7 +53,7 @@ def test_an_embedded_native_context_needs_trust_too(package: Path, machine: Path
     ortpkg.ModelPackage(package).create_session()
     shutil.rmtree(machine / "contexts")
     with pytest.raises(TrustRequiredError, match="embedded in its model"):
-        ortpkg.ModelPackage(package).create_session()
+        ortpkg.ModelPackage(package).create_session(variant="plain-fake")
 
 
 def signed(package: Path, folder: Path, *, native: bool) -> None:
@@ -70,13 +77,16 @@ def test_a_publisher_whom_the_policy_lets_ships_native_contexts(
     is_embedded: bool,
 ) -> None:
     compiled(package, FAKE, is_embedded=is_embedded)
+    without_share(package)
     shutil.rmtree(machine / "contexts")
     monkeypatch.setenv("ORTPKG_TRUST_POLICY", str(tmp_path / "trust.toml"))
     signed(package, tmp_path, native=False)
     with pytest.raises(TrustRequiredError, match="does not say native_contexts = true"):
-        ortpkg.ModelPackage(package).create_session()
+        ortpkg.ModelPackage(package).create_session(variant="plain-fake")
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain"
 
     signed(package, tmp_path, native=True)
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-fake"
     session = ortpkg.ModelPackage(package).create_session()
     np.testing.assert_allclose(session.run(None, {"x": X})[0], EXPECTED, rtol=1e-5)
 
@@ -85,7 +95,7 @@ def test_a_publisher_whom_the_policy_lets_ships_native_contexts(
         ortpkg.ModelPackage(package).best_variant().create_session(verify=False)
     ortpkg.record_digests(package)
     with pytest.raises(TrustRequiredError, match="over other files than the package's"):
-        ortpkg.ModelPackage(package).create_session()
+        ortpkg.ModelPackage(package).create_session(variant="plain-fake")
 
 
 def test_a_signed_file_vouches_for_no_context_that_was_read_from_another(
@@ -346,6 +356,60 @@ def test_run_ends_with_exit_code_7_without_trust(
     shutil.rmtree(machine / "contexts")
     np.save(tmp_path / "x.npy", X)
     words = ["run", str(fake_package), "-i", f"x={tmp_path / 'x.npy'}"]
-    assert run_command_line(words) == 7
+    assert run_command_line([*words, "--variant", "plain-fake"]) == 7
     assert "--trust" in capsys.readouterr().err
-    assert run_command_line([*words, "--trust"]) == 0
+    assert run_command_line([*words, "--variant", "plain-fake", "--trust"]) == 0
+    capsys.readouterr()
+    assert run_command_line(words) == 0
+    assert "NEEDS_TRUST" in capsys.readouterr().err
+    for trust, code in (("--no-trust", 3), ("--trust", 0)):
+        assert run_command_line(["select", str(fake_package), "--ep", FAKE, trust]) == code
+    capsys.readouterr()
+
+
+def test_a_package_of_nothing_but_native_code_is_refused_for_lack_of_trust(
+    fake_package: Path, machine: Path
+) -> None:
+    ortpkg.remove_variant(fake_package, "plain")
+    shutil.rmtree(machine / "contexts")
+    with pytest.raises(TrustRequiredError, match="'plain-fake' of 'model' may not run here"):
+        ortpkg.ModelPackage(fake_package).best_variant()
+
+
+def test_installing_leaves_native_code_behind_that_a_session_would_refuse(
+    fake_package: Path,
+    machine: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    words = ["install", str(fake_package), "--name"]
+    assert run_command_line([*words, "made-here"]) == 0
+    assert "model/plain-fake for this machine" in capsys.readouterr().err
+    shutil.rmtree(machine / "contexts")
+    assert run_command_line([*words, "plain"]) == 0
+    err = " ".join(capsys.readouterr().err.split())
+    assert "model/plain for this machine" in err
+    assert "variant 'plain-fake' of 'model' stays behind: its compiled context is native" in err
+    assert run_command_line(["run", "plain", "--random"]) == 0
+    assert run_command_line([*words, "trusted", "--trust"]) == 0
+    assert "model/plain-fake for this machine" in capsys.readouterr().err
+    assert run_command_line(["run", "trusted", "--random", "--trust"]) == 0
+
+
+def test_installing_chooses_native_code_of_a_publisher_whom_the_policy_lets_ship_it(
+    fake_package: Path,
+    machine: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORTPKG_STORE", str(tmp_path / "store"))
+    shutil.rmtree(machine / "contexts")
+    for is_native, chosen in ((True, "plain-fake"), (False, "plain")):
+        signed(fake_package, tmp_path, native=is_native)
+        policy = str(tmp_path / "trust.toml")
+        words = ["install", str(fake_package), "--name", f"n{chosen}", "--trust-policy", policy]
+        assert run_command_line(words) == 0
+        assert f"model/{chosen} for this machine" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from ortpkg.package.derived_variants import derivation_of
 from ortpkg.selection.verdict import ReasonCode
 from tests.ep_context.compiling import compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, TEXT, X
+from tests.ep_context.fake_compiler import NAME as FAKE
 
 Done = tuple[int, str, str]
 Command = Callable[..., Done]
@@ -335,3 +336,25 @@ def test_sharing_the_weights_of_a_source_leaves_what_was_made_of_it_as_new_as_it
     assert before.model_path != after.model_path
     assert not _is_left_out(root)
     assert "ORT123" not in {each.rule for each in ortpkg.validate(root)}
+
+
+def test_compile_records_what_its_code_covers_and_says_why_and_what_helps(
+    package: Path, machine: Path, command: Command
+) -> None:
+    """The fake compiler leaves Neg and Add to the CPU."""
+    del machine
+    code, out, err = command("compile", package, "--ep", FAKE)
+    assert code == 0
+    made = ortpkg.ModelPackage(package).component().variant("plain-fake")
+    assert made is not None
+    share = made.metadata["compiled_share"]
+    assert share["nodes"] == 0.6
+    assert 0.6 < share["work"] < 0.9
+    assert "2 compiled partitions with 60% of the nodes and" in out
+    assert f"model/plain-fake covers {share['work']:.0%} of the work" in err
+    assert "where a library runs 'plain' whole, that is chosen" in err
+    assert "a model of another exporter or with fixed sizes may leave less" in err
+    command("compile", package, "--ep", "prepack", "--variant", "plain")
+    whole = ortpkg.ModelPackage(package).component().variant("plain-prepack")
+    assert whole is not None
+    assert dict(whole.metadata["compiled_share"]) == {"nodes": 1.0, "work": 1.0}

@@ -53,7 +53,11 @@ def test_compares_one_run_with_what_is_expected(
     )
     assert found.has_passed is (cause is None)
     assert found.cause is cause
-    assert found.reason == ("" if cause is None else "wrong output: y is off by up to 1")
+    wrong = (
+        "wrong output: y is off by up to 1 (50.00% of its largest number, 2; cosine 1.00000);"
+        " allowed is 0.01"
+    )
+    assert found.reason == ("" if cause is None else wrong)
     assert found.result.times is None
 
 

@@ -69,6 +69,7 @@ def test_each_step_says_in_words_what_the_winner_has_and_the_losers_have(
             ),
             2,
         ),
+        ("speed", "as usual", "", 2),
         ("compatibility", "not compiled for an EP", "", 2),
         ("architecture", "not compared", "", 2),
         ("named EP", "for openvino", "for any EP: any on openvino (openvino)", 1),

@@ -91,6 +91,14 @@ def decide(
             rank = _rank(name, variant, offer, machine, policy, wishes, records)
             ranked.append(((*rank, position, offer_at), name, offer))
         codes[name] = max(reasons, key=REJECTIONS.index, default="EP_NOT_AVAILABLE")
+    ranked = [
+        (
+            (*rank[:3], _speed(name, rank, offer, ranked, variants, machine, records), *rank[3:]),
+            name,
+            offer,
+        )
+        for rank, name, offer in ranked
+    ]
     ranked.sort(key=lambda entry: entry[0])
     for rank, name, offer in reversed(ranked):  # the best of a variant is written last
         codes[name] = _loser(rank, ranked[0][0], variants[name], offer)
@@ -108,6 +116,7 @@ CRITERIA = [
     "measured",
     "latency",
     "device",
+    "speed",
     "compatibility",
     "architecture",
     "named-EP",
@@ -115,6 +124,43 @@ CRITERIA = [
     "declared",
     "offer",
 ]
+
+
+def _speed(
+    name: str,
+    rank: tuple[int, ...],
+    offer: Facts,
+    ranked: list[tuple[tuple[int, ...], str, Facts]],
+    variants: dict[str, Facts],
+    machine: Facts,
+    records: Facts,
+) -> int:
+    """1 for a compiled variant that is measured as clearly faster than its plain one, 3 for slower.
+
+    Without measurements of both, 3 for one whose code covers less than nine tenths of the work, if
+    another backend that is no numpy would run the plain one here. 2 for all others. (Rows have no
+    two that are faster, of which the fastest would come first.)
+    """
+    facts = variants[name]
+    if "compat" not in facts:
+        return 2
+    source = facts.get("metadata", {}).get("derived_from", {}).get("variant")
+    plain = sorted(
+        (other, whose, place)
+        for other, whose, place in ranked
+        if "compat" not in variants[whose] and other[2] == rank[2] and source in {None, whose}
+    )
+    if not plain:
+        return 2
+    rivals = [place for _, whose, place in plain if whose == plain[0][1]]
+    own = _measured(name, offer, machine, records)
+    times = [_measured(plain[0][1], place, machine, records) for place in rivals]
+    others = [each["p50_ms"] for each in times if each and each.get("accurate") is not False]
+    if own and own.get("accurate") is not False and others:
+        return 2 + int(own["p50_ms"] > min(others)) - int(own["p50_ms"] < min(others))
+    share = facts.get("metadata", {}).get("compiled_share", {}).get("work", 1)
+    backend = plain[0][2]["backend"]
+    return 3 if share < 0.9 and backend not in {offer["backend"], "embedded", "llvm"} else 2
 
 
 def _loser(rank: tuple[int, ...], best: tuple[int, ...], variant: Facts, offer: Facts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ortpkg.selection.compiled_speed import LEAST_SHARE
 from ortpkg.selection.fit import MEMORY_HEADROOM
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 from ortpkg.selection.ranking import CRITERIA, MEASURED_CRITERIA
@@ -51,6 +52,12 @@ def test_every_policy_is_documented_with_its_order() -> None:
         for policy in POLICIES.values()
     }
     assert all(f"`{name}`" in _TEXT for name in RELEASE_POLICIES)
+
+
+def test_the_least_share_of_compiled_code_is_that_of_the_code() -> None:
+    order = _section("## Which one is best: the order")
+
+    assert f"less than **{LEAST_SHARE:.0%}** of the work" in order
 
 
 def test_the_headroom_is_that_of_the_code() -> None:

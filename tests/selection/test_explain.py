@@ -85,6 +85,7 @@ def test_the_json_object_has_every_verdict_and_points_at_ep_devices(
     assert found["selected"] == found["verdicts"][0]
     assert found["selected"]["rank"] == {
         "device": 1,
+        "speed": 2,
         "compatibility": 1,
         "architecture": 0,
         "named EP": 0,

@@ -38,12 +38,42 @@ class DisplayKind(StrEnum):
     TENSOR = "tensor"
 
 
+class TaskKind(StrEnum):
+    """What of an output is its answer: the top class, the order of neighbours, or a text."""
+
+    CLASS = "class"
+    NEIGHBOURS = "neighbours"
+    TEXT = "text"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far an output may be off: ``|actual - expected| <= absolute + relative * |expected|``."""
+    """How far an output may be off.
+
+    Each element by ``absolute + relative * |expected| + of_largest * largest``, no more.
+
+    Attributes:
+        absolute, relative: of each element.
+        of_largest: a part of the largest number that is expected of the output.
+        cosine: the least cosine between the two outputs as vectors; None: any.
+    """
 
     absolute: float = 0.0
     relative: float = 0.0
+    of_largest: float = 0.0
+    cosine: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTolerance:
+    """A tolerance on the task: which answers an output leads to, and how many may be other ones.
+
+    ``error_rate`` is of all samples, from 0 to 1.
+    """
+
+    output: str
+    kind: TaskKind
+    error_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +107,8 @@ class SampleSet:
             fed as many at a time as the model takes; None where each array is one feed.
         tolerances: output → tolerance.
         variant_tolerances: variant → output → tolerance, where a variant differs.
+        task: which answers decide, in place of the tolerance of that output; None: none do.
+        variant_tasks: the same of variants that differ.
         labels, display: the right answers, and how to show what comes out.
     """
 
@@ -88,8 +120,15 @@ class SampleSet:
     batch_axis: int | None = None
     tolerances: Mapping[str, Tolerance] = EMPTY
     variant_tolerances: Mapping[str, Mapping[str, Tolerance]] = EMPTY
+    task: TaskTolerance | None = None
+    variant_tasks: Mapping[str, TaskTolerance] = EMPTY
     labels: Labels | None = None
     display: Display | None = None
+
+    def task_of(self, variant: str | None) -> TaskTolerance | None:
+        """The tolerance on the task for a variant; None where the samples state none."""
+        own = None if variant is None else self.variant_tasks.get(variant)
+        return own or self.task
 
     def tolerance(self, output: str, *, variant: str | None = None) -> Tolerance | None:
         """The tolerance for an output of a variant; None where the samples do not say."""
@@ -175,6 +214,14 @@ class _SampleReader:
                     for name, own in variants.items()
                 }
             ),
+            task=_read_task(body.get("task")),
+            variant_tasks=FrozenMapping(
+                {
+                    name: task
+                    for name, own in variants.items()
+                    if (task := _read_task(own.get("task"))) is not None
+                }
+            ),
             labels=None
             if labels is None
             else Labels(file=self._file(labels["file"], "labels", "file"), name=labels["name"]),
@@ -252,8 +299,21 @@ def _read_tolerances(declared: Mapping[str, Mapping[str, float]]) -> FrozenMappi
     return FrozenMapping(
         {
             output: Tolerance(
-                absolute=float(body.get("absolute", 0)), relative=float(body.get("relative", 0))
+                absolute=float(body.get("absolute", 0)),
+                relative=float(body.get("relative", 0)),
+                of_largest=float(body.get("of_largest", 0)),
+                cosine=None if body.get("cosine") is None else float(body["cosine"]),
             )
             for output, body in declared.items()
         }
+    )
+
+
+def _read_task(declared: Mapping[str, Any] | None) -> TaskTolerance | None:
+    if declared is None:
+        return None
+    return TaskTolerance(
+        output=declared["output"],
+        kind=TaskKind(declared["same"]),
+        error_rate=float(declared.get("error_rate", 0)),
     )

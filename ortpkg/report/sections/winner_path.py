@@ -157,6 +157,10 @@ def _candidate_words(verdict: Verdict) -> str:
 _QUESTIONS: Mapping[str, str] = {
     "measured": "What was measured on this machine comes before what was not.",
     "latency": "The shortest median time on this machine comes first.",
+    "speed": (
+        "A compiled variant that was measured here as faster than its plain one comes first; one"
+        " that was slower, or whose code covers little of the work, comes last."
+    ),
     "compatibility": (
         "How well the EP says that a compiled model suits the device; a model that is not compiled"
         " comes after an optimal one and before one that should be compiled anew."
@@ -181,6 +185,14 @@ _RATINGS: Mapping[CompiledModelCompatibility, str] = {
 }
 
 
+#: By the numbers of ``selection.compiled_speed``; every other number is as usual.
+_SPEEDS: Mapping[int, str] = {
+    0: "compiled, and the fastest here",
+    1: "compiled, and faster here than its plain variant",
+    3: "compiled, and slower than its plain variant",
+}
+
+
 def _question(criterion: str, selection: Selection) -> str:
     if criterion == "device" and selection.policy in POLICIES:
         order = ", ".join(kind.value for kind in POLICIES[selection.policy].device_order)
@@ -198,6 +210,7 @@ def _value(criterion: str, place: int, verdict: Verdict, selection: Selection) -
         "measured": "not measured" if number else "measured here",
         "latency": duration_text(number / 1e9),
         "device": device_kind(device, selection.hardware).value,
+        "speed": _SPEEDS.get(number, "as usual"),
         "compatibility": _RATINGS[verdict.compatibility],
         "architecture": _architecture_words(number, verdict),
         "named EP": "for any EP" if number else f"for {short_ep_names(device.ep_name)}",

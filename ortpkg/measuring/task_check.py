@@ -1,0 +1,148 @@
+"""Whether outputs lead to the same answers as those expected, however far their numbers are off.
+
+A model in 8-bit integers may be off by several percent and name the same class for every sample. A
+package may state that as its tolerance (samples.json, ``task``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ortpkg.errors import quoted
+from ortpkg.package.formats.samples import TaskKind, TaskTolerance
+
+Array = npt.NDArray[Any]
+
+#: So many of the nearest neighbours have to stand in the same order.
+NEIGHBOURS = 3
+#: With fewer rows nothing has an order.
+_LEAST_ROWS = 3
+_DIFFERS = {
+    TaskKind.CLASS: "another top class",
+    TaskKind.NEIGHBOURS: "another order of nearest neighbours",
+    TaskKind.TEXT: "another text",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What came of comparing answers.
+
+    Attributes:
+        task: what was compared.
+        differs: for each answer, whether it is another one.
+    """
+
+    task: TaskTolerance
+    differs: tuple[bool, ...]
+
+    @property
+    def wrong(self) -> int:
+        """How many answers are other ones."""
+        return sum(self.differs)
+
+    @property
+    def is_within(self) -> bool | None:
+        """Whether few enough differ.
+
+        None where there are so few answers that one wrong one says nothing about the rate, or none.
+        """
+        allowed = self.task.error_rate * len(self.differs)
+        if self.wrong <= allowed:
+            return True if self.differs else None
+        return None if 0 < allowed < 1 and self.wrong == 1 else False
+
+    @property
+    def text(self) -> str:
+        """One line for people: how many differ, and how many may."""
+        count = len(self.differs)
+        return (
+            f"{quoted(self.task.output)} has {_DIFFERS[self.task.kind]} for {self.wrong} of {count}"
+            f" samples ({self.wrong / max(count, 1):.1%}; at most {self.task.error_rate:.1%} may"
+            " differ)"
+        )
+
+
+def check_task(task: TaskTolerance, actual: Sequence[Any], expected: Sequence[Array]) -> TaskResult:
+    """Compare the answers that outputs lead to.
+
+    Args:
+        task: which output, what its answer is, and how many may differ.
+        actual, expected: the output of each run, samples along the leading axis where it has one; a
+            run that gave no such output, or one of another shape, has only wrong answers.
+    """
+    pairs = [(_like(array, wanted), wanted) for array, wanted in zip(actual, expected, strict=True)]
+    if task.kind is TaskKind.NEIGHBOURS:
+        return TaskResult(task=task, differs=tuple(_other_neighbours(pairs)))
+    answers = _top_classes if task.kind is TaskKind.CLASS else _rows
+    differs: list[bool] = []
+    for array, wanted in pairs:
+        right = answers(wanted)
+        if array is None:
+            differs += [True] * len(right)
+            continue
+        differs += [
+            not np.array_equal(ours, theirs)
+            for ours, theirs in zip(answers(array), right, strict=True)
+        ]
+    return TaskResult(task=task, differs=tuple(differs))
+
+
+def _like(actual: Any, expected: Array) -> Array | None:
+    array = None if actual is None else np.asarray(actual)
+    return array if array is not None and array.shape == expected.shape else None
+
+
+def _top_classes(array: Array) -> list[Any]:
+    """The index of the largest score along the last axis; a number without scores is its class.
+
+    -1 where a score is NaN.
+    """
+    if array.ndim == 0 or array.dtype.kind not in "fiu" or array.shape[-1] == 0:
+        return list(array.ravel())
+    if array.dtype.kind in "iu":
+        return list(array.ravel())
+    return list(np.where(np.isnan(array).any(axis=-1), -1, np.argmax(array, axis=-1)).ravel())
+
+
+def _rows(array: Array) -> list[Any]:
+    """Texts or tokens: one for each sample along the leading axis."""
+    return list(array) if array.ndim > 1 else [array]
+
+
+def _other_neighbours(pairs: Sequence[tuple[Array | None, Array]]) -> list[bool]:
+    """For each row whether its nearest other rows, by cosine, stand in another order."""
+    if any(array is None for array, _ in pairs):
+        return [True] * sum(len(_vectors(wanted)) for _, wanted in pairs)
+    if not pairs:
+        return []
+    ours = np.concatenate([_vectors(array) for array, _ in pairs if array is not None])
+    theirs = np.concatenate([_vectors(wanted) for _, wanted in pairs])
+    if len(theirs) < _LEAST_ROWS:
+        return []
+    nearest = zip(_nearest(ours), _nearest(theirs), strict=True)
+    is_lost = np.isnan(ours).any(axis=1) & ~np.isnan(theirs).any(axis=1)
+    return [
+        bool(lost) or not np.array_equal(own, wanted)
+        for lost, (own, wanted) in zip(is_lost, nearest, strict=True)
+    ]
+
+
+def _vectors(array: Array) -> Array:
+    wide = np.asarray(array, dtype=np.float64)
+    return wide.reshape(1, -1) if wide.ndim < 2 else wide.reshape(len(wide), -1)
+
+
+def _nearest(vectors: Array) -> Array:
+    """Indices of the nearest other vectors of each, the nearest first."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(lengths == 0, 1, lengths)
+    similar = unit @ unit.T
+    np.fill_diagonal(similar, -np.inf)
+    order = np.argsort(-similar, axis=1, kind="stable")
+    return order[:, : min(NEIGHBOURS, len(vectors) - 1)]

@@ -1,0 +1,159 @@
+"""Whether a compiled variant is worth its code: measured beside its plain one, else by its share.
+
+What an execution provider rates as optimal may still be slower than the plain model on a fast
+library: where the code covers a part of the model, or the library is better. Records of ``bench``
+tell; without them, what part of the work the code covers.
+
+It reads no file. Ranks come from here as small integers, so that the order stays total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import quoted
+from ortpkg.package.derived_variants import derivation_of
+from ortpkg.package.package_info import VariantInfo
+from ortpkg.quantities import duration_text
+from ortpkg.selection.ranking import Rank, backend_preference
+from ortpkg.selection.variant_facts import share_of_work
+
+if TYPE_CHECKING:
+    from ortpkg.selection.measurements import Measurement
+
+#: A compiled variant whose code covers less of the work comes after a plain one that a library
+#: runs whole.
+LEAST_SHARE = 0.9
+#: Backends up to this one run a plain model whole: OpenVINO, onnxruntime, plug-ins.
+_WHOLE = backend_preference("a plug-in")
+
+_FASTEST, _FASTER, _USUAL, _SLOWER = range(4)
+
+
+class Speed(NamedTuple):
+    """The place of a variant on an EP device among compiled and plain ones; less is better.
+
+    ``reason``: why it comes after others, as the end of a sentence; "" where it does not.
+    """
+
+    rank: int = _USUAL
+    reason: str = ""
+
+
+USUAL = Speed()
+
+#: (position of the variant, position of the EP device) → its speed; what is not in it is usual.
+Speeds = Mapping[tuple[int, int], Speed]
+
+
+def compiled_speeds(
+    variants: Sequence[VariantInfo],
+    compiled: Collection[int],
+    ranks: Iterable[Rank],
+    ep_devices: Sequence[EpDevice],
+    measurements: Mapping[tuple[str, int], Measurement],
+) -> Speeds:
+    """The speeds of compiled variants, each compared with its plain one on the same kind of device.
+
+    Args:
+        variants: of the component, in declaration order.
+        compiled: positions of those that state what they were compiled for.
+        ranks: what matches, by the usual criteria.
+        ep_devices: in the policy's order.
+        measurements: what counts of what was measured here.
+    """
+    usual = sorted(ranks)
+    plain: dict[tuple[int, int], list[Rank]] = {}
+    for rank in usual:
+        if rank.declared_at not in compiled:
+            plain.setdefault((rank.device, rank.declared_at), []).append(rank)
+    found: dict[tuple[int, int], Speed] = {}
+    faster: dict[int, list[tuple[tuple[int, int], Measurement]]] = {}
+    for rank in usual if plain else ():
+        if rank.declared_at not in compiled:
+            continue
+        variant = variants[rank.declared_at]
+        rivals = _rivals(variant, rank, variants, plain)
+        if not rivals:
+            continue
+        place = rank.declared_at, rank.ep_device_at
+        rival = variants[rivals[0].declared_at]
+        own = _accurate(measurements.get((variant.name, rank.ep_device_at)))
+        other = _fastest(measurements.get((rival.name, each.ep_device_at)) for each in rivals)
+        if own is not None and other is not None:
+            found[place] = _measured(own, other, rival)
+            if found[place].rank == _FASTER:
+                faster.setdefault(rank.device, []).append((place, own))
+        else:
+            backends = [ep_devices[each.ep_device_at].backend for each in (rank, rivals[0])]
+            found[place] = _by_share(variant, backends[0], rival, backends[1])
+    for group in faster.values():
+        best = min((each for _, each in group), key=lambda each: each.p50_s)
+        for place, own in group:
+            if own.p50_s <= max(best.p50_s, best.highest_s or 0.0):
+                found[place] = Speed(rank=_FASTEST)
+    return found
+
+
+def _rivals(
+    variant: VariantInfo,
+    rank: Rank,
+    variants: Sequence[VariantInfo],
+    plain: Mapping[tuple[int, int], list[Rank]],
+) -> list[Rank]:
+    """The ranks, on the same kind of device, of the plain variant that it is compared with.
+
+    That is the one that it was made of; where it does not say, the first plain one.
+    """
+    derivation = derivation_of(variant)
+    for (device, declared_at), ranks in plain.items():
+        is_source = derivation is None or variants[declared_at].name == derivation.variant
+        if device == rank.device and is_source:
+            return ranks
+    return []
+
+
+def _measured(own: Measurement, other: Measurement, rival: VariantInfo) -> Speed:
+    if own.p50_s <= max(other.p50_s, other.highest_s or 0.0):
+        # Where the two cannot be told apart the usual order stays.
+        is_clear = (own.highest_s or own.p50_s) < (other.lowest_s or other.p50_s)
+        return Speed(rank=_FASTER) if is_clear else USUAL
+    return Speed(
+        rank=_SLOWER,
+        reason=(
+            f"measured here, it is slower than plain variant {quoted(rival.name)}: median"
+            f" {duration_text(own.p50_s)}, and {duration_text(other.p50_s)} there"
+        ),
+    )
+
+
+def _by_share(variant: VariantInfo, backend: str, rival: VariantInfo, rival_backend: str) -> Speed:
+    """What the share of its code says beside a plain one that another backend would run here."""
+    share = share_of_work(variant.metadata)
+    is_whole = rival_backend != backend and backend_preference(rival_backend) <= _WHOLE
+    if share is None or share >= LEAST_SHARE or not is_whole:
+        return USUAL
+    return Speed(
+        rank=_SLOWER,
+        reason=(
+            f"its code covers {share:.0%} of the work, and plain variant {quoted(rival.name)} runs"
+            f" on {rival_backend} here; ortpkg bench measures which is faster"
+        ),
+    )
+
+
+def _fastest(measurements: Iterable[Measurement | None]) -> Measurement | None:
+    accurate = [each for each in map(_accurate, measurements) if each is not None]
+    return min(accurate, key=lambda each: each.p50_s, default=None)
+
+
+def _accurate(measurement: Measurement | None) -> Measurement | None:
+    """The measurement, unless its outputs were wrong."""
+    return None if measurement is None or measurement.is_accurate is False else measurement
+
+
+def speed_reason(own: str, which: str) -> str:
+    """One sentence on why a variant, by its ``own`` reason if it has one, comes after ``which``."""
+    return f"it can run, but {own or f'{which} is compiled, and was measured here as faster'}"

@@ -1,0 +1,123 @@
+"""Tolerances of one variant and on the task: stated, kept, and gone by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import RunCommand
+
+MakeModel = Callable[..., Path]
+
+
+@pytest.fixture
+def package(ortpkg: RunCommand, model: MakeModel, tmp_path: Path) -> Path:
+    """Twice, what is 2 % off it, and the opposite; samples of the first."""
+    root = tmp_path / "p"
+    models = [
+        model("double.onnx"),
+        model("near.onnx", factor=2.04),
+        model("opposite.onnx", factor=-2.0),
+    ]
+    assert ortpkg("create", root, *(word for each in models for word in ("--cpu", each))).code == 0
+    words = ("--name", "s", "--random", "--dim", "N=5", "--batched", "--variant", "double")
+    done = ortpkg("samples", "record", root, *words, "--backend", "embedded")
+    assert done.code == 0
+    assert "recorded what variant 'double' of 'model' gives on CPUExecutionProvider (embedded)" in (
+        " ".join(done.err.split())
+    )
+    return root
+
+
+def _sample(root: Path) -> dict[str, Any]:
+    (sample,) = json.loads((root / "samples/samples.json").read_text())["samples"]
+    return dict(sample)
+
+
+def _run(ortpkg: RunCommand, root: Path, variant: str) -> Any:
+    return ortpkg("run", root, "--variant", variant, "--backend", "embedded")
+
+
+def test_a_tolerance_of_one_variant_loosens_no_other(ortpkg: RunCommand, package: Path) -> None:
+    assert _run(ortpkg, package, "near").code == 1
+    words = ("samples", "add", package, "--name", "s", "--variant", "near", "--tolerance", "5%")
+    before = _sample(package)
+    assert ortpkg(*words, "--dry-run").code == 0
+    assert _sample(package) == before
+    assert ortpkg(*words).code == 0
+    assert _sample(package) == {
+        **before,
+        "variants": {
+            "near": {"tolerances": {"y": {"absolute": 0.0, "relative": 0.0, "of_largest": 0.05}}}
+        },
+    }
+    done = _run(ortpkg, package, "near")
+    assert done.code == 0
+    assert "0.05 of the largest" in done.out
+    assert _run(ortpkg, package, "opposite").code == 1
+    assert ortpkg("validate", package).code == 0
+
+
+def test_a_tolerance_on_the_task_goes_by_answers(ortpkg: RunCommand, package: Path) -> None:
+    words = ("samples", "add", package, "--name", "s")
+    assert ortpkg(*words, "--task", "class,10%").code == 0
+    assert _sample(package)["task"] == {"output": "y", "same": "class", "error_rate": 0.1}
+    done = _run(ortpkg, package, "near")
+    assert done.code == 0
+    assert "'y' has another top class for 0 of 5 samples" in done.out
+    done = _run(ortpkg, package, "opposite")
+    assert done.code == 1
+    assert "'y' has another top class for 5 of 5 samples (100.0%; at most 10.0% may differ)" in (
+        " ".join(done.out.split())
+    )
+    assert ortpkg(*words, "--variant", "near", "--task", "y=neighbours").code == 0
+    assert _sample(package)["variants"]["near"]["task"] == {"output": "y", "same": "neighbours"}
+    assert _run(ortpkg, package, "near").code == 0
+    report = ortpkg("run", package, "--variant", "near", "--backend", "embedded", "--json").json
+    assert report["samples"][0]["task"]["same"] == "neighbours"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--task", "classes"), "kinds are class, neighbours, text"),
+        (("--task", "class,200%"), "write KIND, KIND,RATE or OUTPUT=KIND,RATE"),
+        (("--task", "z=class"), "the model has no output 'z'"),
+        (("--tolerance", "2%", "--variant", "nera"), "'nera'"),
+        (("--tolerance", "much%"), "write ABS, ABS,REL or OUTPUT=ABS,REL"),
+        ((), "give the inputs, with --input or --random; or a --tolerance or --task"),
+    ],
+)
+def test_wrong_tolerances_are_usage_errors(
+    ortpkg: RunCommand, package: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = ortpkg("samples", "add", package, "--name", "s", *words)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+
+
+def test_bench_says_error_scale_limit_and_the_command_that_states_another(
+    ortpkg: RunCommand,
+    package: Path,
+    warm_processes: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del warm_processes
+    monkeypatch.setenv("ORTPKG_STATE_DIR", str(tmp_path / "state"))
+    words = ("--variant", "near", "--backend", "embedded", "--rounds", "1", "--repeat", "1")
+    done = ortpkg("bench", package, *words, "--no-record")
+    said = " ".join((done.out + done.err).split())
+    assert "y is off by up to" in said
+    assert "of its largest number" in said
+    assert "cosine" in said
+    assert "allowed is 0.0001 and 0.001 of each number" in said
+    assert "ortpkg samples add PKG --name s --variant near states another --tolerance" in said
+    assert ortpkg("samples", "add", package, "--name", "s", "--task", "class").code == 0
+    done = ortpkg("bench", package, *words, "--no-record")
+    assert done.code == 0
+    assert "accurate" in done.out
