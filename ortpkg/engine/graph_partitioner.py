@@ -20,7 +20,6 @@ from ortpkg.engine.device_copies import is_copy
 from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.kernel_lookup import no_kernel
 from ortpkg.engine.partition import Partition, PartitionResult, constants_of
-from ortpkg.engine.partition_costs import operation_count
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.provider_answers import (
     answers_of,
@@ -44,6 +43,7 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.node_indices import verified_indices
+from ortpkg.providers.node_work import operation_count
 from ortpkg.providers.partition_body import partition_body
 
 _log = logging.getLogger(__name__)

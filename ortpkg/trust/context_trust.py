@@ -196,7 +196,8 @@ def _needs_trust(whose: str, context: EpContextAttributes, why: str) -> TrustReq
     return TrustRequiredError(
         f"{whose} has a context compiled for {source}, {what}, which native code of that EP would"
         " load and which was not compiled on this machine; if you trust its publisher, pass"
-        " --trust (in Python trust=True), or run a plain variant (ortpkg install --variant fetches one)"
+        " --trust (in Python trust=True), or run a plain variant (ortpkg install --variant fetches"
+        " one)"
         f"{f' ({why})' if why else ''}",
         what=os.fspath(context.context_path) if not context.embed_mode else "ep_cache_context",
     )
