@@ -15,6 +15,7 @@ from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.pending import Pending, PendingValue, begun, finished, settle
 from ortpkg.engine.run_errors import run_error
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 
 
 class AsyncExecutor:
@@ -65,6 +66,7 @@ def _start(
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plug-in may raise what ends processes or generators
+        pass_on_handlers_error(error)
         raise run_error(error, instruction) from error
     under_way[number] = (result, context)
     for position, slot in enumerate(instruction.outputs):
@@ -84,5 +86,6 @@ def _join(
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plug-in may raise what ends processes or generators
+        pass_on_handlers_error(error)
         raise run_error(error, context.instruction) from error
     del under_way[number]

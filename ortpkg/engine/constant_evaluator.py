@@ -14,6 +14,7 @@ from ortpkg.errors import OrtpkgError, RunError, printable
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.load_control import load_control
 from ortpkg.graph.operator_schemas import constraint_types
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.kernels.op_kernel import Value
 from ortpkg.kernels.op_kernel_info import make_compute
 from ortpkg.kernels.polling import polled
@@ -58,6 +59,7 @@ class ConstantEvaluator:
         except OrtpkgError:
             raise
         except Exception as error:
+            pass_on_handlers_error(error)
             raise RunError(f"{node}: {printable(error)}", node_name=node.name) from error
         results = result if isinstance(result, tuple) else (result,)
         return [_own(value, inputs) for value in results]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -43,7 +42,6 @@ class ExecutableGraph:
         subgraphs: (node index, attribute) → planned sub-graph.
         pool: memory patterns and workspaces; None where the graph runs on plain allocation.
         gate: entered by each run; None for sub-graphs, whose runs are parts of others.
-        entry: the gate as a context manager, of no effect where there is none.
         size_classes: what lays out patterns for the sizes that runs bring; None where one pattern
             serves every run.
         memories: those of the session.
@@ -70,7 +68,6 @@ class ExecutableGraph:
         self.pool = pool
         self.size_classes = size_classes
         self.gate = gate
-        self.entry: AbstractContextManager[None] = nullcontext() if gate is None else gate
         self.instructions = make_instructions(plan, allocation, computes)
         self.memories = Memories({}) if memories is None else memories
         self.ground = FrameGround(
@@ -110,17 +107,35 @@ class ExecutableGraph:
         if control.is_watched:
             control.check()
         wanted = self.plan.outputs if outputs is None else outputs
-        with self.entry:
-            values = self.initial_values()
-            for index, value in zip(self.plan.inputs, feeds, strict=True):
-                if value is not None:
-                    values[index] = value
-            if self.plan.outer_values:
-                for index, value in zip(self.plan.outer_values, outer, strict=True):
-                    values[index] = value
-            if self.pool is not None:
-                return self._run_in_pattern(self.pool, values, feeds, control, wanted, targets)
-            return self._run(ExecutionFrame(self.ground, values, control), feeds, wanted, targets)
+        gate = self.gate
+        if gate is None:
+            return self._run_inside(feeds, outer, control, wanted, targets)
+        ticket = gate.ticket()
+        try:
+            with ticket:
+                gate.enter()
+                return self._run_inside(feeds, outer, control, wanted, targets)
+        finally:
+            gate.leave(ticket)
+
+    def _run_inside(
+        self,
+        feeds: Sequence[Value],
+        outer: Sequence[Value],
+        control: RunControl,
+        outputs: Sequence[int],
+        targets: Mapping[int, Tensor] | None,
+    ) -> list[Value]:
+        values = self.initial_values()
+        for index, value in zip(self.plan.inputs, feeds, strict=True):
+            if value is not None:
+                values[index] = value
+        if self.plan.outer_values:
+            for index, value in zip(self.plan.outer_values, outer, strict=True):
+                values[index] = value
+        if self.pool is not None:
+            return self._run_in_pattern(self.pool, values, feeds, control, outputs, targets)
+        return self._run(ExecutionFrame(self.ground, values, control), feeds, outputs, targets)
 
     def _run_in_pattern(
         self,

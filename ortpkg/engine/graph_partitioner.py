@@ -34,6 +34,7 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.operator_schemas import constraint_types
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.providers.execution_provider import (
     ComputeCapability,
     ExecutionProvider,
@@ -313,6 +314,7 @@ class _Partitioner:
         except OrtpkgError:
             raise
         except Exception as error:
+            pass_on_handlers_error(error)
             raise CompileError(
                 f"{provider.name} failed to compile: {error}", ep_name=provider.name
             ) from error

@@ -14,6 +14,7 @@ from ortpkg.errors import (
     printable,
     quoted,
 )
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
@@ -48,6 +49,7 @@ class Memories:
         except OrtpkgError:
             raise
         except Exception as error:
+            pass_on_handlers_error(error)
             if device.is_host_accessible:
                 raise
             name = self._providers[device]
@@ -90,6 +92,7 @@ class Memories:
         except OrtpkgError:
             raise
         except Exception as error:
+            pass_on_handlers_error(error)
             ep_name = self._providers[device]
             raise ExecutionProviderError(
                 f"{ep_name}: constant {quoted(name)} ({target}) could not be copied there:"

@@ -7,16 +7,18 @@ pool busy. Which values die when is counted at run time here, for the order is n
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import numpy as np
 
 from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
+from ortpkg.engine.helper_threads import HelperThreads
 from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.run_errors import run_error
+from ortpkg.host.signal_handlers import pass_on_handlers_error
+from ortpkg.host.turns import uninterrupted
 from ortpkg.kernels.polling import polled
 
 
@@ -26,7 +28,7 @@ class ParallelExecutor:
     The plan's allocation must have been made for parallel execution.
     """
 
-    def __init__(self, plan: ExecutionPlan, pool: ThreadPoolExecutor, thread_count: int) -> None:
+    def __init__(self, plan: ExecutionPlan, pool: HelperThreads, thread_count: int) -> None:
         producers = {
             index: number for number, step in enumerate(plan.steps) for index in step.outputs
         }
@@ -53,24 +55,32 @@ class ParallelExecutor:
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
         """Runs all ``instructions``; raises the first error once no other node is running."""
         run = _ParallelRun(
-            instructions, frame, self._successors, list(self._waits), list(self._uses), self._used
+            instructions,
+            frame,
+            self._successors,
+            list(self._waits),
+            list(self._uses),
+            self._used,
+            self._thread_count,
         )
-        helpers = [
-            self._pool.submit(run.work)
-            for _ in range(min(self._thread_count, len(instructions)) - 1)
-        ]
-        run.work()
-        for helper in helpers:
-            if not helper.cancel():
-                helper.result()
+        try:
+            for _ in range(min(self._thread_count, len(instructions)) - 1):
+                self._pool.submit(run.help)
+            run.work()
+        except BaseException as error:  # an interrupt of the caller's thread, outside of a node
+            run.error = error
+            raise
+        finally:
+            uninterrupted(run.end)
         if run.error is not None:
             raise run.error
 
 
 class _ParallelRun:
-    """The state that the threads of one run share.
+    """The state that the threads of one run share, guarded by ``_lock``.
 
-    Everything mutable is guarded by ``_changed``.
+    Threads wait at a queue and for locks alone: an interrupt of the caller's thread may come after
+    any call, and a condition that is interrupted may lose its lock.
     """
 
     def __init__(
@@ -81,6 +91,7 @@ class _ParallelRun:
         waits: list[int],
         uses: list[int],
         used: Sequence[tuple[int, ...]],
+        thread_count: int,
     ) -> None:
         self._instructions = instructions
         self._frame = frame
@@ -88,27 +99,62 @@ class _ParallelRun:
         self._waits = waits
         self._uses = uses
         self._used = used
-        self._ready = deque(number for number, count in enumerate(waits) if count == 0)
+        self._thread_count = thread_count
         self._left = len(instructions)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._helping: list[threading.Lock] = []
+        self._has_ended = False
         self.error: BaseException | None = None
+        #: Nodes to run; None tells one thread that there are no more.
+        self._ready: SimpleQueue[int | None] = SimpleQueue()
+        for number, count in enumerate(waits):
+            if count == 0:
+                self._ready.put(number)
+        if not instructions:
+            self._dismiss()
+
+    def help(self) -> None:
+        """Work in a thread of the pool, unless the caller has gone on by then."""
+        helping = threading.Lock()
+        with helping:
+            with self._lock:
+                if self._has_ended:
+                    return
+                self._helping.append(helping)
+            try:
+                self.work()
+            except BaseException as error:  # noqa: BLE001 - it crosses threads and is raised by the caller
+                self.fail(error)
+
+    def end(self) -> None:
+        """Let no helper begin any more, and wait for those at work: they use the run's memory."""
+        with self._lock:
+            self._has_ended = True
+        self._dismiss()
+        for helping in self._helping:
+            with helping:
+                pass
 
     def work(self) -> None:
         """Runs ready nodes until none is left, or one has failed."""
         with np.errstate(all="ignore"), polled(self._frame.control.check):
-            while (number := self._next()) is not None:
+            while (number := self._ready.get()) is not None and self.error is None:
                 try:
                     self._run(self._instructions[number])
                 except BaseException as error:  # noqa: BLE001 - it crosses threads and is raised by the caller
-                    self._fail(error)
+                    self.fail(error)
                     return
                 self._finish(number)
 
-    def _next(self) -> int | None:
-        with self._changed:
-            while not self._ready and self._left and self.error is None:
-                self._changed.wait()
-            return self._ready.popleft() if self._ready and self.error is None else None
+    def fail(self, error: BaseException) -> None:
+        """Have the run end with ``error``, or an earlier one, once no node is running."""
+        if self.error is None:
+            self.error = error
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        for _ in range(self._thread_count):
+            self._ready.put(None)
 
     def _run(self, instruction: Instruction) -> None:
         frame = self._frame
@@ -120,6 +166,7 @@ class _ParallelRun:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plug-in may raise what ends processes or generators
+            pass_on_handlers_error(error)
             raise run_error(error, instruction) from error
 
     def _finish(self, number: int) -> None:
@@ -128,7 +175,7 @@ class _ParallelRun:
             for slot in self._instructions[number].outputs
             if slot.value_index != ABSENT
         )
-        with self._changed:
+        with self._lock:
             for index in (*made, *self._used[number]):
                 self._uses[index] -= 1
                 if self._uses[index] == 0:
@@ -136,12 +183,7 @@ class _ParallelRun:
             for successor in self._successors[number]:
                 self._waits[successor] -= 1
                 if self._waits[successor] == 0:
-                    self._ready.append(successor)
+                    self._ready.put(successor)
             self._left -= 1
-            self._changed.notify_all()
-
-    def _fail(self, error: BaseException) -> None:
-        with self._changed:
-            if self.error is None:
-                self.error = error
-            self._changed.notify_all()
+            if not self._left:
+                self._dismiss()

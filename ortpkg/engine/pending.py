@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import Any
 
+from ortpkg.host.turns import uninterrupted
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, Value
 
 #: How often a run that has limits, or can be ended, looks whether it should go on waiting.
@@ -89,7 +90,8 @@ def finished(pending: Pending, context: OpKernelContext) -> Value:
 
 def settle(futures: Iterable[Future[Any]]) -> None:
     """Cancels what it can and waits for the rest, which reads memory of the next run."""
-    wait([future for future in futures if not future.cancel()])
+    left = list(futures)
+    uninterrupted(lambda: wait([future for future in left if not future.cancel()]))
 
 
 def waiting(compute: Compute) -> Compute:

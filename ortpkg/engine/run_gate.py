@@ -23,7 +23,17 @@ class MappedSource(Protocol):
 
 
 class RunGate:
-    """A context manager around each run; one per session, for any number of threads."""
+    """Counts the runs that are inside of a session; one per session, for any number of threads.
+
+    A run is inside while it holds its lock, so that no interrupt can leave it there
+    (:mod:`ortpkg.host.turns`)::
+
+        ticket = gate.ticket()
+        with ticket:
+            gate.enter()
+            ...
+        gate.leave(ticket)
+    """
 
     def __init__(self, sources: Sequence[MappedSource] = ()) -> None:
         """``sources``: checked before each run.
@@ -40,38 +50,45 @@ class RunGate:
 
         A run of the thread that forked is not counted any more when it leaves.
         """
-        # Taken by itself on the way in and out: a condition's own entry and exit are calls of
-        # Python functions.
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._running = 0
+        self._threads: dict[threading.Lock, int] = {}
 
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._is_closed:
-                raise SessionError("the session is closed")
-            self._running += 1
-        if not self._sources:
-            return
-        try:
-            for source in self._sources:
-                source.verify_length()
-        except BaseException:
-            self.__exit__()
-            raise
+    def ticket(self) -> threading.Lock:
+        """Return a new lock, which a run holds while it is inside, until :meth:`leave`."""
+        ticket = threading.Lock()
+        self._threads[ticket] = threading.get_ident()
+        return ticket
 
-    def __exit__(self, *_error: object) -> None:
-        with self._lock:
-            self._running = max(self._running - 1, 0)
-            if self._is_closed and not self._running:  # nobody waits before that
-                self._changed.notify_all()
+    def enter(self) -> None:
+        """Check that the run that holds its ticket may go on.
+
+        Raises SessionError where the session is closed, ModelFileError where a source is shorter.
+        """
+        if self._is_closed:
+            raise SessionError("the session is closed")
+        for source in self._sources:
+            source.verify_length()
+
+    def leave(self, ticket: threading.Lock) -> None:
+        """Forget a ticket that is no longer held."""
+        self._threads.pop(ticket, None)
+
+    def is_inside(self) -> bool:
+        """Return True if a run of the calling thread is inside: a signal's handler asks then."""
+        me = threading.get_ident()
+        return any(
+            thread == me and ticket.locked() for ticket, thread in self._threads.copy().items()
+        )
 
     def close(self) -> None:
-        """Lets nobody in any more, and returns when nobody is inside."""
-        with self._changed:
-            self._is_closed = True
-            while self._running:
-                self._changed.wait()
+        """Let nobody in any more, and return when nobody is inside.
+
+        Not for a thread that is inside itself.
+        """
+        self._is_closed = True
+        for ticket in self._threads.copy():
+            with ticket:  # a run that gets it later finds the gate closed
+                pass
+            self.leave(ticket)
 
 
 _GATES: weakref.WeakSet[RunGate] = weakref.WeakSet()

@@ -8,6 +8,7 @@ from ortpkg.engine.execution_frame import ExecutionFrame, NodeContext
 from ortpkg.engine.execution_plan import ABSENT
 from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.run_errors import run_error
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import polled
 
@@ -58,6 +59,7 @@ def _execute(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plug-in may raise what ends processes or generators
+            pass_on_handlers_error(error)
             raise run_error(error, instruction) from error
         for index in releases:
             values[index] = None

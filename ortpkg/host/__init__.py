@@ -3,5 +3,6 @@
 What kinds of devices it has is asked in ``ortpkg.devices``. ``psutil`` answers; each function loads
 it when it is called, since that takes as long as a selection.
 
-Other folders may import: ``cores``, ``descendants``, ``directories``, ``memory``.
+Other folders may import: ``cores``, ``descendants``, ``directories``, ``memory``,
+``signal_handlers``, ``turns``.
 """

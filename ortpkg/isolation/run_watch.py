@@ -203,15 +203,19 @@ def run_watched(
     otherwise.
     """
     call = _Call(context, stop, resident_nbytes)
-    _WATCH.add(call)
     try:
+        _WATCH.add(call)
         result = run()
     except Exception as error:
         if call.error is not None:
             raise call.error from error
         raise
     finally:
-        _WATCH.remove(call)
+        try:
+            _WATCH.remove(call)
+        except BaseException:  # an interrupt: a call that has ended must not be stopped
+            _WATCH.remove(call)
+            raise
     if call.error is not None:  # it could not be stopped, or not in time
         raise call.error
     return result

@@ -5,6 +5,9 @@ its runs is under way: the first such run remembers what the process had, the la
 Where sessions with different counts run at the same time, the count set last holds for all of them.
 A session with count 0 leaves the library as it is.
 
+A run is over once its lock is free (:mod:`ortpkg.host.turns`): an interrupt that keeps one from
+giving the count back leaves that to the next run.
+
 Kernels have no threads of their own. Measured on two cores: threads that share a kernel's numpy
 calls wait for the interpreter's lock and for being woken, and have to make the library idle
 meanwhile; all of it cost more than it gave but for a few very large images.
@@ -14,17 +17,47 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-_lock = threading.Lock()
-_original: list[tuple[object, int]] = []
-_wanted = 0
-_active_runs = 0
-_holders = 0
+ResultT = TypeVar("ResultT")
+
+_HELD = 1
+
+
+class _Counts:
+    """The counts that runs want now, and what the library had before the first of them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()  # a signal handler that comes in between may run a session
+        self.wanted: dict[threading.Lock, tuple[int, bool]] = {}
+        self.original: list[tuple[object, int]] = []
+        self.is_changed = False
+
+    def settle(self) -> None:
+        """Give the library what the runs under way want; after the last, what it had."""
+        with self.lock:
+            for run in list(self.wanted):
+                if not run.locked():
+                    self.wanted.pop(run, None)
+            wanted = list(self.wanted.values())
+            if wanted and not self.is_changed:
+                libraries = _controller().lib_controllers
+                self.original = [(library, library.get_num_threads()) for library in libraries]
+                self.is_changed = True
+            if self.is_changed:
+                is_held = any(holds for _, holds in wanted)
+                stated = [count for count, holds in wanted if not holds]
+                for library, original in self.original:
+                    count = _HELD if is_held else stated[-1] if stated else original
+                    library.set_num_threads(count)  # type: ignore[attr-defined]
+                self.is_changed = bool(wanted)
+
+
+_counts = _Counts()
 
 
 @cache
@@ -33,66 +66,44 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-@contextmanager
-def blas_threads(count: int) -> Iterator[None]:
-    """Gives the linear-algebra library ``count`` threads within the block; 0 leaves it as it is."""
-    global _wanted, _active_runs  # noqa: PLW0603 - the library's thread count is the process's, and so is this one
-    if not count:
-        yield
-        return
-    with _lock:
-        _remember()
-        _active_runs += 1
-        _wanted = count
-        _apply()
+def call_with_blas_threads(count: int, call: Callable[[], ResultT]) -> ResultT:
+    """Return ``call()``; meanwhile the linear-algebra library has ``count`` threads.
+
+    0 leaves it as it is.
+    """
+    if count:
+        return _called(count, call, is_held=False)
+    if _counts.is_changed:  # perhaps since a run was interrupted where it gave the count back
+        _counts.settle()
+    return call()
+
+
+def call_held_to_one_thread(call: Callable[[], ResultT]) -> ResultT:
+    """Return ``call()`` with one thread: for many products, each too small for a second one."""
+    return _called(_HELD, call, is_held=True)
+
+
+def _called(count: int, call: Callable[[], ResultT], *, is_held: bool) -> ResultT:
+    run = threading.Lock()
     try:
-        yield
+        with run:
+            with _counts.lock:
+                _counts.wanted[run] = count, is_held
+                _counts.settle()
+            return call()
     finally:
-        with _lock:
-            _active_runs -= 1
-            if not _active_runs:
-                _wanted = 0
-                _apply()
-
-
-@contextmanager
-def held_to_one_thread() -> Iterator[None]:
-    """One thread within the block: for many products, each too small to be worth a second one."""
-    global _holders  # noqa: PLW0603
-    with _lock:
-        _remember()
-        _holders += 1
-        if _holders == 1:
-            _apply()
-    try:
-        yield
-    finally:
-        with _lock:
-            _holders -= 1
-            if not _holders:
-                _apply()
-
-
-def _remember() -> None:
-    """Notes what the process has, where nobody here has changed it yet."""
-    if not _active_runs and not _holders:
-        _original[:] = [
-            (library, library.get_num_threads()) for library in _controller().lib_controllers
-        ]
-
-
-def _apply() -> None:
-    for library, count in _original:
-        library.set_num_threads(1 if _holders else _wanted or count)  # type: ignore[attr-defined]
+        try:
+            _counts.settle()
+        except BaseException:  # an interrupt: again, for there may be no other run
+            _counts.settle()
+            raise
 
 
 def _forget_runs() -> None:
     """Forgets the runs and locks of a forked child's parent, for which nobody would let go."""
-    global _lock, _wanted, _active_runs, _holders  # noqa: PLW0603
-    _lock = threading.Lock()
-    if _holders or _active_runs:
-        _wanted = _active_runs = _holders = 0
-        _apply()
+    _counts.lock = threading.RLock()
+    _counts.wanted = {}
+    _counts.settle()
 
 
 if hasattr(os, "register_at_fork"):

@@ -23,29 +23,40 @@ ResultT = TypeVar("ResultT")
 _TELL_AGAIN_AFTER_S = 0.1
 
 
-class _Run(threading.local):
-    """What raises where the run that this thread is at is to end."""
+class _Runs(threading.local):
+    """The runs that this thread is at, the innermost last: what raises where one is to end.
 
-    check: Callable[[], None] | None = None
+    A run is over once its lock is free, however it ended: :mod:`ortpkg.host.turns`.
+    """
+
+    def __init__(self) -> None:
+        self.checks: list[tuple[threading.Lock, Callable[[], None]]] = []
 
 
-_run = _Run()
+_runs = _Runs()
 
 
-@contextlib.contextmanager
-def polled(check: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile :func:`poll_run` calls ``check`` in this thread."""
-    before, _run.check = _run.check, check
-    try:
-        yield
-    finally:
-        _run.check = before
+def polled(check: Callable[[], None]) -> threading.Lock:
+    """Return a lock for a ``with`` statement: within, :func:`poll_run` calls ``check``.
+
+    In this thread alone.
+    """
+    checks, lock = _runs.checks, threading.Lock()
+    while checks and not checks[-1][0].locked():
+        checks.pop()
+    checks.append((lock, check))
+    return lock
 
 
 def poll_run() -> None:
     """Raises where the run of this thread is to end. To be called between steps of milliseconds."""
-    if _run.check is not None:
-        _run.check()
+    checks = _runs.checks
+    while checks:
+        lock, check = checks[-1]
+        if lock.locked():
+            check()
+            return
+        checks.pop()
 
 
 class _InterruptedHere(BaseException):

@@ -9,15 +9,15 @@ onnxruntime has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.activations import Block
-from ortpkg.kernels.blas_threads import held_to_one_thread
+from ortpkg.kernels.blas_threads import call_held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import matrix_product
@@ -135,8 +135,8 @@ class _Prepared(NamedTuple):
         sequence = range(steps - 1, -1, -1) if reverse else range(steps)
         check = context.check_cancelled if context.is_watched else None
         is_small = batch * width * self.parameters.hidden < _LEAST_SHARED_PRODUCTS
-        with held_to_one_thread() if is_small else nullcontext():
-            return self.plain(inputs, states, out, sequence, check)
+        compute = partial(self.plain, inputs, states, out, sequence, check)
+        return call_held_to_one_thread(compute) if is_small else compute()
 
 
 def _directions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -197,13 +198,12 @@ class LoadedProgram:
         return run_watched(context, lambda: self._enter(entry, plan, launch), stop)
 
     def _enter(self, entry: _Entry, plan: LaunchPlan, launch: _Launch) -> int:
-        team = self._team.borrow(entry.code, self._functions) if plan.is_shared else 0
-        if not team:
+        if not plan.is_shared:
             return entry.run(launch.address, 0)
-        try:
-            return entry.lead(team, launch.address)
-        finally:
-            self._team.give_back(launch if launch.helpers else None)
+        holder = threading.Lock()
+        with holder:
+            team = self._team.borrow(holder, entry.code, self._functions, launch)
+            return entry.lead(team, launch.address) if team else entry.run(launch.address, 0)
 
     def _new_plan(self, inputs: Sequence[Any]) -> LaunchPlan:
         if len(inputs) != len(self._dtypes):

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.host.cores import usable_cores
+from ortpkg.host.turns import Turn
 from ortpkg.machine_code.core_placement import current_core, restrict_to, usable_core_set
 from ortpkg.machine_code.executable_memory import ExecutableCode
 from ortpkg.machine_code.executor_abi import (
@@ -62,60 +63,73 @@ class ThreadTeam:
 
     def forget(self) -> None:
         """Starts anew in a fork, which lacks our threads and may have locks that they held."""
-        self._lent = threading.Lock()
+        self._turn = Turn()
+        self._changes = threading.RLock()  # a signal handler that comes in between may run, too
         self._workers: _Workers | None = None
         self._leader_core: int | None = None
 
-    def borrow(self, code: ExecutableCode, functions: Mapping[str, int]) -> int:
+    def borrow(
+        self,
+        holder: threading.Lock,
+        code: ExecutableCode,
+        functions: Mapping[str, int],
+        launch: LeftLaunch | None = None,
+    ) -> int:
         """The address of the team for one run; 0 where it helps another run, or has no workers.
 
         Args:
+            holder: the run has the team for as long as it holds this, by a ``with`` statement.
             code: that is to be run; workers stay in the code that asks first, since the executor is
                 the same in all.
             functions: where the executor begins in it.
+            launch: the words of the run, which workers may still be about to leave when it has
+                ended; it is held until they have.
         """
-        if self.thread_count < 2 or self._is_closed or not self._lent.acquire(blocking=False):
+        if self.thread_count < 2:
             return 0
-        if self._workers is None and not self._make_workers(code, functions):
-            self._is_closed = True
-            self._lent.release()
-            return 0
-        assert self._workers is not None
-        core = current_core()
-        if core != self._leader_core:
-            self._leader_core = core
-            self._workers.avoid(core)
-        return self._workers.address
+        with self._changes:
+            if self._is_closed or not self._turn.claim(holder):
+                return 0
+            workers = self._workers or self._make_workers(code, functions)
+            if workers is None:
+                self._is_closed = True
+                return 0
+            if launch is not None:
+                workers.keep(launch)
+            core = current_core()
+            if core != self._leader_core:
+                self._leader_core = core
+                workers.avoid(core)
+            return workers.address
 
-    def give_back(self, launch: LeftLaunch | None = None) -> None:
-        """The run that borrowed the team has ended.
-
-        ``launch``: its words, where a worker is still about to leave them.
-        """
-        if launch is not None and self._workers is not None:
-            self._workers.keep(launch)
-        self._lent.release()
-
-    def _make_workers(self, code: ExecutableCode, functions: Mapping[str, int]) -> bool:
-        """Whether the system let them be made; a limit on threads must not fail a run."""
+    def _make_workers(self, code: ExecutableCode, functions: Mapping[str, int]) -> _Workers | None:
+        """None where the system does not let them be made; that must not fail a run."""
         workers = _Workers(code, functions, count=self.thread_count - 1, spins=self.spins)
         weakref.finalize(self, workers.dismiss)
         try:
             workers.start()
-        except RuntimeError:
+            self._workers = workers
+        except BaseException as error:
+            self._workers = None
             workers.dismiss()
-            return False
-        self._workers = workers
-        return True
+            if isinstance(error, RuntimeError):
+                return None
+            raise  # an interrupt: the next run makes others
+        return workers
 
     def close(self) -> None:
-        """Ends the workers, after the run that they help; runs that follow are computed alone."""
-        self._is_closed = True
-        with self._lent:
-            workers, self._workers = self._workers, None
+        """Ends the workers, after the run that they help; runs that follow are computed alone.
+
+        Where an interrupt ends the wait, calling it again goes on.
+        """
+        with self._changes:
+            self._is_closed = True
+        self._turn.wait()
+        workers = self._workers
         if workers is not None:
             workers.dismiss()
             workers.join()
+            self._workers = None
 
 
 class LeftLaunch(Protocol):
@@ -172,14 +186,14 @@ class _Workers:
         restrict_to(usable_core_set() - {core}, native_ids)
 
     def keep(self, launch: LeftLaunch) -> None:
-        """Holds a launch until the last worker has left it."""
-        self._left[:] = [each for each in (*self._left, launch) if each.helpers]
+        """Holds a launch that begins, and those before it that a worker has not left."""
+        self._left[:] = [*(one for one in self._left if one.helpers), launch]
 
     def dismiss(self) -> None:
         """Has the threads leave as soon as they can."""
         if not self._is_dismissed:
-            self._is_dismissed = True
             self._dismiss(self.address)
+            self._is_dismissed = True
             self._code.close()
 
     def join(self) -> None:

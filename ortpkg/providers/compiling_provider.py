@@ -33,6 +33,7 @@ from ortpkg.ep_names import is_context_source_of
 from ortpkg.errors import CompileError, EpContextError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.compiled_partition import (
     CompiledPartition,
@@ -258,6 +259,7 @@ class CompilingProvider(CompilingInterface):
         except OrtpkgError:
             raise
         except Exception as error:
+            pass_on_handlers_error(error)
             raise CompileError(
                 f"{self.name} cannot compile partition {quoted(fused.node.name)}:"
                 f" {first_line(error)}",

@@ -7,6 +7,7 @@ does: docs/adr/0009-native-limits.md.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from ortpkg.errors import (
     LimitExceededError,
     RunError,
 )
+from ortpkg.host.turns import Turn
 from ortpkg.isolation.run_watch import Watched, WatchedRun, run_watched
 from ortpkg.isolation.worker import (
     Message,
@@ -231,14 +233,18 @@ class _IsolatedModel:
     def __init__(self, library: IsolatedLibrary, request: Message, worker: Worker) -> None:
         self._library = library
         self._request = request
-        self._turn = threading.Lock()
+        self._turn = Turn()
         self._is_closed = False
         self._worker = library.load(worker, request)
         self._places = self._ask_places()
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        while not self._turn.acquire(timeout=_INTERVAL_S):
-            context.check_cancelled()
+        holder = threading.Lock()
+        with holder:
+            self._turn.take(holder, context.check_cancelled)
+            return self._compute(inputs, context)
+
+    def _compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         try:
             if self._is_closed:
                 raise RunError("the session is closed")
@@ -255,25 +261,21 @@ class _IsolatedModel:
             ) from error
         except WorkerCallError as error:
             raise RunError(str(error)) from error
-        finally:
-            self._turn.release()
 
     def get_placement(self) -> Sequence[BackendPlacement]:
         """As at the last time that the worker was free to tell."""
-        if self._turn.acquire(blocking=False):
-            try:
-                if self._worker.is_alive:
-                    self._places = self._ask_places()
-            except WorkerEndedError:
-                pass  # the next run tells
-            finally:
-                self._turn.release()
+        holder = threading.Lock()
+        with holder, contextlib.suppress(WorkerEndedError):  # the next run tells
+            if self._turn.claim(holder) and self._worker.is_alive:
+                self._places = self._ask_places()
         return self._places
 
     def export(self, model: NativeModel) -> Mapping[str, Part]:
         """What the library keeps of it."""
         header = {"action": "export", "inputs": model.inputs, "outputs": model.outputs}
-        with self._turn:
+        holder = threading.Lock()
+        with holder:
+            self._turn.take(holder, lambda: None)
             try:
                 reply = self._worker.call(Message(header=header, buffers=[model.data]))
             except WorkerEndedError as error:

@@ -34,6 +34,7 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import ElementType
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.providers.claim_blame import (
     MOST_NAMES_SHOWN,
     compile_error,
@@ -257,6 +258,7 @@ class NativeExecutionProvider(CompilingProvider):
         ):  # the caller's matter: no other provider mends it
             raise
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
+            pass_on_handlers_error(error)
             return self._claims.blame.refusal(graph, nodes, error)
 
     @property
@@ -298,6 +300,7 @@ class NativeExecutionProvider(CompilingProvider):
             except OrtpkgError:
                 raise
             except Exception as error:
+                pass_on_handlers_error(error)
                 raise CompileError(compile_error(self.name, error), ep_name=self.name) from error
         self._compiled[fused.node.name] = compiled
         return compiled

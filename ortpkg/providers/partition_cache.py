@@ -16,6 +16,7 @@ from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_context.ep_context_options import EpContextOptions
 from ortpkg.errors import LimitExceededError
+from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.providers.compiled_partition import CompiledPartition, arity_of
 from ortpkg.providers.execution_provider import FusedNode
 from ortpkg.providers.native_library import first_line
@@ -115,6 +116,7 @@ class PartitionCache:
         except LimitExceededError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is wrong, it can be compiled anew
+            pass_on_handlers_error(error)
             if is_locked:
                 _log.warning(
                     "a cached context of %s is dropped: %s", self.ep_name, first_line(error)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from ortpkg.errors import OrtpkgError
@@ -18,25 +23,68 @@ _calling_back = threading.local()
 
 
 class AsyncRuns:
-    """One session's; its threads are made for the first of them."""
+    """One session's; its threads are made for the first of them.
+
+    An executor of the standard library does the work, in the hands of a thread that gets no signals
+    (:mod:`ortpkg.engine.helper_threads` says why).
+    """
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Start anew in a fork, which lacks our threads."""
+        self._made_in = os.getpid()
+        self._calls: _Calls = SimpleQueue()
+        self._serving = threading.Lock()
+        self._is_used = False
+        self._end = weakref.finalize(self, self._calls.put, None)
+        self._end.atexit = False
 
     def submit(
         self, run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any
     ) -> None:
         """Calls ``run`` in another thread, then ``callback(outputs, user_data, error)``."""
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
-            self._threads.submit(_run_and_call, run, callback, user_data)
+        if self._made_in != os.getpid():
+            self._forget()
+        self._is_used = True
+        self._tell(partial(_run_and_call, run, callback, user_data)).get()
 
     def shutdown(self) -> None:
         """Waits for all, unless a callback calls it: then what else was begun ends by itself."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=not getattr(_calling_back, "is_true", False))
+        if self._is_used and self._made_in == os.getpid():
+            ended = self._tell(None)
+            if not getattr(_calling_back, "is_true", False):
+                ended.get()
+
+    def _tell(self, call: Callable[[], object] | None) -> SimpleQueue[None]:
+        """Have the thread begin ``call``, or end all for None; returns what hears when it has."""
+        if not self._serving.locked():
+            _thread.start_new_thread(_serve, (self._calls, self._serving))
+        done: SimpleQueue[None] = SimpleQueue()
+        self._calls.put((call, done))
+        return done
+
+
+#: What the thread is told: a call to begin, or None to end all, and what is to hear of it; None for
+#: its own end.
+_Calls = SimpleQueue[tuple[Callable[[], object] | None, SimpleQueue[None]] | None]
+
+
+def _serve(calls: _Calls, serving: threading.Lock) -> None:
+    if not serving.acquire(blocking=False):
+        return  # an interrupt had another one started
+    threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
+    while (told := calls.get()) is not None:
+        call, done = told
+        if call is None:
+            threads.shutdown()
+            threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
+        else:
+            threads.submit(call)
+        done.put(None)
+        del told, call  # and the session that it holds
+    threads.shutdown(wait=False)
 
 
 def _run_and_call(

@@ -6,7 +6,7 @@ Sub-graphs (If, Loop, Scan) are planned before the graph around them is put toge
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from ortpkg.engine.executable_graph import ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_frame import ExecutionFrame
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
 from ortpkg.engine.fused_kernel import FusedKernel, checked_kernel, fused_compute
+from ortpkg.engine.helper_threads import HelperThreads
 from ortpkg.engine.instructions import Instruction
 from ortpkg.engine.kernel_lookup import find_kernels
 from ortpkg.engine.memories import memories_of
@@ -58,7 +59,7 @@ class GraphPlanner:
         providers: Sequence[ExecutionProvider],
         fused: Mapping[Node, FusedKernel],
         profiler: Profiler | None = None,
-        threads: ThreadPoolExecutor | None = None,
+        threads: HelperThreads | None = None,
         *,
         info_of: InfoOf | None = None,
     ) -> None:
@@ -247,6 +248,13 @@ class GraphPlanner:
 
 
 def _execute_silently(
+    execute: Execute, instructions: Sequence[Instruction], frame: ExecutionFrame
+) -> None:
+    # In a context of its own: an interrupt at the end of errstate would leave it as it is.
+    copy_context().run(_execute_in_context, execute, instructions, frame)
+
+
+def _execute_in_context(
     execute: Execute, instructions: Sequence[Instruction], frame: ExecutionFrame
 ) -> None:
     with np.errstate(all="ignore"):

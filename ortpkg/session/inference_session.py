@@ -6,8 +6,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -16,9 +15,10 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.engine.provider_answers import end_quietly
 from ortpkg.engine.run_control import RunControl
 from ortpkg.ep_names import CPU_EP
-from ortpkg.errors import EpContextError, ExecutionProviderError, quoted
+from ortpkg.errors import EpContextError, ExecutionProviderError, SessionError, quoted
 from ortpkg.graph.model_file import ModelSource
-from ortpkg.kernels.blas_threads import blas_threads
+from ortpkg.host.signal_handlers import call_with_handlers_errors
+from ortpkg.kernels.blas_threads import call_with_blas_threads
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.added_transformers import OwnTransformers
@@ -132,9 +132,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         )
         self._falls_back = request.falls_back and request.is_by_name
         self._async_runs = AsyncRuns()
-        self._lock = threading.Lock()
-        self._is_closed = False
-        self._take(wishes, make_session_parts(wishes))
+        self._closing = threading.RLock()  # a signal handler may close it in the middle of close()
+        self._is_closed = self._is_released = self._closes_later = False
+        self._take(wishes, call_with_handlers_errors(partial(make_session_parts, wishes)))
 
     def _take(self, wishes: SessionWishes, parts: SessionParts) -> None:
         self._wishes, self._options = wishes, wishes.options
@@ -224,7 +224,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> list[Value]:
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
-        results = self._computed(positions, input_feed, run_options, targets)
+        compute = partial(self._computed, positions, input_feed, run_options, targets)
+        try:
+            results = call_with_handlers_errors(compute)
+        finally:
+            if self._closes_later:
+                self.close()
         return (
             with_sparse_outputs(results, self._sparse_outputs, positions)
             if self._sparse_outputs
@@ -246,32 +251,25 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         if targets:
             bound = {self._output_names.index(name): targets[name] for name in targets}
         start_ns = time.perf_counter_ns()
-        if (
-            self._is_native
-        ):  # threads are the library's matter; setting numpy's would cost as much as a small model
-            results = self._state.run(feeds, control, positions, bound)
-        else:
-            with self._threads(feeds):
-                results = self._state.run(feeds, control, positions, bound)
+        compute = partial(self._state.run, feeds, control, positions, bound)
+        # threads are the library's matter; setting numpy's would cost as much as a small model
+        results = compute() if self._is_native else self._with_threads(feeds, compute)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results
 
-    def _threads(self, feeds: Sequence[Value]) -> AbstractContextManager[None]:
-        """The linear-algebra library's threads for one run."""
-        if self._thread_choice is None:
-            return blas_threads(self._options.intra_op_num_threads)
-        return self._chosen_threads(
-            self._thread_choice, tuple([getattr(feed, "shape", None) for feed in feeds])
-        )
-
-    @staticmethod
-    @contextmanager
-    def _chosen_threads(choice: ThreadChoice, signature: Hashable) -> Iterator[None]:
-        kind, is_alone, began = choice.begin(signature)
-        with blas_threads(1 if is_alone else 0):
-            yield
+    def _with_threads(
+        self, feeds: Sequence[Value], compute: Callable[[], list[Value]]
+    ) -> list[Value]:
+        """One run with the linear-algebra library's threads that the session wants, or chooses."""
+        choice = self._thread_choice
+        if choice is None:
+            return call_with_blas_threads(self._options.intra_op_num_threads, compute)
+        shapes = tuple([getattr(feed, "shape", None) for feed in feeds])
+        kind, is_alone, began = choice.begin(shapes)
+        results = call_with_blas_threads(1 if is_alone else 0, compute)
         choice.end(kind, is_alone, began)
+        return results
 
     def _run_control(self, run_options: RunOptions | None) -> RunControl:
         limit, timeout_s = self._options.memory_limit_nbytes, self._options.timeout_s
@@ -325,9 +323,14 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """Makes the session anew with other providers, from its model and options as they are now.
 
         Runs under way end first. Where the session cannot be made, what is raised leaves this one
-        as it was.
+        as it was. SessionError where a run of this thread is under way, which a handler of a signal
+        interrupts.
         """
         self._check_open()
+        if self._state.is_inside():
+            raise SessionError(
+                "set_providers waits for the runs, and was called in the middle of one"
+            )
         request = replace(
             self._wishes.request,
             providers=providers,
@@ -337,7 +340,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             falls_back=False,
         )
         wishes = replace(self._wishes, request=request)
-        parts = make_session_parts(wishes)
+        parts = call_with_handlers_errors(partial(make_session_parts, wishes))
         self._release()
         self._take(wishes, parts)
 
@@ -355,14 +358,18 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """Frees everything, when the runs under way have ended; the session cannot run any more.
 
         The callback of a ``run_async`` may call it: then what else was begun in the background ends
-        by itself.
+        by itself. A handler of a signal may call it in the middle of a run: then that run frees
+        everything when it ends. Where an exception ends the wait, calling it again goes on.
         """
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
+        self._is_closed = True
+        if self._state.is_inside():
+            self._closes_later = True
+            return
         self._async_runs.shutdown()
-        self._release()
+        with self._closing:
+            if not self._is_released:
+                self._release()
+                self._is_released = True
 
     def _release(self) -> None:
         """Gives back what the session holds, when the runs under way have ended."""

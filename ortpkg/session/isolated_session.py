@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.run_control import RunControl
+from ortpkg.engine.run_gate import RunGate
 from ortpkg.errors import (
     ExecutionProviderError,
     LimitExceededError,
@@ -26,6 +27,7 @@ from ortpkg.errors import (
     SessionError,
     quoted,
 )
+from ortpkg.host.turns import Turn
 from ortpkg.isolation.own_values import load_value
 from ortpkg.isolation.run_watch import Watched, run_watched
 from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
@@ -73,7 +75,8 @@ class IsolatedSession:
         self._plugins = plugins
         self._limits = limits
         self._allowance_nbytes = allowance_nbytes
-        self._turn = threading.Lock()
+        self._turn = Turn()
+        self._runs = RunGate()
         self._is_closed = False
         self.ep_name = plugins[0].name
         self._worker, self.facts = self._made()
@@ -101,8 +104,21 @@ class IsolatedSession:
         Raises what a run here would raise, and RunError where the child ended.
         """
         control.check()
-        while not self._turn.acquire(timeout=_INTERVAL_S):
-            control.check()
+        ticket = self._runs.ticket()
+        try:
+            with ticket:
+                self._turn.take(ticket, control.check)
+                return self._run(feeds, control, positions)
+        finally:
+            self._runs.leave(ticket)
+
+    def is_inside(self) -> bool:
+        """As :meth:`SessionState.is_inside`."""
+        return self._runs.is_inside()
+
+    def _run(
+        self, feeds: Sequence[Value], control: RunControl, positions: Sequence[int] | None
+    ) -> list[Value]:
         try:
             self._revive()
             described, buffers = pack_values(feeds)
@@ -126,8 +142,6 @@ class IsolatedSession:
             raise RunError(
                 f"the run in the process of {self._named} failed: {quoted(error)}"
             ) from error
-        finally:
-            self._turn.release()
 
     def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
         """As :meth:`InferenceSession.get_plan`."""
@@ -149,7 +163,9 @@ class IsolatedSession:
         self._worker.close()
 
     def _answer(self, action: str, *arguments: Any) -> Any:
-        with self._turn:
+        holder = threading.Lock()
+        with holder:
+            self._turn.take(holder, lambda: None)
             try:
                 self._revive()
                 request = Message(header={"action": action, "arguments": arguments})

@@ -9,13 +9,13 @@ put together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.engine.ep_context_model import dump_ep_context_model
 from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.graph_partitioner import partition_graph
+from ortpkg.engine.helper_threads import HelperThreads
 from ortpkg.engine.partition import Partition, PartitionResult
 from ortpkg.engine.partition_policy import CostPolicy, PartitionChoice
 from ortpkg.engine.profiler import Profiler
@@ -81,7 +81,7 @@ class SessionState:
     executable: ExecutableGraph
     symbolic_dimensions: tuple[str, ...]
     choices: tuple[PartitionChoice, ...] = ()
-    threads: ThreadPoolExecutor | None = None
+    threads: HelperThreads | None = None
     releases: tuple[Callable[[], None], ...] = ()
 
     def run(
@@ -105,6 +105,10 @@ class SessionState:
             None if targets is None else {outputs[at]: targets[at] for at in targets},
         )
 
+    def is_inside(self) -> bool:
+        """Return True if the calling thread is in the middle of a run, as a signal's handler is."""
+        return self.executable.gate is not None and self.executable.gate.is_inside()
+
     def close(self) -> None:
         """Waits for runs under way, releases compiled partitions, and ends the threads."""
         if self.executable.gate is not None:
@@ -112,7 +116,7 @@ class SessionState:
         for release in self.releases:
             release()
         if self.threads is not None:
-            self.threads.shutdown(wait=False, cancel_futures=True)
+            self.threads.shut_down()
         if self.executable.pool is not None:
             self.executable.pool.clear()
 
@@ -292,7 +296,7 @@ def _write_optimized_model(model: Model, options: SessionOptions, result: Partit
         ) from error
 
 
-def _thread_pool(options: SessionOptions) -> ThreadPoolExecutor | None:
+def _thread_pool(options: SessionOptions) -> HelperThreads | None:
     if options.execution_mode is not ExecutionMode.ORT_PARALLEL:
         return None
-    return ThreadPoolExecutor(parallel_threads(options), thread_name_prefix="ortpkg-inter-op")
+    return HelperThreads(parallel_threads(options), "ortpkg-inter-op")

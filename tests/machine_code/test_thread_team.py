@@ -14,7 +14,7 @@ import pytest
 
 from ortpkg.host.cores import usable_cores
 from ortpkg.machine_code.executable_memory import ExecutableCode, map_code
-from ortpkg.machine_code.thread_team import ThreadTeam
+from ortpkg.machine_code.thread_team import LeftLaunch, ThreadTeam
 from tests.machine_code.native_code import COUNT, native_code
 
 CODE = native_code(COUNT)
@@ -34,6 +34,13 @@ def soon(done: object) -> None:
     raise AssertionError("it did not come to pass")
 
 
+def use(team: ThreadTeam, code: ExecutableCode, launch: LeftLaunch | None = None) -> int:
+    """Borrow the team for a run that ends at once; return the address that it got."""
+    run = threading.Lock()
+    with run:
+        return team.borrow(run, code, CODE.functions, launch)
+
+
 @pytest.fixture
 def code() -> Iterator[ExecutableCode]:
     with map_code(CODE.data) as mapped:
@@ -44,26 +51,56 @@ def test_workers_are_made_when_they_are_first_asked_for(code: ExecutableCode) ->
     team = ThreadTeam(4)
     assert team.thread_count == 4
     assert workers() == []
-    address = team.borrow(code, CODE.functions)
+    address = use(team, code)
     assert address != 0
     assert [each.name for each in workers()] == [f"ortpkg-worker-{n}" for n in (1, 2, 3)]
     assert all(each.daemon for each in workers())
-    team.give_back()
-    assert team.borrow(code, CODE.functions) == address
-    team.give_back()
+    assert use(team, code) == address
     team.close()
     assert workers() == []
 
 
 def test_a_team_helps_one_run_at_a_time(code: ExecutableCode) -> None:
     team = ThreadTeam(2)
-    assert team.borrow(code, CODE.functions) != 0
-    assert team.borrow(code, CODE.functions) == 0
-    team.give_back()
-    assert team.borrow(code, CODE.functions) != 0
-    team.give_back()
+    run = threading.Lock()
+    with run:
+        assert team.borrow(run, code, CODE.functions) != 0
+        assert use(team, code) == 0
+    assert use(team, code) != 0
     team.close()
-    assert team.borrow(code, CODE.functions) == 0
+    assert use(team, code) == 0
+
+
+def test_an_interrupted_run_leaves_the_team_to_the_next_one(code: ExecutableCode) -> None:
+    team, run = ThreadTeam(2), threading.Lock()
+    with pytest.raises(KeyboardInterrupt), run:
+        _borrow_and_fail(team, run, code)
+    assert use(team, code) != 0
+    team.close()
+
+
+def _borrow_and_fail(team: ThreadTeam, run: threading.Lock, code: ExecutableCode) -> None:
+    assert team.borrow(run, code, CODE.functions) != 0
+    raise KeyboardInterrupt
+
+
+def test_workers_that_an_interrupt_kept_from_being_made_are_made_by_the_next_run(
+    code: ExecutableCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team, start = ThreadTeam(3), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            use(team, code)
+    assert use(team, code) != 0
+    soon(lambda: len(workers()) == 2)
+    team.close()
+    assert workers() == []
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores are chosen on Linux")
@@ -76,8 +113,7 @@ def test_workers_stay_off_the_core_that_their_leader_is_on(
     team = ThreadTeam(2)
     for core in sorted(cores)[:2]:
         monkeypatch.setattr("ortpkg.machine_code.thread_team.current_core", lambda core=core: core)
-        team.borrow(code, CODE.functions)
-        team.give_back()
+        use(team, code)
         (native_id,) = [each.native_id for each in workers() if each.native_id is not None]
         assert os.sched_getaffinity(native_id) == cores - {core}
     assert os.sched_getaffinity(0) == cores
@@ -95,8 +131,7 @@ def test_workers_leave_no_core_that_their_process_was_limited_to(code: Executabl
             native_ids = [each.native_id for each in workers() if each.native_id is not None]
             for thread in (0, *native_ids):
                 os.sched_setaffinity(thread, {core})
-            team.borrow(code, CODE.functions)
-            team.give_back()
+            use(team, code)
             for native_id in native_ids:
                 assert os.sched_getaffinity(native_id) == {core}, "it left the process's core"
         assert native_ids, "there were workers to limit"
@@ -113,8 +148,7 @@ def test_a_launch_is_held_until_the_last_worker_has_left_it(code: ExecutableCode
     held = [weakref.ref(each) for each in launches]
     team = ThreadTeam(2)
     for each in launches:
-        team.borrow(code, CODE.functions)
-        team.give_back(each)
+        use(team, code, each)
         each.helpers = 0 if each is launches[0] else 1
     del each
     launches.clear()
@@ -125,7 +159,7 @@ def test_a_launch_is_held_until_the_last_worker_has_left_it(code: ExecutableCode
 
 def test_one_thread_needs_no_workers(code: ExecutableCode) -> None:
     team = ThreadTeam(1)
-    assert team.borrow(code, CODE.functions) == 0
+    assert use(team, code) == 0
     assert workers() == []
 
 
@@ -141,8 +175,7 @@ def test_more_threads_than_cores_do_not_spin() -> None:
 
 def test_a_team_that_nobody_uses_ends_its_threads(code: ExecutableCode) -> None:
     team = ThreadTeam(3)
-    team.borrow(code, CODE.functions)
-    team.give_back()
+    use(team, code)
     del team
     gc.collect()
     soon(lambda: workers() == [])
@@ -151,8 +184,7 @@ def test_a_team_that_nobody_uses_ends_its_threads(code: ExecutableCode) -> None:
 def test_workers_outlive_the_hold_of_the_code_that_they_are_in() -> None:
     team = ThreadTeam(3)
     mapped = map_code(CODE.data + b"\0")
-    team.borrow(mapped, CODE.functions)
-    team.give_back()
+    use(team, mapped)
     mapped.close()
     time.sleep(0.05)
     team.close()
@@ -171,8 +203,8 @@ def test_where_the_system_has_no_more_threads_runs_are_computed_alone(
 
     monkeypatch.setattr(threading.Thread, "start", start_one)
     team = ThreadTeam(3)
-    assert team.borrow(code, CODE.functions) == 0
-    assert team.borrow(code, CODE.functions) == 0
+    assert use(team, code) == 0
+    assert use(team, code) == 0
     soon(lambda: workers() == [])
     team.close()
 
@@ -180,8 +212,7 @@ def test_where_the_system_has_no_more_threads_runs_are_computed_alone(
 def test_teams_that_come_and_go_leave_nothing(code: ExecutableCode) -> None:
     for _ in range(50):
         team = ThreadTeam(3)
-        team.borrow(code, CODE.functions)
-        team.give_back()
+        use(team, code)
         team.close()
         team.close()
     assert workers() == []
@@ -194,14 +225,17 @@ from ortpkg.machine_code.thread_team import ThreadTeam
 code = map_code(open(sys.argv[1], "rb").read())
 functions = eval(sys.argv[2])
 team = ThreadTeam(3)
-assert team.borrow(code, functions)
+run = threading.Lock()
+run.acquire()
+assert team.borrow(run, code, functions)
 """
 FORK = """
 child = os.fork()
 if child == 0:  # the team was lent in the parent, and has threads there
-    assert team.borrow(code, functions)
+    other = threading.Lock()
+    with other:
+        assert team.borrow(other, code, functions)
     assert threading.active_count() == 3, threading.enumerate()
-    team.give_back()
     team.close()
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))

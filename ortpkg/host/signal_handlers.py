@@ -1,0 +1,79 @@
+"""Exceptions that a program's signal handlers raise in the middle of our work.
+
+A handler runs between two instructions of the main thread, so what it raises looks like an error of
+whatever was computed then. It is the program's own (``sys.exit()`` at SIGTERM, a deadline by
+SIGALRM), and has to reach the program as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import CO_VARARGS
+from types import FrameType
+from typing import TypeVar
+
+ResultT = TypeVar("ResultT")
+
+
+def call_with_handlers_errors(call: Callable[[], ResultT]) -> ResultT:
+    """Return ``call()``; what a signal handler raises within comes out as it is.
+
+    Also where an error of ours was made of it meanwhile.
+    """
+    try:
+        return call()
+    except Exception as error:
+        own = raised_by_signal_handler(error)
+        if own is None or own is error:
+            raise
+    raise own
+
+
+def pass_on_handlers_error(error: BaseException) -> None:
+    """Raise the exception of a signal handler that ``error`` is, or was made of.
+
+    For an ``except`` block that would go on, or make another error of it.
+    """
+    if (own := raised_by_signal_handler(error)) is not None:
+        raise own
+
+
+def raised_by_signal_handler(error: BaseException) -> BaseException | None:
+    """Return the exception that a signal handler raised: ``error``, or what it was made of.
+
+    None where no handler had a part in it.
+    """
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        if _passes_a_handler(current):
+            return current
+        seen.add(id(current))
+        current = current.__cause__
+    return None
+
+
+def _passes_a_handler(error: BaseException) -> bool:
+    """Return True if a function in the traceback was called with its caller's frame.
+
+    Only the interpreter does that: a handler gets the frame that the signal interrupts.
+    """
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        if _takes(traceback.tb_next.tb_frame, traceback.tb_frame):
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _takes(callee: FrameType, caller: FrameType) -> bool:
+    code = callee.f_code
+    if code.co_argcount < 2 and not code.co_flags & CO_VARARGS:
+        return False
+    named = code.co_argcount + code.co_kwonlyargcount
+    variables = callee.f_locals
+    given = [variables.get(name) for name in code.co_varnames[: code.co_argcount]]
+    if code.co_flags & CO_VARARGS:
+        rest = variables.get(code.co_varnames[named])
+        given += rest if isinstance(rest, tuple) else ()
+    return any(value is caller for value in given)
