@@ -147,6 +147,13 @@ def power(info: OpKernelInfo) -> Compute:
         )
         if y.size == 1 and y.flat[0] == 2:
             np.square(x, out=out)
+        elif y.size == 1 and y.flat[0] == 0.5 and is_float(x.dtype):
+            context.check_allocation(x.size)
+            # numpy takes the square root, which of -infinity is NaN, and of -0 is -0
+            is_least = np.isneginf(x)
+            np.sqrt(x, out=out)
+            np.add(out, 0, out=out)
+            np.copyto(out, np.inf, where=is_least)
         elif not is_float(x.dtype) and (is_float(y.dtype) or (y.size and int(y.min()) < 0)):
             context.check_allocation((x.size + y.size + out.size) * _FLOAT64.itemsize)
             np.copyto(out, np.power(x.astype(_FLOAT64), y.astype(_FLOAT64)), casting="unsafe")

@@ -142,8 +142,23 @@ def _where_negative(x: Element, then: Element) -> Element:
     return f32(_F.SELECT, f32(_F.LT, x, 0.0), then, x)
 
 
-def _less_one(x: Element) -> Element:
-    return f32(_F.SUB, f32(_F.EXP, x), 1.0)
+def exp_less_one(x: Element) -> Element:
+    """exp(x) - 1 of what is not above 0, within 6 units in the last place.
+
+    With t = tanh(x / 2) it is 2 t / (1 - t), where nothing cancels.
+    """
+    tangent = f32(_F.TANH, f32(_F.MUL, x, 0.5))
+    return f32(_F.DIV, f32(_F.ADD, tangent, tangent), f32(_F.SUB, 1.0, tangent))
+
+
+def log_of_one_and(x: Element) -> Element:
+    """log(1 + x) of what is not below 0, within 4 units in the last place.
+
+    What 1 + x loses of x is made up for by x / ((1 + x) - 1), which is near 1. Source: Kahan.
+    """
+    whole = f32(_F.ADD, x, 1.0)
+    ratio = f32(_F.DIV, x, f32(_F.SUB, whole, 1.0))
+    return f32(_F.SELECT, f32(_F.EQ, whole, 1.0), x, f32(_F.MUL, f32(_F.LOG, whole), ratio))
 
 
 def _hard_sigmoid(x: Element, alpha: float, beta: float) -> Element:
@@ -159,13 +174,13 @@ def _gelu(x: Element) -> Element:
 def gelu_tanh(x: Element) -> Element:
     """GELU by a hyperbolic tangent."""
     cube = f32(_F.MUL, f32(_F.MUL, x, x), x)
-    inner = f32(_F.MUL, f32(_F.ADD, x, f32(_F.MUL, cube, _GELU_CUBE)), _SQRT_2_BY_PI)
-    half = f32(_F.MUL, x, 0.5)
-    return f32(_F.MUL, half, f32(_F.ADD, f32(_F.TANH, inner), 1.0))
+    twice = f32(_F.MUL, f32(_F.ADD, x, f32(_F.MUL, cube, _GELU_CUBE)), 2 * _SQRT_2_BY_PI)
+    # (1 + tanh(z)) / 2 is the sigmoid of 2 z, which loses nothing where the tangent is near -1
+    return f32(_F.MUL, x, f32(_F.SIGMOID, twice))
 
 
 def _softplus(x: Element) -> Element:
-    rest = f32(_F.LOG, f32(_F.ADD, f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))), 1.0))
+    rest = log_of_one_and(f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))))
     return f32(_F.ADD, f32(_F.MAX, x, 0.0), rest)
 
 
@@ -173,7 +188,7 @@ def _softplus(x: Element) -> Element:
 ACTIVATIONS: dict[str, tuple[Formula, float, float]] = {
     "LeakyRelu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, x, a)), 0.01, 0.0),
     "ThresholdedRelu": (lambda x, a, _: f32(_F.SELECT, f32(_F.GT, x, a), x, 0.0), 1.0, 0.0),
-    "Elu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, _less_one(x), a)), 1.0, 0.0),
+    "Elu": (lambda x, a, _: _where_negative(x, f32(_F.MUL, exp_less_one(x), a)), 1.0, 0.0),
     "HardSigmoid": (_hard_sigmoid, 0.2, 0.5),
     "HardSwish": (lambda x, a, b: f32(_F.MUL, x, _hard_sigmoid(x, a, b)), 1 / 6, 0.5),
     "Softsign": (lambda x, _, __: f32(_F.DIV, x, f32(_F.ADD, f32(_F.ABS, x), 1.0)), 0.0, 0.0),
@@ -262,9 +277,15 @@ def _known_power(base: Element, exponent: float) -> Element | None:
         2.0: square,
         3.0: Call(_F.MUL, (square, base)),
         4.0: Call(_F.MUL, (square, square)),
-        0.5: Call(_F.SQRT, (base,)),
+        0.5: _root_as_power(base),
         -1.0: f32(_F.DIV, 1.0, base),
     }.get(exponent)
+
+
+def _root_as_power(base: Element) -> Element:
+    """The square root as a power: of -infinity infinity, of -0 0."""
+    is_least = f32(_F.EQ, base, -math.inf)
+    return f32(_F.SELECT, is_least, math.inf, f32(_F.ADD, Call(_F.SQRT, (base,)), 0.0))
 
 
 @lowers("Mod")

@@ -60,9 +60,9 @@ def lower_gemm(scope: LoweringScope, node: Node) -> None:
     """alpha * A * B + beta * C, with A and B transposed or not."""
     left, right = scope.tensor(node.inputs[0]), scope.tensor(node.inputs[1])
     value: Element = _scaled(Made(Scalar.F32), float(attribute(node, "alpha", 1.0)))
-    if len(node.inputs) > 2 and node.inputs[2]:
+    beta = float(attribute(node, "beta", 1.0))
+    if len(node.inputs) > 2 and node.inputs[2] and beta != 0:  # 0 times infinity would be NaN
         bias = widened(scope.broadcast(node.inputs[2], scope.shape(node.outputs[0])))
-        beta = float(attribute(node, "beta", 1.0))
         value = Call(Function.ADD, (value, _scaled(bias, beta)))
     make_product(
         scope,

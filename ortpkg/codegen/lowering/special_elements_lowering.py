@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
-from ortpkg.codegen.lowering.elementwise_lowering import f32, finish, float_operands, operands_of
+from ortpkg.codegen.lowering.elementwise_lowering import (
+    exp_less_one,
+    f32,
+    finish,
+    float_operands,
+    operands_of,
+)
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
@@ -29,12 +35,12 @@ def lower_scaled_exponential(scope: LoweringScope, node: Node) -> None:
     (x,) = float_operands(scope, node)
     if node.op_type == "Celu":
         alpha, gamma = float(attribute(node, "alpha", 1.0)), 1.0
-        below = f32(_F.MUL, f32(_F.SUB, f32(_F.EXP, f32(_F.DIV, x, alpha)), 1.0), alpha)
+        below = f32(_F.MUL, exp_less_one(f32(_F.DIV, x, alpha)), alpha)
     else:
         alpha = float(attribute(node, "alpha", _SELU_ALPHA))
         gamma = float(attribute(node, "gamma", _SELU_GAMMA))
-        below = f32(_F.MUL, f32(_F.SUB, f32(_F.EXP, x), 1.0), alpha)
-    chosen = f32(_F.SELECT, f32(_F.LE, x, 0.0), below, x)
+        below = f32(_F.MUL, exp_less_one(x), alpha)
+    chosen = f32(_F.SELECT, f32(_F.LT, x, 0.0), below, x)
     finish(scope, node, chosen if gamma == 1 else f32(_F.MUL, chosen, gamma))
 
 
