@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 import onnx.parser
 import pytest
 
@@ -16,6 +19,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Function,
     Made,
     Number,
+    Place,
     Read,
     Tensor,
     along,
@@ -93,6 +97,15 @@ class _Parts:
             output=self.output,
             axes=self.output.shape,
             value=_read(self.mixed, 0, 2, 1, 3),
+            places=tuple(map(along, range(4))),
+        )
+
+    def mapped(self) -> Map:
+        """A map in the place of the second product."""
+        return Map(
+            output=self.output,
+            axes=(2, 5, 3, 5),
+            value=_times(_read(self.weights, 0, 2, 1, 3), 2.0),
             places=tuple(map(along, range(4))),
         )
 
@@ -216,6 +229,79 @@ def test_scores_that_are_taken_elsewhere_than_they_lie_are_left() -> None:
     )
     program = parts.program(parts.first, turned, parts.second)
     assert fuse_attention(program).operations == program.operations
+
+
+def _summed_often(count: int) -> Element:
+    made: Element = _MADE
+    for number in range(count):
+        made = Call(Function.ADD, (made, Number(float(number), Scalar.F32)))
+    return made
+
+
+def _with_other_softmax(parts: _Parts, **changes: object) -> list[Operation]:
+    return [parts.first, replace(parts.softmax, **changes), parts.second]  # type: ignore[arg-type]
+
+
+def _with_other_product(parts: _Parts, **changes: object) -> list[Operation]:
+    return [parts.first, parts.softmax, replace(parts.second, **changes)]  # type: ignore[arg-type]
+
+
+def _with_other_scores(parts: _Parts, **changes: object) -> list[Operation]:
+    return [replace(parts.first, **changes), parts.softmax, parts.second]  # type: ignore[arg-type]
+
+
+_ZERO = Number(1.0, Scalar.F32)
+#: One for each condition: what there is in the place of an attention's parts.
+_NO_ATTENTIONS: Mapping[str, Callable[[_Parts], list[Operation]]] = {
+    "probabilities are scaled": lambda parts: _with_other_softmax(
+        parts, epilogue=_times(_MADE, 2.0)
+    ),
+    "probabilities are turned": lambda parts: _with_other_product(
+        parts, left=_read(parts.weights, 0, 1, 3, 2)
+    ),
+    "probabilities are multiplied with themselves": lambda parts: _with_other_product(
+        parts, right=_read(parts.weights, 0, 1, 2, 3), n=5, output=_tensor("mixed", 2, 3, 5, 5)
+    ),
+    "some rows of probabilities are taken": lambda parts: _with_other_product(
+        parts, m=3, output=_tensor("mixed", 2, 3, 3, 8)
+    ),
+    "some columns of probabilities are taken": lambda parts: _with_other_product(parts, k=4),
+    "some heads are taken": lambda parts: _with_other_product(
+        parts, batch=(2, 2), output=_tensor("mixed", 2, 2, 5, 8)
+    ),
+    "what is mixed is scaled": lambda parts: _with_other_product(
+        parts, epilogue=_times(_MADE, 2.0)
+    ),
+    "probabilities have a zero point": lambda parts: _with_other_product(parts, left_zero=_ZERO),
+    "queries have a zero point": lambda parts: _with_other_scores(parts, left_zero=_ZERO),
+    "scores take many steps": lambda parts: _with_other_scores(parts, epilogue=_summed_often(60)),
+    "one score is repeated": lambda parts: [
+        replace(parts.first, n=1, output=_tensor("scores", 2, 3, 5, 1)),
+        parts.softmax,
+        parts.second,
+    ],
+    "values are computed": lambda parts: [parts.first, parts.softmax, parts.mapped()],
+}
+
+
+@pytest.mark.parametrize("case", _NO_ATTENTIONS)
+def test_what_is_no_attention_stays(case: str) -> None:
+    parts = _Parts()
+    operations = _NO_ATTENTIONS[case](parts)
+    if case == "one score is repeated":
+        scores = operations[0].output
+        value = Read(scores, (along(0), along(1), along(2), Place()))
+        operations[1] = replace(parts.softmax, value=value)
+    program = parts.program(*operations)
+    assert fuse_attention(program).operations == program.operations
+
+
+@pytest.mark.parametrize(("width", "is_fused"), [(512, True), (513, False)])
+def test_heads_that_fill_a_cache_are_left(width: int, is_fused: bool) -> None:
+    parts = _Parts(width=width)
+    program = parts.program(parts.first, parts.softmax, parts.second)
+    kinds = [type(each) for each in fuse_attention(program).operations]
+    assert (kinds == [Attention]) is is_fused
 
 
 # --- of models ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ortpkg.shapes.inference import infer_sizes
 
 Array = npt.NDArray[Any]
 _HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
-_LAST = {"axis": np.array([-1])}
+_LAST: Mapping[str, Array] = {"axis": np.array([-1])}
 #: For each chain: its nodes, constants, and the largest element of its input. Squares of more than
 #: 255 are infinite in float16.
 _CHAINS: Mapping[str, tuple[str, Mapping[str, Array], float]] = {
