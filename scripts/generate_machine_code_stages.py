@@ -12,8 +12,9 @@ import onnx.parser
 from onnx.numpy_helper import from_array
 
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
+from ortpkg.codegen.assembly.program_assembly import machine_model
 from ortpkg.codegen.compilation_text import compilation_texts
-from ortpkg.codegen.compiler import TensorStages
+from ortpkg.codegen.tensor_stages import TensorStages
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.machine_code.compilation_stages import Stage
@@ -70,7 +71,8 @@ def document() -> str:
 
 def picture() -> str:
     """The picture of the page as it should be now."""
-    stages = TensorStages.of(_graph(), CompilationTarget(target_named(_TARGET)))
+    target = CompilationTarget(target_named(_TARGET))
+    stages = TensorStages.of(_graph(), machine_model(target))
     columns = [("ONNX nodes", parts_of_nodes(_model().graph))]
     columns += [
         (title, parts_of_program(program))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from ortpkg.codegen.assembly.size_guards import size_guards
-from ortpkg.codegen.layouts.channel_blocking import block_channels
-from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
-from ortpkg.codegen.lowering.operator_lowerings import lower_graph, lower_node
+from ortpkg.codegen.lowering.operator_lowerings import lower_node
 from ortpkg.codegen.partition_worth import reason_against_piece
-from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.schedules.schedule import reason_against
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
+from ortpkg.codegen.tensor_stages import TensorStages
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.topology import topological_order
-from ortpkg.shapes.expressions import Expression, Size, TooLargeError, symbols_of
+from ortpkg.shapes.expressions import Expression, Size, Symbol, TooLargeError, symbols_of
 from ortpkg.shapes.inference import infer_sizes
 from ortpkg.shapes.knowledge import Knowledge, KnownTensor
 
@@ -35,8 +33,12 @@ def reasons_against(
         nodes: each after those whose outputs it takes.
         known: what inference found of the graph's values.
     """
+    return _reasons_of(LoweringScope(graph, known), nodes)
+
+
+def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
+    """Lowers nodes into a scope; why some cannot be, by index."""
     found = {}
-    scope = LoweringScope(graph, known)
     for node in nodes:
         count = len(scope.operations)
         try:
@@ -54,8 +56,20 @@ def reasons_against(
     return found
 
 
+class Examined(NamedTuple):
+    """A partition's reasons against compiling nodes, by index, or what its nodes became."""
+
+    reasons: Mapping[int, str]
+    stages: TensorStages | None = None
+
+
 def reasons_in_partition(body: Graph, schedules: SchedulesByForm) -> Mapping[int, str]:
-    """Why nodes of a partition are not compiled after all, seen from inside of it, by index.
+    """The reasons of :func:`examine_partition`."""
+    return examine_partition(body, schedules).reasons
+
+
+def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
+    """Why nodes of a partition are not compiled after all, seen from inside of it.
 
     What a graph knows of a value may be lost where its maker is outside: elements of a shape that
     comes in as a tensor. Then a size is in no input's shape, and nobody could tell it before a run.
@@ -63,41 +77,42 @@ def reasons_in_partition(body: Graph, schedules: SchedulesByForm) -> Mapping[int
     ``schedules``: for the CPU that it is to be compiled for; has its schedules afterwards.
     """
     known = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
-    bound = {
-        size.symbol
-        for name in body.inputs
-        for size in _sizes(known, name)
-        if isinstance(size, Expression) and size.symbol is not None
-    }
     nodes = [body.node(index) for index in topological_order(body)]
-    found = dict(reasons_against(body, nodes, known))
-    if not found and (reason := _reason_against_whole(body, known, schedules)) is not None:
-        return dict.fromkeys((node.index for node in nodes), reason)
+    scope = LoweringScope(body, known)
+    found = _reasons_of(scope, nodes)
+    stages: TensorStages | None = None
+    if not found:
+        try:
+            stages = _scheduled_stages(scope, schedules)
+        except (NotLoweredError, TooLargeError) as error:
+            reason = str(error) or "the formula of a size is too large"
+            return Examined(dict.fromkeys((node.index for node in nodes), reason))
+    bound = _bound_symbols(body, known)
     for node in nodes:
         used = [size for name in node.outputs if name for size in _sizes(known, name)]
         if any(symbol not in bound for size in used for symbol in symbols_of(size)):
             found.setdefault(node.index, "a size of what it makes is in no input of its partition")
-    return found
+    return Examined(found, None if found else stages)
 
 
-def _reason_against_whole(
-    body: Graph, known: Mapping[str, Knowledge], schedules: SchedulesByForm
-) -> str | None:
-    """Why a partition of nodes that can be lowered cannot be scheduled; None where it can."""
-    try:
-        lowered = lower_graph(body, known, body.name)
-        size_guards(lowered)
-        model = schedules.model
-        fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
-        program = block_channels(fused, model.lanes(Scalar.F32))
-        constants = frozenset(program.constants)
-        for operation in program.operations:
-            schedules.schedule(operation, constants)
-    except NotLoweredError as error:
-        return str(error)
-    except TooLargeError:
-        return "the formula of a size is too large"
-    return None
+def _scheduled_stages(scope: LoweringScope, schedules: SchedulesByForm) -> TensorStages:
+    """The stages of a partition whose nodes are lowered, all of whose operations have schedules.
+
+    Raises NotLoweredError or TooLargeError where it has none.
+    """
+    stages = TensorStages.of_lowered(scope.program(scope.graph.name), schedules.model)
+    constants = frozenset(stages.blocked.constants)
+    for operation in stages.blocked.operations:
+        schedules.schedule(operation, constants)
+    return stages
+
+
+def _bound_symbols(body: Graph, known: Mapping[str, Knowledge]) -> frozenset[Symbol]:
+    """The symbols that an input's shape tells."""
+    sizes = (size for name in body.inputs for size in _sizes(known, name))
+    return frozenset(
+        size.symbol for size in sizes if isinstance(size, Expression) and size.symbol is not None
+    )
 
 
 def _sizes(known: Mapping[str, Knowledge], name: str) -> tuple[Size, ...]:

@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.kernel_library import KernelLibrary
 from ortpkg.codegen.assembly.program_assembly import machine_model, scheduled_kernels
-from ortpkg.codegen.compiler import TensorStages, told_as_compile_errors
+from ortpkg.codegen.compiler import told_as_compile_errors
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.codegen.tensor_ir.tensor_text import operations_text
+from ortpkg.codegen.tensor_stages import TensorStages
 from ortpkg.graph.graph import Graph
 from ortpkg.machine_code.compilation_stages import KERNEL_STAGES, Stage, StageTexts
 
@@ -32,7 +33,8 @@ def compilation_texts(
     Raises CompileError where a node cannot be lowered after all, or LLVM fails.
     """
     with told_as_compile_errors(graph.name):
-        made = TensorStages.of(graph, target)
+        made = TensorStages.of(graph, machine_model(target))
+        made.verify()
         programs = {
             Stage.TENSOR: made.lowered, Stage.FUSED: made.fused, Stage.BLOCKED: made.blocked
         }  # fmt: skip

@@ -4,66 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.kernel_compiler import KernelCompiler
 from ortpkg.codegen.assembly.program_assembly import CompiledCode, assemble, machine_model
-from ortpkg.codegen.assembly.size_guards import size_guards
-from ortpkg.codegen.claims import reasons_in_partition
-from ortpkg.codegen.layouts.channel_blocking import block_channels
+from ortpkg.codegen.claims import examine_partition
 from ortpkg.codegen.loop_ir.kernel_verifier import KernelFaultError
-from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
-from ortpkg.codegen.lowering.operator_lowerings import lower_graph
-from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
-from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
-from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError, verify_operations
+from ortpkg.codegen.tensor_ir.tensor_verifier import OperationFaultError
+from ortpkg.codegen.tensor_stages import KeptStages, TensorStages, graph_key
 from ortpkg.ep_context.kernel_cache import KernelCache
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Graph
-from ortpkg.graph.model import Model
-from ortpkg.machine_code.program import Guard
 from ortpkg.shapes.expressions import TooLargeError
-from ortpkg.shapes.inference import infer_sizes
-
-_IR_VERSION = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorStages:
-    """A graph as tensor programs, one for each stage before schedules.
-
-    Attributes:
-        lowered: as its nodes are lowered.
-        fused: after fusion.
-        blocked: in the layouts that are compiled.
-        guards: what the code will ask of sizes.
-    """
-
-    lowered: TensorProgram
-    fused: TensorProgram
-    blocked: TensorProgram
-    guards: tuple[Guard, ...]
-
-    @classmethod
-    def of(cls, graph: Graph, target: CompilationTarget) -> TensorStages:
-        """The stages of a graph, each verified.
-
-        Raises NotLoweredError where a node cannot be lowered after all, OperationFaultError where
-        a stage made what is wrong.
-        """
-        known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
-        lowered = lower_graph(graph, known, graph.name)
-        guards = size_guards(lowered)
-        fused = optimized(lowered, multiplies_bfloat=target.multiplies_bfloat)
-        lanes = machine_model(target).lanes(Scalar.F32)
-        blocked = block_channels(fused, lanes)
-        for stage in (fused, blocked):
-            verify_operations(stage.operations)
-        return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
 
 
 class Compiler:
@@ -74,10 +29,18 @@ class Compiler:
         self._target = target
         self._kernels = KernelCompiler(target, kernels)
         self._schedules = SchedulesByForm(machine_model(target))
+        self._stages = KeptStages()
 
     def reasons_against(self, body: Graph) -> Mapping[int, str]:
-        """Why nodes of a partition are not compiled, seen from inside of it, by index."""
-        return reasons_in_partition(body, self._schedules)
+        """Why nodes of a partition are not compiled, seen from inside of it, by index.
+
+        What was made of a partition without any is kept, for when it is compiled.
+        """
+        key = graph_key(body)
+        examined = examine_partition(body, self._schedules)
+        if examined.stages is not None:
+            self._stages.keep(key, body, examined.stages)
+        return examined.reasons
 
     def compile(self, graph: Graph) -> CompiledCode:
         """Compiles a graph whose nodes are lowered and whose types are known.
@@ -85,7 +48,10 @@ class Compiler:
         Raises CompileError where a node cannot be lowered after all, or LLVM fails.
         """
         with told_as_compile_errors(graph.name):
-            stages = TensorStages.of(graph, self._target)
+            stages = self._stages.take(graph_key(graph))
+            if stages is None:
+                stages = TensorStages.of(graph, self._schedules.model)
+            stages.verify()
             return assemble(
                 stages.blocked, self._target, self._schedules, self._kernels, stages.guards
             )

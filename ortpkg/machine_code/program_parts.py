@@ -12,6 +12,7 @@ from ortpkg.errors import CompileError, EpContextError, quoted
 from ortpkg.machine_code.executable_memory import map_code
 from ortpkg.machine_code.loaded_program import LoadedProgram, verify_target
 from ortpkg.machine_code.program import Program
+from ortpkg.machine_code.program_checks import verify_program
 from ortpkg.machine_code.program_format import dump_program, load_program
 from ortpkg.machine_code.thread_team import ThreadTeam
 
@@ -63,9 +64,27 @@ def load_parts(parts: Mapping[str, Part], team: ThreadTeam) -> LoadedProgram:
     """
     program = read_program(parts)
     verify_target(program)
-    code = map_code(_part(parts, CODE_PART))
+    return _loaded(program, _part(parts, CODE_PART), parts, team)
+
+
+def load_compiled(
+    program: Program, code: bytes, constants: Mapping[str, Part], team: ThreadTeam
+) -> LoadedProgram:
+    """The partition that this process compiled, ready to run; raises as :func:`load_parts`.
+
+    It is verified as one that was read.
+    """
+    verify_program(program)
+    verify_target(program)
+    return _loaded(program, code, constants, team)
+
+
+def _loaded(
+    program: Program, data: Part, constants: Mapping[str, Part], team: ThreadTeam
+) -> LoadedProgram:
+    code = map_code(data)
     try:
-        return LoadedProgram(program, code, parts, team)
+        return LoadedProgram(program, code, constants, team)
     except BaseException:
         code.close()
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import EpDevice
@@ -40,7 +41,7 @@ from ortpkg.machine_code.cpu_targets import (
 from ortpkg.machine_code.executable_memory import reason_against_code
 from ortpkg.machine_code.launch_plan import ShapesMisfitError
 from ortpkg.machine_code.loaded_program import LoadedProgram
-from ortpkg.machine_code.program_parts import dump_parts, load_parts
+from ortpkg.machine_code.program_parts import dump_parts, load_compiled, load_parts
 from ortpkg.machine_code.thread_team import ThreadTeam
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.execution_provider import (
@@ -241,39 +242,43 @@ class LLVMExecutionProvider(ExportingProvider):
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
         made = self._session_compiler().compile(fused.body)
         constants = {name: value.data for name, value in made.constants.items()}
-        parts = dump_parts(made.program, made.code, constants)
+        parts = cache(partial(dump_parts, made.program, made.code, constants))
         reason = reason_against_this_machine(self._wished.target, self._wished.extras)
-        self._keep(fused, parts)
+        if self._keeps_texts:
+            self._kept.keep(fused, parts())
         if reason is not None:
             return _foreign_partition(fused.node.name, parts, reason)
-        return self._loaded(parts, fused)
+        loaded = load_compiled(made.program, made.code, constants, self._thread_team())
+        return self._runnable(loaded, parts, fused)
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del fused
         assert isinstance(compiled, _MachineCodePartition)
-        return compiled.parts
+        return compiled.parts()
 
     def import_context(self, entry: ContextEntry, fused: FusedNode) -> CompiledPartition:
-        self._keep(fused, entry.parts)
-        return self._loaded(entry.parts, fused)
+        if self._keeps_texts:
+            self._kept.keep(fused, entry.parts)
+        loaded = load_parts(entry.parts, self._thread_team())
+        return self._runnable(loaded, lambda: entry.parts, fused)
 
     def get_compiled_texts(
         self, fused_node: str, stages: Collection[Stage], kernel: str | None = None
     ) -> StageTexts:
         return self._kept.texts(fused_node, self._compilation_target(), stages, kernel)
 
-    def _keep(self, fused: FusedNode, parts: Mapping[str, Part]) -> None:
-        if self._keeps_texts:
-            self._kept.keep(fused, parts)
-
     @property
     def _keeps_texts(self) -> bool:
         return self.session_settings.other_entries.get(KEEP_TEXT_ENTRY) == "1"
 
-    def _loaded(self, parts: Mapping[str, Part], fused: FusedNode) -> CompiledPartition:
+    def _thread_team(self) -> ThreadTeam:
         if self._team is None:
             self._team = ThreadTeam(self._thread_count())
-        loaded = load_parts(parts, self._team)
+        return self._team
+
+    def _runnable(
+        self, loaded: LoadedProgram, parts: Callable[[], Mapping[str, Part]], fused: FusedNode
+    ) -> CompiledPartition:
         self._partitions.append(loaded)
         if self.graph_engine is None or not self._stands_by(fused):
             return _MachineCodePartition(loaded.compute, parts)
@@ -392,18 +397,20 @@ class LLVMExecutionProvider(ExportingProvider):
 
 
 class _MachineCodePartition:
-    """A loaded program's compute function, with the parts that it was loaded from."""
+    """A loaded program's compute function, and what makes the parts of its context."""
 
     def __init__(
         self,
         compute: Callable[[Sequence[Any], OpKernelContext], Sequence[Any]],
-        parts: Mapping[str, Part],
+        parts: Callable[[], Mapping[str, Part]],
     ) -> None:
         self.compute = compute
         self.parts = parts
 
 
-def _foreign_partition(name: str, parts: Mapping[str, Part], reason: str) -> _MachineCodePartition:
+def _foreign_partition(
+    name: str, parts: Callable[[], Mapping[str, Part]], reason: str
+) -> _MachineCodePartition:
     """Code that was compiled here for another machine: it can be kept, not run."""
 
     def compute(_inputs: Sequence[Any], _context: OpKernelContext) -> Sequence[Any]:

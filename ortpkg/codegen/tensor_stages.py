@@ -1,0 +1,101 @@
+"""A partition as tensor programs, from its nodes to what kernels are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from ortpkg.codegen.assembly.size_guards import size_guards
+from ortpkg.codegen.layouts.channel_blocking import block_channels
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.operator_lowerings import lower_graph
+from ortpkg.codegen.passes import optimized
+from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.model import Model
+from ortpkg.machine_code.program import Guard
+from ortpkg.shapes.inference import infer_sizes
+
+_IR_VERSION = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorStages:
+    """A graph as tensor programs, one for each stage before schedules.
+
+    Attributes:
+        lowered: as its nodes are lowered.
+        fused: after fusion.
+        blocked: in the layouts that are compiled.
+        guards: what the code will ask of sizes.
+    """
+
+    lowered: TensorProgram
+    fused: TensorProgram
+    blocked: TensorProgram
+    guards: tuple[Guard, ...]
+
+    @classmethod
+    def of(cls, graph: Graph, model: MachineModel) -> TensorStages:
+        """The stages of a graph. NotLoweredError where a node cannot be lowered after all."""
+        known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
+        return cls.of_lowered(lower_graph(graph, known, graph.name), model)
+
+    @classmethod
+    def of_lowered(cls, lowered: TensorProgram, model: MachineModel) -> TensorStages:
+        """The stages after lowering. NotLoweredError where sizes do not fit one another."""
+        guards = size_guards(lowered)
+        fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
+        blocked = block_channels(fused, model.lanes(Scalar.F32))
+        return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
+
+    def verify(self) -> None:
+        """Raises OperationFaultError where a stage made what is wrong."""
+        for stage in (self.fused, self.blocked):
+            verify_operations(stage.operations)
+
+
+class KeptStages:
+    """Stages of graphs that were looked at before they are compiled, each until it is taken."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[Graph, TensorStages]] = {}
+
+    def keep(self, key: Hashable, graph: Graph, stages: TensorStages) -> None:
+        """Keeps the stages, and the graph too: the key has addresses of what it is made of."""
+        self._kept[key] = (graph, stages)
+
+    def take(self, key: Hashable) -> TensorStages | None:
+        """The stages of a graph with that key, which are kept no longer; None without any."""
+        return self._kept.pop(key, (None, None))[1]
+
+
+def graph_key(graph: Graph) -> Hashable:
+    """Equal for graphs of the same nodes, attributes, constants and types, while one is held.
+
+    It is the key of a graph as it was given: inference writes types.
+    """
+    return (
+        graph.inputs,
+        graph.outputs,
+        tuple(graph.opset_imports.items()),
+        tuple([graph.known_elements.get(name) for name in graph.inputs]),
+        frozenset(graph.types.items()),
+        frozenset((name, id(each)) for name, each in graph.initializers.items()),
+        tuple([_node_key(node) for node in graph.nodes]),
+    )
+
+
+def _node_key(node: Node) -> Hashable:
+    attributes = tuple([(name, id(each)) for name, each in node.attributes.items()])
+    return (
+        node.name,
+        node.domain,
+        node.op_type,
+        node.since_version,
+        node.inputs,
+        node.outputs,
+        attributes,
+    )
