@@ -84,7 +84,7 @@ def graph_key(graph: Graph) -> Hashable:
         tuple([graph.known_elements.get(name) for name in graph.inputs]),
         frozenset(graph.types.items()),
         frozenset((name, id(each)) for name, each in graph.initializers.items()),
-        tuple([_node_key(node) for node in graph.nodes]),
+        frozenset([_node_key(node) for node in graph.nodes]),
     )
 
 

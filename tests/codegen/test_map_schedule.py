@@ -123,3 +123,24 @@ def test_several_maps_fill_one_tensor() -> None:
         kernels += schedule_map(piece, V4.model, ())
     made = run_scheduled(kernels, arrays, V4)[output]
     np.testing.assert_array_equal(made, np.concatenate([arrays[left], arrays[right]], 1))
+
+
+@pytest.mark.parametrize("is_piece_read", [False, True], ids=["filled", "taken"])
+def test_pieces_of_one_size_share_a_kernel_wherever_they_begin(is_piece_read: bool) -> None:
+    """A Concat or a Split of hundreds is compiled once."""
+    whole, piece = Tensor("whole", Scalar.F32, (3, 64)), Tensor("piece", Scalar.F32, (3, 4))
+    texts = set()
+    for offset in (4, 8, 60):
+        read, written = (whole, piece) if is_piece_read else (piece, whole)
+        at = (along(0), Place(((1, 1),), offset))
+        own = (along(0), along(1))
+        operation = Map(
+            output=written,
+            axes=(3, 4),
+            value=Read(read, at if is_piece_read else own),
+            places=own if is_piece_read else at,
+        )
+        (made,) = schedule_map(operation, V4.model, ())
+        assert made.sizes == (offset,)
+        texts.add(kernel_text(made.kernel, name="piece"))
+    assert len(texts) == 1

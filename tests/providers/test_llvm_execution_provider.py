@@ -16,6 +16,8 @@ import onnx
 import onnx.parser
 import pytest
 
+from ortpkg.codegen import passes, tensor_stages
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.errors import (
@@ -25,8 +27,12 @@ from ortpkg.errors import (
     ModelFileError,
     OrtpkgError,
 )
+from ortpkg.graph.graph import Graph
 from ortpkg.graph.graph_parts import ArrayInitializer
 from ortpkg.graph.initializers import MappedInitializer
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.machine_code import program_parts
 from ortpkg.machine_code.cpu_targets import host_target, targets_of
 from ortpkg.machine_code.loaded_program import LoadedProgram
 from ortpkg.machine_code.program import Program
@@ -105,6 +111,39 @@ def test_a_size_that_another_part_of_the_model_computed_is_known(tmp_path: Path)
             (made,) = ours.run(None, {"x": x})
             wanted = np.tanh(np.eye(1024, dtype=np.float32)[x.argmax(axis=1)])
             np.testing.assert_allclose(made, wanted.reshape(batch, 32, 32), rtol=1e-6)
+
+
+def test_a_session_makes_the_stages_once_and_prints_no_program(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    fuse = passes.optimized
+
+    def counted(program: TensorProgram, **options: bool) -> TensorProgram:
+        made.append(program.name)
+        return fuse(program, **options)
+
+    monkeypatch.setattr(tensor_stages, "optimized", counted)
+    monkeypatch.setattr(program_parts, "dump_program", lambda _program: pytest.fail("printed"))
+    monkeypatch.setattr(program_parts, "load_program", lambda _data: pytest.fail("parsed"))
+    with InferenceSession(model, providers=["llvm", "cpu"]) as ours:
+        ours.run(None, _input(2))
+
+    assert len(made) == 1
+
+
+def test_stages_are_kept_for_the_very_graph_alone() -> None:
+    def graph(value: float) -> Graph:
+        text = f"""<ir_version: 10, opset_import: ["" : 21]>
+            net (float[n] x) => (float[n] y) <float c = {{{value}}}> {{ y = Add(x, c) }}"""
+        return load_model(onnx.parser.parse_model(text).SerializeToString()).graph
+
+    one, other = graph(1), graph(2)
+    key = tensor_stages.graph_key(one)
+    assert key == tensor_stages.graph_key(one)
+    assert key != tensor_stages.graph_key(other)
+    one.set_type("x", TensorType(ElementType.FLOAT, ("m",)))
+    assert key != tensor_stages.graph_key(one)
 
 
 def _pieces(tmp_path: Path, width: int) -> list[tuple[str, tuple[str, ...]]]:

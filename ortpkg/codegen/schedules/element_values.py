@@ -37,8 +37,12 @@ _OF_BOOLS = {Function.MIN: Op.AND, Function.MAX: Op.OR, Function.MUL: Op.AND, Fu
 class ElementValues:
     """Turns elements into values of one kernel."""
 
-    def __init__(self, maker: KernelMaker, model: MachineModel) -> None:
+    def __init__(
+        self, maker: KernelMaker, model: MachineModel, *, takes_pieces: bool = False
+    ) -> None:
+        """``takes_pieces``: whether what is read begins where a parameter says."""
         self._maker, self._model = maker, model
+        self._takes_pieces = takes_pieces
 
     def value_of(
         self,
@@ -69,7 +73,9 @@ class ElementValues:
         builder = self._maker.builder
         if count is not None and builder.number_of(count) == lanes:
             count = None
-        evaluation = _Evaluation(self._maker, axes, vector_axis, lanes, count, made)
+        evaluation = _Evaluation(
+            self._maker, axes, vector_axis, lanes, count, made, self._takes_pieces
+        )
         return builder.splat(evaluation.value(element), lanes)
 
 
@@ -83,6 +89,7 @@ class _Evaluation:
     lanes: int
     count: Operand | None
     made: Value | None
+    takes_pieces: bool
     _of_element: dict[int, tuple[Element, Value]] = field(default_factory=dict)
     _of_parts: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
@@ -148,7 +155,8 @@ class _Evaluation:
     ) -> Value:
         b, buffer = self.builder, self.maker.read(read.tensor)
         stride = place.stride(self.vector_axis)
-        index: Value = self.maker.value(place.offset)
+        begins = self.maker.beginning if self.takes_pieces else self.maker.value
+        index: Value = begins(place.offset)
         for axis, number in place.terms:
             index = b.add(index, b.mul(b.index(self.axes[axis]), self.maker.size(number)))
         is_gather = stride not in {0, 1}

@@ -51,6 +51,17 @@ class KernelMaker:
             self._sizes[size] = self.builder.size(f"size{len(self._sizes)}")
         return self._sizes[size]
 
+    def beginning(self, offset: Size) -> Value:
+        """Where a piece of a tensor begins: a parameter also where it is known, but for 0.
+
+        Kernels that fill or take pieces of one size at many places are one then.
+        """
+        if offset == 0:
+            return self.builder.constant(0, I64)
+        if offset not in self._sizes:
+            self._sizes[offset] = self.builder.size(f"size{len(self._sizes)}")
+        return self._sizes[offset]
+
     def value(self, size: Size) -> Value:
         """The number of a size as an i64 value."""
         number = self.size(size)

@@ -13,7 +13,7 @@ from ortpkg.codegen.schedules.element_values import ElementValues
 from ortpkg.codegen.schedules.kernel_maker import KernelMaker
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.vector_loops import for_vectors, has_masks
-from ortpkg.codegen.tensor_ir.elements import Element, Tensor, parts_of, scalar_of
+from ortpkg.codegen.tensor_ir.elements import Element, Read, Tensor, parts_of, scalar_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,9 @@ class MapBody:
 
     def __init__(self, maker: KernelMaker, flat_map: FlatMap) -> None:
         self._maker, self._map = maker, flat_map
-        self._values = ElementValues(maker, flat_map.model)
+        # a map that only moves elements takes a piece, as Split has many of
+        is_move = isinstance(flat_map.value, Read)
+        self._values = ElementValues(maker, flat_map.model, takes_pieces=is_move)
         self._buffer = maker.written(flat_map.output)
         self._is_masked = has_masks(flat_map.model, flat_map.scalars)
 
@@ -84,7 +86,7 @@ class MapBody:
             value, axes, vector_axis=self._map.vector_axis, lanes=lanes, count=count, made=made
         )
         b, (place,) = self.builder, self._map.flat.places
-        index: Value = self._maker.value(place.offset)
+        index: Value = self._maker.beginning(place.offset)
         for axis, number in place.terms:
             index = b.add(index, b.mul(b.index(axes[axis]), self._maker.size(number)))
         b.store(self._buffer, index, found, count)
