@@ -1,13 +1,15 @@
 """The output of a batch: its parts, what the job is, and which of them are done.
 
 ``.ortpkg-batch`` in it holds ``job.json``, the rows that failed (``errors/``), the parts of which
-all rows did (``empty/``), and a folder of the run that is under way (``runs/``): how often workers
-began with a part (``attempts/``), and what is not yet whole (``scratch/``). Workers that outlive
-their command find that folder gone, and write nothing into the next run.
+all rows did (``empty/``), size and digest of the others (``parts/``), and a folder of the run that
+is under way (``runs/``): how often workers began with a part (``attempts/``), and what is not yet
+whole (``scratch/``). Workers that outlive their command find that folder gone, and write nothing
+into the next run.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +30,8 @@ from ortpkg.storage.file_replacement import replace_file
 OWN = ".ortpkg-batch"
 _JOB = "job.json"
 _RUNS = "runs"
+#: Rows that failed, parts of which all rows did, and the content of the others.
+_LISTS = ("errors", "empty", "parts")
 _MOST_JOB_NBYTES = 1 << 28
 #: What has to be the same for a job to go on, and how that is said.
 _COMPARED: dict[str, str] = {
@@ -74,6 +78,7 @@ class BatchFolder:
         UsageError where something is there already, or another command writes there.
         """
         verify_is_free(self.root)
+        self._verify_own()
         with self._output_errors():
             self._own.mkdir(parents=True, exist_ok=True)
         with self._held():
@@ -81,7 +86,7 @@ class BatchFolder:
                 self._end_runs()
                 verify_is_free(self.root)  # another command may have begun since
                 shutil.rmtree(self._own / "errors", ignore_errors=True)  # of one that wrote no part
-                for name in ("errors", "empty"):
+                for name in _LISTS:
                     (self._own / name).mkdir(exist_ok=True)
                 self._begin_run()
                 replace_file(
@@ -96,6 +101,7 @@ class BatchFolder:
 
         UsageError where it is another job than this one.
         """
+        self._verify_own()
         with self._held():
             there = read_job(self.root)
             differing = [text for key, text in _COMPARED.items() if there.get(key) != job.get(key)]
@@ -107,9 +113,20 @@ class BatchFolder:
                 )
             with self._output_errors():
                 self._end_runs()
+                (self._own / "parts").mkdir(exist_ok=True)
                 self._begin_run()
             with self._one_run():
                 yield there
+
+    def _verify_own(self) -> None:
+        """UsageError where a link leads from the batch's own folder to somebody else's."""
+        for name in ("", *_LISTS, _RUNS):
+            path = self._own / name
+            if path.is_symlink():
+                raise UsageError(
+                    f"--output {quoted(self.root)}: {quoted(path)} is a link, which a batch neither"
+                    " follows nor removes: name another folder"
+                )
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -150,14 +167,34 @@ class BatchFolder:
     # --- parts ------------------------------------------------------------------------------------
 
     def written(self, parts: Iterable[Part]) -> set[int]:
-        """The numbers of the parts that are there, whole."""
+        """The numbers of the parts that are there, whole: with the content that was written.
+
+        A part that was cut or changed since is removed, and so run again.
+        """
         there = set(_names(self.root)) | {f"{name}.empty" for name in _names(self._own / "empty")}
-        return {
-            part.number
-            for part in parts
-            if part_path(self.root, part.name, self.kind).name in there
-            or f"{part.name}.empty" in there
-        }
+        found: set[int] = set()
+        for part in parts:
+            path = part_path(self.root, part.name, self.kind)
+            if f"{part.name}.empty" in there or (path.name in there and self._is_whole(path, part)):
+                found.add(part.number)
+        return found
+
+    def _is_whole(self, path: Path, part: Part) -> bool:
+        """Return whether a part has the size and digest that were noted; remove it if not."""
+        try:
+            noted = (self._own / "parts" / part.name).read_text(encoding="ascii", errors="replace")
+            if noted == content_text(path):
+                return True
+        except FileNotFoundError:  # killed between the part and its note: it is run again
+            pass
+        except OSError as error:
+            raise UsageError(f"cannot read {quoted(path)}: {error.strerror or error}") from error
+        with self._output_errors():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        return False
 
     def write(self, part: Part, rows: Rows) -> None:
         """Writes what a part gave: first the rows that failed, then the others, which is its end.
@@ -173,6 +210,7 @@ class BatchFolder:
         if len(rows.row_ids):
             target = part_path(self.root, part.name, self.kind)
             write_part(target, rows, self.kind, self._run / "scratch")
+            self._put(self._own / "parts" / part.name, content_text(target))
         else:
             self._put(self._own / "empty" / part.name, "")
 
@@ -204,6 +242,17 @@ class BatchFolder:
             if path.is_file():
                 for line in path.read_text(encoding="utf-8").splitlines():
                     yield RowError(**json.loads(line))
+
+
+def content_text(path: Path) -> str:
+    """Return size and SHA-256 of a part, a line for each of its files, in order of their names."""
+    is_folder = path.is_dir()
+    lines = []
+    for file in sorted(path.iterdir()) if is_folder else [path]:
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+            lines.append(f"{digest} {content.tell()} {ascii(file.name) if is_folder else ''}\n")
+    return "".join(lines)
 
 
 def verify_is_free(root: Path) -> None:

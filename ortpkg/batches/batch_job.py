@@ -105,7 +105,7 @@ class BatchJob:
     @property
     def row_count(self) -> int:
         """How many rows the input has."""
-        return self.parts[-1].first_row + self.parts[-1].count
+        return self.parts[-1].first_row + self.parts[-1].count if self.parts else 0
 
 
 def verify_wishes(wishes: BatchWishes) -> InputFiles:
@@ -209,7 +209,7 @@ def _plan(
 def _measured(
     parts: Sequence[Part], reading: Reading, plan: RunPlan, measure: Measure | None
 ) -> Mapping[int, float]:
-    if measure is None or plan.layout.fixed_rows is not None:
+    if measure is None or plan.layout.fixed_rows is not None or not parts:
         return {}
     _, rows = next(iter(reading.rows_of(parts[:1])))
     few = np.arange(min(len(rows.row_ids), max(TRIED_SIZES)))

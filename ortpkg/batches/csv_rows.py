@@ -20,6 +20,8 @@ from ortpkg.batches.text_spans import (
 )
 from ortpkg.errors import UsageError, quoted
 
+#: Columns of a file, whose records are a dictionary each.
+MOST_COLUMNS = 1 << 14
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -63,9 +65,16 @@ def _header(file: BinaryIO, path: Path) -> tuple[list[str], int]:
         raise UsageError(f"cannot read the header of {quoted(path)}: {error}") from error
     if not names:
         raise UsageError(f"{quoted(path)} has no header: its first line names the columns")
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    if len(names) > MOST_COLUMNS:
+        raise UsageError(
+            f"{quoted(path)} has {len(names)} columns, and {MOST_COLUMNS} may be: one column can"
+            ' hold a list as JSON ("[1, 2]"), and npy and Parquet hold arrays'
+        )
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
             raise UsageError(f"{quoted(path)} has two columns {quoted(name)}")
+        seen.add(name)
     return names, lines.nbytes
 
 

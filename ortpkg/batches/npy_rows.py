@@ -15,6 +15,8 @@ from ortpkg.errors import UsageError, quoted
 
 #: The column that the array of an npy file is.
 DATA = "data"
+#: Rows without any element, which take no bytes in the file.
+_MOST_EMPTY_ROWS = 1 << 20
 
 
 def npy_size(path: Path) -> tuple[int, int]:
@@ -45,8 +47,17 @@ def _mapped(path: Path) -> Array:
         if not shape:
             raise ValueError("it holds one number, which has no rows")
         if 0 in shape:
+            _verify_counts(shape)
             return np.empty(shape, dtype)
         order = "F" if is_fortran else "C"
         return np.memmap(path, dtype, "r", offset, shape, order)  # type: ignore[call-overload, no-any-return]  # order is one of two letters
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {quoted(path)}: {why_unreadable(error)}") from error
+
+
+def _verify_counts(shape: tuple[int, ...]) -> None:
+    """ValueError for rows that have no bytes, of which a header can state any number."""
+    if shape[0] > _MOST_EMPTY_ROWS:
+        raise ValueError(
+            f"it states {shape[0]} rows without a single element; {_MOST_EMPTY_ROWS} may be"
+        )

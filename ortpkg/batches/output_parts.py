@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -26,6 +27,9 @@ from ortpkg.errors import UsageError, quoted
 
 #: The column that says which row of the input it is.
 ROW_ID = "row_id"
+#: Texts that begin so are formulas to spreadsheets (OWASP, "CSV injection").
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 #: Formats whose parts are folders, and not files.
 _FOLDERS = frozenset({RowFormat.NPY, RowFormat.IMAGES})
 
@@ -97,7 +101,7 @@ def _storable(column: Column) -> Column:
 def _write_csv(path: Path, columns: Mapping[str, Column]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
+        writer.writerow(map(_without_formula, columns))
         for values in _records(columns):
             writer.writerow(_cell(each) for each in values)
 
@@ -105,7 +109,14 @@ def _write_csv(path: Path, columns: Mapping[str, Column]) -> None:
 def _cell(value: Any) -> str:
     if isinstance(value, list | dict):
         return json.dumps(value, default=_as_text)
+    if isinstance(value, str):
+        return _without_formula(value)
     return "" if value is None else _as_text(value)
+
+
+def _without_formula(text: str) -> str:
+    """Put an apostrophe before a text that spreadsheets would compute; numbers stay as they are."""
+    return f"'{text}" if text.startswith(_FORMULA_SIGNS) and not _NUMBER.fullmatch(text) else text
 
 
 def _write_json_lines(path: Path, columns: Mapping[str, Column]) -> None:

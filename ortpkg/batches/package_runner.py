@@ -38,8 +38,10 @@ from ortpkg.selection.measurements import (
     place_of,
 )
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
+from ortpkg.session.options import RunOptions
 
 _MEASURING_S = 2.0
+_LOADING_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class PackageUse:
         threads: of each session; None: as many as the machine has cores.
         trust: accept options of the package that can reach beyond it.
         canary: first try a variant in a child process.
+        timeout_s, memory_limit_nbytes: of each run; None: no limit, and the machine's.
         allowed: the :attr:`ChosenVariant.key` of what may run, where results have to be the same
             everywhere; None: anything.
     """
@@ -63,7 +66,31 @@ class PackageUse:
     threads: int | None = None
     trust: bool = False
     canary: bool = False
+    timeout_s: float | None = None
+    memory_limit_nbytes: int | None = None
     allowed: frozenset[tuple[str, ...]] | None = None
+
+    @property
+    def run_options(self) -> RunOptions:
+        """Limits of one run."""
+        options = RunOptions()
+        options.timeout_s = self.timeout_s
+        options.memory_limit_nbytes = self.memory_limit_nbytes
+        return options
+
+    @property
+    def load_options(self) -> RunOptions | None:
+        """Limits of loading a model in a child process, which takes longer than a run."""
+        if not self.isolates:
+            return None
+        options = self.run_options
+        options.timeout_s = max(_LOADING_S, self.timeout_s or 0.0)
+        return options
+
+    @property
+    def isolates(self) -> bool:
+        """Whether libraries run in child processes, so that the limits hold whatever they do."""
+        return self.timeout_s is not None or self.memory_limit_nbytes is not None
 
     def as_json(self) -> dict[str, Any]:
         """What of it decides which variants run, and so which results come out, for a job."""
@@ -169,7 +196,7 @@ class PackageRunner:
         """
         while True:
             try:
-                return run_part(self.session, part, rows, plan)
+                return run_part(self.session, part, rows, plan, self._use.run_options)
             except ExecutionProviderError as error:
                 self._go_on_without(error)
 
@@ -227,7 +254,10 @@ class PackageRunner:
         names = list(plan.layout.outputs)
         try:
             return measure_batches(
-                lambda feed: self.session.run(names, feed), first, TRIED_SIZES, most_s=_MEASURING_S
+                lambda feed: self.session.run(names, feed, self._use.run_options),
+                first,
+                TRIED_SIZES,
+                most_s=_MEASURING_S,
             )
         except OrtpkgError:  # the run itself says what is wrong, and with which row
             return {}
@@ -265,7 +295,12 @@ class PackageRunner:
                 )
 
     def _create(self, variant: ModelVariant) -> Any:
-        return variant.create_session(backend=self._use.wishes.backend, threads=self._use.threads)
+        return variant.create_session(
+            backend=self._use.wishes.backend,
+            threads=self._use.threads,
+            isolate=self._use.isolates,
+            limits=self._use.load_options,
+        )
 
     def _go_on_without(self, error: ExecutionProviderError) -> None:
         self._quarantine(error)

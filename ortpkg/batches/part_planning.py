@@ -17,7 +17,6 @@ from ortpkg.batches.npy_rows import npy_size
 from ortpkg.batches.parquet_rows import parquet_groups
 from ortpkg.batches.parts import MOST_NBYTES, MOST_ROWS, Part
 from ortpkg.batches.text_spans import Span
-from ortpkg.errors import UsageError, quoted
 
 #: A picture becomes so many bytes, about: its file does not say.
 _PICTURE_NBYTES = 1 << 19
@@ -38,16 +37,13 @@ class PartLimits:
 def plan_parts(source: InputFiles, limits: PartLimits) -> tuple[Part, ...]:
     """The parts of all files, in order, numbered, with the numbers of their rows.
 
-    Raises UsageError for a file that cannot be read, and where there is no row at all.
+    None where there are no rows. Raises UsageError for a file that cannot be read.
     """
     parts: list[Part] = []
     first_row = 0
     for part in _PLANNERS[source.format](source.files, limits):
         parts.append(replace(part, number=len(parts), first_row=first_row))
         first_row += part.count
-    if not parts:
-        named = quoted(source.files[0]) + (" ..." if len(source.files) > 1 else "")
-        raise UsageError(f"{named} has no rows: there is nothing to run")
     return tuple(parts)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from ortpkg.batches.row_feeds import Places, RowFeeds, row_feeds
 from ortpkg.batches.rows import Column, RowError, Rows, taken
 from ortpkg.batches.text_rows import MISSING
 from ortpkg.errors import InvalidFeedError, LimitExceededError, RowFailedError, RunError, quoted
+from ortpkg.session.options import RunOptions
 
 #: What may be the fault of a row; anything else is the variant's, or the machine's.
 ROW_ERRORS = (InvalidFeedError, RunError, LimitExceededError)
@@ -24,9 +25,17 @@ class Session(Protocol):
     """What a part needs of a session."""
 
     def run(
-        self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], /
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: Any = None,
+        /,
     ) -> Sequence[Any]:
         """As :meth:`ortpkg.InferenceSession.run`."""
+
+
+#: Runs a feed, for outputs of these names.
+Run = Callable[[Sequence[str], Mapping[str, Any]], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +57,26 @@ class RunPlan:
     stops: bool = True
 
 
-def run_part(session: Session, part: Part, rows: Rows, plan: RunPlan) -> Rows:
+def run_part(
+    session: Session, part: Part, rows: Rows, plan: RunPlan, limits: RunOptions | None = None
+) -> Rows:
     """The outputs of the rows of a part, as columns, and what is wrong with its other rows.
+
+    ``limits`` hold for each run by itself.
 
     Raises RowFailedError for the first row that cannot be read or run, where the plan says so.
     """
     _stop_at(rows.errors, plan)
+
+    def run(names: Sequence[str], feed: Mapping[str, Any]) -> Sequence[Any]:
+        return session.run(names, feed, limits)
+
     feeds = row_feeds(rows, plan.layout, plan.columns, plan.batch_size)
     errors = {place: _error(part, rows, place, why) for place, why in feeds.refused.items()}
     _stop_at([errors[place] for place in sorted(errors)], plan)
     done: list[tuple[Places, dict[str, Column]]] = []
     for batch in feeds.batches:
-        for places, outputs in _run(session, feeds, batch):
+        for places, outputs in _run(run, feeds, batch):
             if isinstance(outputs, Exception):
                 errors[int(places[0])] = _error(part, rows, int(places[0]), str(outputs))
                 _stop_at([errors[int(places[0])]], plan)
@@ -111,24 +128,24 @@ def _error(part: Part, rows: Rows, place: int, reason: str) -> RowError:
 
 
 def _run(
-    session: Session, feeds: RowFeeds, batch: Places
+    run: Run, feeds: RowFeeds, batch: Places
 ) -> list[tuple[Places, dict[str, Column] | Exception]]:
     """The outputs of a batch; of halves of it where it fails, down to single rows."""
     try:
-        return [(batch, _outputs(session, feeds, batch))]
+        return [(batch, _outputs(run, feeds, batch))]
     except ROW_ERRORS as error:
         if len(batch) == 1:
             return [(batch, error)]
         middle = len(batch) // 2
         return [
-            *_run(session, feeds, batch[:middle]),
-            *_run(session, feeds, batch[middle:]),
+            *_run(run, feeds, batch[:middle]),
+            *_run(run, feeds, batch[middle:]),
         ]
 
 
-def _outputs(session: Session, feeds: RowFeeds, batch: Places) -> dict[str, Column]:
+def _outputs(run: Run, feeds: RowFeeds, batch: Places) -> dict[str, Column]:
     layout = feeds.layout
-    values = session.run(list(layout.outputs), feeds.feed(batch))
+    values = run(list(layout.outputs), feeds.feed(batch))
     found: dict[str, Column] = {}
     for name, value in zip(layout.outputs, values, strict=True):
         if not isinstance(value, np.ndarray):

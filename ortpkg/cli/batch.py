@@ -19,7 +19,9 @@ from ortpkg.batches.package_runner import PackageUse
 from ortpkg.cli.batch_options import (
     DEFAULT_PART_ROWS,
     BatchAxisOption,
+    BatchMemoryLimitOption,
     BatchSizeOption,
+    BatchTimeoutOption,
     ErrorsOption,
     FolderOption,
     FormatOption,
@@ -51,7 +53,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_options import CanaryOption, ResizeOption
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.errors import ExitCode, UsageError, printable, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.selection.wishes import SelectionWishes
 
@@ -81,6 +83,8 @@ def command(
     provider_option: ProviderOptionsOption = None,
     policy: PolicyOption = "default",
     backend: BackendOption = "auto",
+    timeout: BatchTimeoutOption = None,
+    memory_limit: BatchMemoryLimitOption = None,
     canary: CanaryOption = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
@@ -122,9 +126,12 @@ def command(
         threads=threads,
         trust=trust,
         canary=canary,
+        timeout_s=timeout,
+        memory_limit_nbytes=memory_limit,
     )
     engine = _local if in_process else partial(_on_ray, ray, Workers(count=workers, cpus=threads))
-    return _Batch(Output(is_json=as_json), wishes, use, errors).run(engine)
+    awaited = _awaited(ray, in_process=in_process)
+    return _Batch(Output(is_json=as_json), wishes, use, errors, awaited).run(engine)
 
 
 #: Starts what runs a batch of a package.
@@ -147,12 +154,18 @@ class _Batch:
     """One ``ortpkg batch``: what is said of rows and of the package, and where failed rows go."""
 
     def __init__(
-        self, output: Output, wishes: BatchWishes, use: PackageUse, errors: Path | None
+        self,
+        output: Output,
+        wishes: BatchWishes,
+        use: PackageUse,
+        errors: Path | None,
+        awaited: str,
     ) -> None:
         self._shown = BatchOutput(output)
         self._wishes = wishes
         self._use = use
         self._errors = errors
+        self._awaited = awaited
 
     def run(self, start: _StartEngine) -> int:
         """Starts the workers, and has them do the job; the exit code."""
@@ -164,7 +177,7 @@ class _Batch:
             else ErrorList(self._errors, wishes.output, resume=wishes.resume)
         )
         with ExitStack() as stack:
-            with elapsed("starting, and trying the package on every node"):
+            with elapsed(self._awaited):
                 engine = stack.enter_context(start(self._use, wishes.same_results))
                 trials = engine.trials()
             self._shown.tell_trials(trials)
@@ -181,6 +194,15 @@ class _Batch:
                 listed.write(job.folder, job.parts)
         self._shown.finish(job, self._errors)
         return ExitCode.DONE
+
+
+def _awaited(address: str | None, *, in_process: bool) -> str:
+    """Say what the command waits for before the first row."""
+    if in_process:
+        return "opening the package"
+    if address is None:
+        return "starting a Ray cluster on this machine (--in-process needs none)"
+    return f"joining the Ray cluster at {printable(address)}, and trying the package on every node"
 
 
 def _absolute(reference: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.batches.parts import MOST_ROWS
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 
 ReferenceArgument = Annotated[
     str,
@@ -64,6 +65,26 @@ BatchAxisOption = Annotated[
         metavar="OUTPUT=0",
         help="Take the first dimension of this output for rows, or with OUTPUT=none for no rows;"
         " default: as the names of the model's dimensions say. Repeatable.",
+    ),
+]
+BatchTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="T",
+        help="Time that one run may take, of --batch-size rows: 90s, 500ms; a number alone is"
+        " seconds. A run that passes it is tried row by row. Default: none.",
+        parser=duration_argument,
+    ),
+]
+BatchMemoryLimitOption = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Memory that one run of a worker may take, weights included: 500MB, 1.5GiB. Default:"
+        " the machine's.",
+        parser=nbytes_argument,
     ),
 ]
 ErrorsOption = Annotated[

@@ -87,7 +87,8 @@ def read_lock(folder: Path) -> Lock | None:
     except PackageFormatError as error:
         lines = "; ".join(str(each) for each in error.findings[:3]) or str(error)
         raise UsageError(
-            f"{quoted(path)} is no lock: {lines}; ortpkg lock makes it anew"
+            f"{quoted(path)} is no lock: {lines}; bring back an earlier copy, or remove the file:"
+            " ortpkg lock then makes a new one"
         ) from error
     packages = document["packages"]
     return Lock(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import secrets
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from packaging.version import Version
 
 from ortpkg.errors import ClusterError, UsageError, printable, quoted
 from ortpkg.host.memory import machine_memory_nbytes
@@ -36,6 +39,10 @@ _OWN = "ortpkg-ray-"
 _LONGEST_PARENT = 12
 #: Whether who joins a cluster needs a token; which; and where that stands.
 _TOKEN_MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+#: "0": no machine but this one is in the cluster. Ray reads it on all systems.
+_SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+#: The first that knows RAY_AUTH_MODE; pyproject.toml has the same bound.
+_FIRST_WITH_TOKENS = Version("2.52")
 _ANSWER_S = 20.0
 _MOST_STORE_NBYTES = 2 << 30
 _STORE_SHARE = 0.2
@@ -75,12 +82,21 @@ def cluster(address: str | None, cpus: int) -> Iterator[Any]:
     Raises UsageError where Ray is not installed or nothing answers at ``address``, and
     ClusterError where a cluster of its own does not start.
     """
+    is_own = address is None and not _is_connected()
+    if is_own:
+        _lock()
     ray = load_ray()
     if ray.is_initialized():
         yield ray  # of who called us
         return
     with _own(ray, cpus) if address is None else _joined(ray, address):
         yield ray
+
+
+def _is_connected() -> bool:
+    """Return whether the caller has connected to a cluster already."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
 
 
 @contextmanager
@@ -100,13 +116,14 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
 
 @contextmanager
 def _own(ray: Any, cpus: int) -> Iterator[None]:
+    _verify_asks_for_token(ray)
     _remove_left()
-    _lock()
     folder = tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-", dir=_parent())
     try:
         with for_results_alone(ray.shutdown):
-            with quiet_stderr():
+            with quiet_stderr(), _loopback_alone():
                 _start(ray, folder, cpus)
+            _verify_is_loopback(ray)
             yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,13 +136,59 @@ def _parent() -> Path:
 
 
 def _lock() -> None:
-    """Gives a cluster that asks for a token (Ray from 2.59 on) one that nobody else knows.
+    """Have a cluster of our own ask for a token that nobody else knows, and listen on loopback.
 
-    Other users of this machine reach the loopback interface, too. Ray's own would stay, in a file
-    of the home folder.
+    Other users of this machine reach the loopback interface, too. Ray's own token would stay, in a
+    file of the home folder. Ray reads all this when it is imported.
     """
-    if not {_TOKEN_MODE, _TOKEN, _TOKEN_PATH} & os.environ.keys():
+    os.environ[_TOKEN_MODE] = "token"
+    if not {_TOKEN, _TOKEN_PATH} & os.environ.keys():
         os.environ[_TOKEN] = secrets.token_hex()
+
+
+def _verify_asks_for_token(ray: Any) -> None:
+    """UsageError for a Ray that lets everybody who reaches it run anything."""
+    if Version(ray.__version__) < _FIRST_WITH_TOKENS:
+        raise UsageError(
+            f"Ray {ray.__version__} lets every user of this machine run anything in a cluster:"
+            f" install {_FIRST_WITH_TOKENS} or newer (pip install --upgrade 'ortpkg[ray]'), or run"
+            " --in-process"
+        )
+
+
+@contextmanager
+def _loopback_alone() -> Iterator[None]:
+    """Have nodes that start meanwhile listen on the loopback interface alone.
+
+    Ray takes another address of the machine in place of 127.0.0.1, and with it listens on all
+    interfaces, unless it is told that nodes of other machines cannot join; what it starts reads
+    that from the environment, this process has read it already.
+    """
+    from ray._private import (
+        ray_constants,  # the only place; _verify_is_loopback looks at the effect
+    )
+
+    before, named = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(_SEVERAL_MACHINES)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    os.environ[_SEVERAL_MACHINES] = "0"
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        if named is None:
+            del os.environ[_SEVERAL_MACHINES]
+        else:
+            os.environ[_SEVERAL_MACHINES] = named
+
+
+def _verify_is_loopback(ray: Any) -> None:
+    """ClusterError where the cluster that has started can be reached from other machines."""
+    address = ray.util.get_node_ip_address()
+    if not ipaddress.ip_address(address).is_loopback:
+        raise ClusterError(
+            f"Ray {ray.__version__} listens on {address}, where other machines reach it, though it"
+            " was told not to; --in-process runs the batch without Ray"
+        )
 
 
 def _remove_left() -> None:

@@ -119,6 +119,7 @@ def test_a_part_that_is_written_twice_is_there_once(tmp_path: Path, kind: RowFor
     assert sorted(each.name for each in (tmp_path / "out" / OWN).iterdir() if each.is_dir()) == [
         "empty",
         "errors",
+        "parts",
     ]
 
 

@@ -37,7 +37,9 @@ class FakeSession:
         self.compute = compute
         self.fed: list[list[tuple[int, ...]]] = []
 
-    def run(self, names: Sequence[str] | None, feed: Mapping[str, Any], /) -> list[Any]:
+    def run(
+        self, names: Sequence[str] | None, feed: Mapping[str, Any], _options: Any = None, /
+    ) -> list[Any]:
         self.fed.append([np.shape(each) for each in feed.values()])
         return [self.compute(feed)]
 
