@@ -53,7 +53,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_options import CanaryOption, ResizeOption
-from ortpkg.errors import ExitCode, UsageError, printable, quoted
+from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.selection.wishes import SelectionWishes
 
@@ -202,7 +202,7 @@ def _awaited(address: str | None, *, in_process: bool) -> str:
         return "opening the package"
     if address is None:
         return "starting a Ray cluster on this machine (--in-process needs none)"
-    return f"joining the Ray cluster at {printable(address)}, and trying the package on every node"
+    return f"joining the Ray cluster at {quoted(address)}, and trying the package on every node"
 
 
 def _absolute(reference: str) -> str:
