@@ -25,6 +25,7 @@ _ELEMENTS_AT_ONCE = 1 << 16
 _TEXTS_AT_ONCE = 1 << 12
 #: What a number takes as a text, with its place in a list.
 _TEXT_NBYTES = 64
+_SPECIAL_TEXTS = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 _E8M0 = numpy_dtype(ElementType.FLOAT8E8M0)
 _SATURATING = frozenset(
     numpy_dtype(element_type)
@@ -156,10 +157,19 @@ def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _formatted(x: Tensor) -> Tensor:
-    """Each element as the shortest text that gives it back in its own type."""
-    wide = x if x.dtype.kind in "iufcb" else x.astype(np.float32)
+    """Return each element as text, as onnxruntime writes it.
+
+    Floats of any width have up to eight digits, true is 1, and NaN and infinities have the words
+    that Cast reads back (Cast, "string literals reserved for special floating-point values").
+    """
+    if is_float(x.dtype):
+        numbers = x.astype(np.float64).ravel().tolist()
+        texts = [_SPECIAL_TEXTS.get(text, text) for text in map("{:.8g}".format, numbers)]
+    else:
+        whole = x.astype(np.int8) if x.dtype.kind in "bV" else x  # numpy's bool, ml_dtypes' int4
+        texts = [str(number) for number in whole.ravel().tolist()]
     out = np.empty(x.shape, dtype=object)
-    out.ravel()[:] = [str(value) for value in wide.ravel()]
+    out.ravel()[:] = texts
     return out
 
 

@@ -127,7 +127,7 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
             widened_nbytes(x, weight)
             + dtype.itemsize * per_group * (columns_count + element_count(place.full))
         )
-        if _is_tiling(place, kernel_shape) and dtype == x.dtype == weight.dtype:
+        if _is_tiling(place, kernel_shape, spatial) and dtype == x.dtype == weight.dtype:
             _by_tiles(x, weight, bias, group, out)
             return out
         wide, wide_weight = widened(x), widened(weight)
@@ -157,13 +157,18 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...]) -> bool:
-    """Whether each output belongs to one window, as in upsampling by windows as wide as steps."""
+def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...], spatial: tuple[int, ...]) -> bool:
+    """Return True if each output belongs to exactly one window, as in upsampling by whole steps.
+
+    Not with ``output_padding`` or a larger ``output_shape``: elements behind the last window
+    belong to none.
+    """
+    tiled = tuple(size * step for size, step in zip(spatial, place.strides, strict=True))
     return (
         place.strides == kernel_shape
         and all(step == 1 for step in place.dilations)
         and not any(place.before)
-        and place.full == place.output
+        and place.output == tiled
         and len(kernel_shape) == _PLANE_RANK
     )
 

@@ -56,7 +56,7 @@ def truncated_divide(a: Tensor, b: Tensor, out: Tensor) -> Any:
     """a / b; of integers rounded toward zero (ONNX's Div), where x / 0 is 0."""
     if a.dtype.kind in "iu":
         if a.dtype.kind == "i":
-            remainder = np.fmod(a, b)
+            remainder = np.asarray(np.fmod(a, b))  # of scalars numpy returns no array
             a = np.subtract(a, remainder, out=remainder)
         return np.floor_divide(a, b, out=out)
     return np.divide(a, b, out=out)

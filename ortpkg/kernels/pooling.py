@@ -110,8 +110,9 @@ def _pooled(
     """
     if not out.size:
         return
-    planes = x.reshape(-1, *x.shape[2:])
-    results = out.reshape(-1, *out.shape[2:])
+    count = x.shape[0] * x.shape[1]
+    planes = x.reshape(count, *x.shape[2:])
+    results = out.reshape(count, *out.shape[2:])
     dtype = compute_dtype(x.dtype)
     _check_positions(context, windows, x.shape[2:])
     folds = _folds(windows, x.shape[2:])
@@ -220,6 +221,7 @@ def _counts(
             -((starts - size - last) // windows.dilations[axis]), 0, windows.kernel[axis]
         )
         total = total[..., None] * (until - below).astype(dtype)
+    total = np.maximum(total, 1)  # a window of padding alone is 0, as in onnxruntime
     total.flags.writeable = False
     return total
 

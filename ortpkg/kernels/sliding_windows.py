@@ -141,9 +141,9 @@ class WindowAttributes:
         return tuple(kernel), tuple(strides), tuple(dilations)
 
     def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Windows:
-        """The windows over an input with these spatial sizes.
+        """The windows over an input with these spatial sizes; none where one is a bit too large.
 
-        ValueError where not one window fits.
+        ValueError where a window is so large that ONNX's formula gives a negative count.
         """
         return _windows(self, spatial, kernel)
 
@@ -166,7 +166,7 @@ class WindowAttributes:
                 if self.ceil_mode and (count - 1) * stride >= size + first:
                     # a window that would start in the padding behind the input does not count
                     count -= 1
-            if count < 0 or (count == 0 and size > 0):
+            if count < 0:  # 0 is an empty output, as the operators' formula says
                 raise ValueError(
                     f"a window reaching over {reach} elements does not fit an axis of {size}"
                     " elements"

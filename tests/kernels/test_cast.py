@@ -6,11 +6,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import onnx.parser
 import pytest
 
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import Tensor
-from tests.kernels.node_runner import run_op
+from tests.kernels.node_runner import run_model, run_op
+from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
 
 def cast(x: Tensor, to: ElementType, **attributes: Any) -> Tensor:
@@ -72,9 +74,42 @@ def test_number_in_text_that_does_not_fit_is_refused() -> None:
         cast(np.array(["300"], object), ElementType.INT8)
 
 
-def test_numbers_become_their_shortest_text() -> None:
-    assert cast(np.array([0.1, 2.0], np.float32), ElementType.STRING).tolist() == ["0.1", "2.0"]
-    assert cast(np.array([[7]], np.int64), ElementType.STRING).tolist() == [["7"]]
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floats_become_text_as_onnxruntime_writes_it(dtype: Any) -> None:
+    special = [16777216, 1e8, 0.1, 0.3, 2.0, -0.0, 1e-5, np.nan, np.inf, -np.inf]
+    random = np.random.default_rng(0)
+    scattered = random.standard_normal(200) * 10.0 ** random.integers(-12, 12, 200)
+    with np.errstate(over="ignore"):
+        x = np.array([*special, *scattered], dtype)
+    text = cast(x, ElementType.STRING).tolist()
+    assert text == run_on_onnxruntime("Cast", x, domain="", to=8).tolist()
+    if dtype is not np.float16:
+        assert text[0] == "16777216"
+    assert text[7:10] == ["NaN", "INF", "-INF"]
+
+
+def test_integers_and_truths_become_text_as_onnxruntime_writes_it() -> None:
+    for values in ([True, False], np.array([[-7]], np.int8), np.array([2**64 - 1], np.uint64)):
+        x = np.array(values)
+        expected = run_on_onnxruntime("Cast", x, domain="", to=8).tolist()
+        assert cast(x, ElementType.STRING).tolist() == expected
+    assert cast(np.array([True, False]), ElementType.STRING).tolist() == ["1", "0"]
+    assert cast(np.array([-3], ml_dtypes.int4), ElementType.STRING).tolist() == ["-3"]
+    brief = np.array([0.1, np.nan], ml_dtypes.bfloat16)
+    assert cast(brief, ElementType.STRING).tolist() == ["0.10009766", "NaN"]
+
+
+def test_number_as_text_has_its_label() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 2]>
+        g (float[N] x) => (int64[N] y) {
+            t = Cast <to = 8> (x)
+            y = ai.onnx.ml.LabelEncoder <default_int64 = -1, keys_strings = ["16777216", "NaN"],
+                values_int64s = [1, 2]> (t)
+        }"""
+    )
+    (labels,) = run_model(model, [np.array([16777216, np.nan, 3], np.float32)])
+    assert labels.tolist() == [1, 2, -1]
 
 
 def test_bits_of_another_width_are_refused() -> None:

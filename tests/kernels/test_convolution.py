@@ -141,9 +141,9 @@ def test_empty_batch_gives_an_empty_output() -> None:
         ),
         (
             (1, 3, 2, 2),
-            (4, 3, 3, 3),
+            (4, 3, 4, 4),
             {},
-            "a window reaching over 3 elements does not fit an axis of 2 elements",
+            "a window reaching over 4 elements does not fit an axis of 2 elements",
         ),
         (
             (1, 3, 5, 5),
@@ -250,6 +250,34 @@ def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(
         expected[:, g * 3 + m] = sums.reshape(2, *expected.shape[2:]) + bias[g * 3 + m]
     out = run_op("ConvTranspose", x, w, bias, strides=list(tile), group=group)
     np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("extra", [{"output_padding": [1, 0]}, {"output_shape": [7, 9]}])
+def test_transposed_convolution_behind_the_last_window_is_its_bias(
+    with_bias: bool, extra: dict[str, list[int]]
+) -> None:
+    x, w, bias = normal(1, 2, 3, 4), normal(2, 3, 2, 2), normal(3)
+    inputs = (x, w, bias) if with_bias else (x, w)
+    out = run_op("ConvTranspose", *inputs, strides=[2, 2], **extra)
+    expected = run_on_onnxruntime("ConvTranspose", *inputs, domain="", strides=[2, 2], **extra)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool", "LpPool", "Conv"])
+def test_window_that_exceeds_the_axis_gives_no_outputs(op_type: str) -> None:
+    x = normal(1, 1, 2, 3)
+    inputs = (x, normal(1, 1, 3, 1)) if op_type == "Conv" else (x,)
+    assert run_op(op_type, *inputs, kernel_shape=[3, 1]).shape == (1, 1, 0, 3)
+    with pytest.raises(ValueError, match="over 4 elements does not fit an axis of 2 elements"):
+        run_op(op_type, *(x, normal(1, 1, 4, 1))[: len(inputs)], kernel_shape=[4, 1])
+
+
+def test_average_of_padding_alone_is_zero() -> None:
+    x = np.ones((1, 1, 1), np.float32)
+    window: dict[str, Any] = {"kernel_shape": [2], "dilations": [2], "pads": [1, 1]}
+    assert run_op("AveragePool", x, **window).tolist() == [[[0]]]
+    assert run_on_onnxruntime("AveragePool", x, domain="", **window).tolist() == [[[0]]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])

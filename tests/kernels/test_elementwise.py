@@ -26,6 +26,14 @@ def test_integer_division_truncates_toward_zero(dtype: Any) -> None:
     assert result.tolist() == [3, -3, -3, 3, 0]
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.float32])
+def test_division_of_scalars_is_a_scalar(dtype: Any, in_place: bool) -> None:
+    quotient = run_op("Div", np.array(7, dtype), np.array(2, dtype), in_place=in_place)
+    assert (quotient.shape, quotient.dtype) == ((), dtype)
+    assert quotient == (3.5 if dtype is np.float32 else 3)
+
+
 def test_integer_division_of_the_lowest_value_does_not_overflow_on_the_way() -> None:
     lowest = np.iinfo(np.int32).min
     assert run_op("Div", ints(lowest, lowest), ints(3, -2)).tolist() == [-715827882, 1073741824]

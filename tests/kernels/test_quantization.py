@@ -178,6 +178,6 @@ def test_convolution_refuses_weights_of_other_channels() -> None:
 
 def test_convolution_refuses_a_kernel_larger_than_its_input() -> None:
     with pytest.raises(
-        ValueError, match="a window reaching over 3 elements does not fit an axis of 2 elements"
+        ValueError, match="a window reaching over 4 elements does not fit an axis of 2 elements"
     ):
-        run_op("ConvInteger", np.zeros((1, 1, 2, 2), np.uint8), np.zeros((1, 1, 3, 3), np.uint8))
+        run_op("ConvInteger", np.zeros((1, 1, 2, 2), np.uint8), np.zeros((1, 1, 4, 4), np.uint8))
