@@ -372,7 +372,7 @@ def parametric_relu(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         context.check_allocation(x.nbytes + x.size)
         scaled = np.multiply(x, slope)
-        is_scaled = np.greater_equal(x, x.dtype.type(0))
+        is_scaled = np.asarray(np.greater_equal(x, x.dtype.type(0)))
         np.logical_not(is_scaled, out=is_scaled)
         np.copyto(out, x)
         np.copyto(out, scaled, where=is_scaled)

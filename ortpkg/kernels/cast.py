@@ -7,6 +7,7 @@ fall away; strings are numbers in text.
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +26,7 @@ _ELEMENTS_AT_ONCE = 1 << 16
 _TEXTS_AT_ONCE = 1 << 12
 #: What a number takes as a text, with its place in a list.
 _TEXT_NBYTES = 64
+_CPU_IS_X86 = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686")
 _SPECIAL_TEXTS = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 _E8M0 = numpy_dtype(ElementType.FLOAT8E8M0)
 _SATURATING = frozenset(
@@ -119,11 +121,39 @@ def converted(
         return _low_bits(x, target)
     if target == np.bool_ and is_float(x.dtype):
         return np.asarray(x != 0)
-    if (
-        x.dtype.kind == "V" and target.kind in "iub"
-    ):  # an ml_dtypes float: numpy knows no direct way to integers
-        return x.astype(np.float32)
+    if is_float(x.dtype) and target.kind in "iu":
+        # Of ml_dtypes' floats numpy knows no direct way to integers.
+        wide = x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
+        return wide if _converts_as_cast(target) else _whole_numbers(wide, target)
     return x
+
+
+def _converts_as_cast(target: np.dtype[Any]) -> bool:
+    """Return True if this CPU's own conversion of floats is that of :func:`_whole_numbers`.
+
+    To uint32 numpy converts the last elements otherwise than the ones before them.
+    """
+    return _CPU_IS_X86 and target != np.uint32
+
+
+def _whole_numbers(x: Tensor, target: np.dtype[Any]) -> Tensor:
+    """Return floats as integers whose low bits are those of the Cast operator.
+
+    Out of range ONNX leaves the result open. It is the one that numpy and onnxruntime have on x86,
+    on every CPU: the lowest integer of 32 bits, or of 64 where the target has those.
+    """
+    wide: np.dtype[Any] = np.dtype(np.int64 if target.itemsize == 8 else np.int32)
+    beyond = x.dtype.type(2.0 ** (8 * wide.itemsize - 1))
+
+    def converted_part(part: Tensor) -> Tensor:
+        fits = (part >= -beyond) & (part < beyond)
+        return np.asarray(np.where(fits, part, -beyond)).astype(wide)
+
+    whole = converted_part(x)
+    if target in (np.uint32, np.uint64):
+        upper = converted_part(x - beyond) ^ np.iinfo(wide).min
+        whole = np.where(x >= beyond, upper, whole)
+    return whole
 
 
 def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:

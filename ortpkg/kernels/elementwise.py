@@ -135,6 +135,17 @@ KERNELS = (
 )
 
 
+def _root(x: Tensor, out: Tensor) -> None:
+    """Write the power 0.5: unlike a square root, infinity of -infinity and 0 of -0.
+
+    numpy's power takes the square root where the exponent is a scalar (numpy 2.4).
+    """
+    is_lowest = np.equal(x, x.dtype.type(-np.inf))
+    np.add(x, x.dtype.type(0), out=out)
+    np.sqrt(out, out=out)
+    np.copyto(out, x.dtype.type(np.inf), where=is_lowest)
+
+
 @kernel("Pow", since=(1, 7, 12, 13, 15), types={"T": NUMBERS, "T1": NUMBERS}, in_place=((0, 0),))
 def power(info: OpKernelInfo) -> Compute:
     align = aligned_second_input(info) if info.node.since_version < 7 else None
@@ -149,11 +160,7 @@ def power(info: OpKernelInfo) -> Compute:
             np.square(x, out=out)
         elif y.size == 1 and y.flat[0] == 0.5 and is_float(x.dtype):
             context.check_allocation(x.size)
-            # numpy takes the square root, which of -infinity is NaN, and of -0 is -0
-            is_least = np.isneginf(x)
-            np.sqrt(x, out=out)
-            np.add(out, 0, out=out)
-            np.copyto(out, np.inf, where=is_least)
+            _root(x, out)
         elif not is_float(x.dtype) and (is_float(y.dtype) or (y.size and int(y.min()) < 0)):
             context.check_allocation((x.size + y.size + out.size) * _FLOAT64.itemsize)
             np.copyto(out, np.power(x.astype(_FLOAT64), y.astype(_FLOAT64)), casting="unsafe")

@@ -192,7 +192,7 @@ def dropout(info: OpKernelInfo) -> Compute:
         else:
             # Numbers and the mask; then the mask, its factors and what they make.
             context.check_allocation(widened_nbytes(x) + x.size * (2 * _NUMBER_NBYTES + 1))
-            mask = np.random.RandomState(seed).uniform(0, 1, x.shape) >= share
+            mask = np.asarray(np.random.RandomState(seed).uniform(0, 1, x.shape) >= share)
             np.copyto(out, widened(x) * (mask / np.float32(1 - share)), casting="unsafe")
         return (out, mask) if with_mask else out
 

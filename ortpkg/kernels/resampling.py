@@ -35,6 +35,17 @@ class AxisPlan:
     end: float = 1.0
 
     @property
+    def length(self) -> float:
+        """Outputs that the scale stands for, before they are rounded down to a whole number.
+
+        Exactly ``output`` where the scale is a rounded output / size: positions that are products
+        and one division by it then lie on the very pixel, or between two.
+        """
+        if self.size and np.float32(self.output / self.size) == np.float32(self.scale):
+            return self.output
+        return self.scale * self.size
+
+    @property
     def changes(self) -> bool:
         """Whether there is anything to do on this axis."""
         return self.output != self.size or self.scale != 1 or (self.start, self.end) != (0.0, 1.0)
@@ -84,18 +95,18 @@ class Sampler:
     def origins(self, plan: AxisPlan) -> Tensor:
         """Where each output position lies on the input axis (float64)."""
         positions = np.arange(plan.output, dtype=np.float64)
-        length = plan.scale * plan.size  # may be fractional
+        length = plan.length
         if self.coordinates == "align_corners":
-            return positions * ((plan.size - 1) / (length - 1) if length != 1 else 0.0)
+            return positions * (plan.size - 1) / (length - 1 if length != 1 else np.inf)
         if self.coordinates == "asymmetric":
-            return positions / plan.scale
+            return positions * plan.size / length
         if self.coordinates == "tf_crop_and_resize":
             span = (plan.end - plan.start) * (plan.size - 1)
             inside = positions * (span / (length - 1)) if length != 1 else positions * 0 + span / 2
             return inside + plan.start * (plan.size - 1)
         if self.coordinates == "pytorch_half_pixel" and plan.output == 1:
             return np.zeros(1)
-        half_pixel = (positions + 0.5) / plan.scale - 0.5
+        half_pixel = (positions + 0.5) * plan.size / length - 0.5
         if self.coordinates == "half_pixel_symmetric":
             return half_pixel + plan.size / 2 * (1 - plan.output / length)
         if self.coordinates not in ("half_pixel", "pytorch_half_pixel"):

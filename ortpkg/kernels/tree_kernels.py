@@ -60,7 +60,7 @@ def _probit(x: Tensor) -> Tensor:
     return inverse.reshape(x.shape)
 
 
-_POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
+POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
     "NONE": lambda x: x,
     "SOFTMAX": _softmax,
     "LOGISTIC": _logistic,
@@ -69,14 +69,15 @@ _POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _post_transform(info: OpKernelInfo) -> str:
+def post_transform_of(info: OpKernelInfo) -> str:
+    """Return the node's ``post_transform`` by name; InvalidGraphError where there is no such."""
     found = info.attribute("post_transform", "NONE")
     name = (
-        list(_POST_TRANSFORMS)[found]
-        if isinstance(found, int) and 0 <= found < len(_POST_TRANSFORMS)
+        list(POST_TRANSFORMS)[found]
+        if isinstance(found, int) and 0 <= found < len(POST_TRANSFORMS)
         else found
     )
-    if name not in _POST_TRANSFORMS:
+    if name not in POST_TRANSFORMS:
         raise InvalidGraphError(
             f"{info.node}: no post_transform {quoted(name)}", node_name=info.node.name
         )
@@ -255,7 +256,7 @@ def _output(context: OpKernelContext, index: int, scores: Tensor, dtype: np.dtyp
 def tree_ensemble_regressor(info: OpKernelInfo) -> Compute:
     count = int(info.attribute("n_targets", 1))
     ensemble, aggregate = _old_ensemble(info, "target", count), _aggregate(info)
-    base, transform = _numbers(info, "base_values"), _POST_TRANSFORMS[_post_transform(info)]
+    base, transform = _numbers(info, "base_values"), POST_TRANSFORMS[post_transform_of(info)]
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         scores = aggregated(ensemble, _rows(x), count, aggregate, context)
@@ -270,7 +271,7 @@ def tree_ensemble_regressor(info: OpKernelInfo) -> Compute:
 def tree_ensemble(info: OpKernelInfo) -> Compute:
     count = int(info.attribute("n_targets", 1))
     ensemble, aggregate = _new_ensemble(info, count), _aggregate(info)
-    transform = _POST_TRANSFORMS[_post_transform(info)]
+    transform = POST_TRANSFORMS[post_transform_of(info)]
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:
         return _output(
@@ -293,7 +294,7 @@ def tree_ensemble_classifier(info: OpKernelInfo) -> Compute:
     labels: Sequence[Any] = numbers or texts or ()
     count = max(len(labels), 1)
     ensemble = _old_ensemble(info, "class", count)
-    base, post = _numbers(info, "base_values"), _post_transform(info)
+    base, post = _numbers(info, "base_values"), post_transform_of(info)
     votes = set(ensemble.vote_target.tolist())
     only = votes.pop() if len(votes) == 1 and count <= 2 else None
     all_positive = bool((ensemble.vote_weight >= 0).all())
@@ -304,7 +305,7 @@ def tree_ensemble_classifier(info: OpKernelInfo) -> Compute:
         if base.size:
             scores = scores + (base if base.size == count else base[:1])
         if only is None:
-            best, scores = scores.argmax(axis=1), _POST_TRANSFORMS[post](scores)
+            best, scores = scores.argmax(axis=1), POST_TRANSFORMS[post](scores)
         else:
             best, scores = _binary(scores[:, only], all_positive, post)
         chosen = names[best] if count > 1 else best.astype(np.int64)

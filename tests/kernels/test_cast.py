@@ -9,6 +9,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ortpkg import InferenceSession
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import Tensor
 from tests.kernels.node_runner import run_model, run_op
@@ -45,6 +46,34 @@ def test_four_bit_integers_keep_the_low_bits() -> None:
 def test_floats_truncate_to_integers() -> None:
     assert cast(np.array([1.9, -1.9, 0.5], np.float32), ElementType.INT64).tolist() == [1, -1, 0]
     assert cast(np.array([2.7], ml_dtypes.bfloat16), ElementType.INT32).tolist() == [2]
+
+
+_BEYOND = [0.5, -1.7, 127.9, 200, 256, -129, -300, 70000, -70000, 2.0**31, 3e9, -3e9, 2.0**32, 5e9]
+_BEYOND += [2.0**63, 1.9e19, 1e20, -1e20, np.nan, np.inf, -np.inf, *[0] * 11]
+_NAMES = {"float16": "float16", "float32": "float", "float64": "double"}
+_INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+@pytest.mark.parametrize("is_x86", [True, False])
+@pytest.mark.parametrize("target", _INTEGERS)
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+def test_floats_out_of_range_become_what_onnxruntime_makes_of_them(
+    source: str, target: str, is_x86: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_x86:
+        monkeypatch.setattr("ortpkg.kernels.cast._CPU_IS_X86", False)
+    with np.errstate(over="ignore"):
+        x = np.array(_BEYOND * 2, source)
+    to = ElementType[target.upper()]
+    expected = run_on_onnxruntime("Cast", x, domain="", to=int(to))
+    if (source, target) != ("float16", "uint32"):  # where onnxruntime cuts 64 bits instead
+        assert cast(x, to).tolist() == expected.tolist()
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21]>
+        g ({_NAMES[source]}[n] x) => ({target}[n] y) {{ y = Cast <to = {int(to)}> (x) }}"""
+    )
+    compiled = InferenceSession(model.SerializeToString(), providers=["LLVMExecutionProvider"])
+    assert compiled.run(None, {"x": x})[0].tolist() == cast(x, to).tolist()
 
 
 def test_everything_but_zero_is_true() -> None:

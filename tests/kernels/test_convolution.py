@@ -255,7 +255,7 @@ def test_transposed_convolution_of_windows_side_by_side_is_a_sum_per_output(
 @pytest.mark.parametrize("with_bias", [False, True])
 @pytest.mark.parametrize("extra", [{"output_padding": [1, 0]}, {"output_shape": [7, 9]}])
 def test_transposed_convolution_behind_the_last_window_is_its_bias(
-    with_bias: bool, extra: dict[str, list[int]]
+    with_bias: bool, extra: dict[str, Any]
 ) -> None:
     x, w, bias = normal(1, 2, 3, 4), normal(2, 3, 2, 2), normal(3)
     inputs = (x, w, bias) if with_bias else (x, w)

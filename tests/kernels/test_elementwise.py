@@ -34,6 +34,29 @@ def test_division_of_scalars_is_a_scalar(dtype: Any, in_place: bool) -> None:
     assert quotient == (3.5 if dtype is np.float32 else 3)
 
 
+@pytest.mark.parametrize("exponent", [0.5, [0.5]])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_power_of_a_half_is_no_square_root(exponent: Any, dtype: Any, in_place: bool) -> None:
+    x = np.array([-np.inf, -0.0, 4, -1, np.inf], dtype)
+    result = run_op("Pow", x, np.array(exponent, dtype), in_place=in_place)
+    np.testing.assert_array_equal(result, np.array([np.inf, 0, 2, np.nan, np.inf], dtype))
+    assert not np.signbit(result[1])
+    scalar = run_op("Pow", x[0], np.array(0.5, dtype))
+    assert (scalar.shape, scalar) == ((), np.inf)
+
+
+def test_slope_of_a_scalar_scales_it() -> None:
+    for x, expected in ((-2, -6), (2, 2)):
+        assert run_op("PRelu", np.array(x, np.float32), np.array(3, np.float32)) == expected
+
+
+def test_dropout_of_a_scalar_has_a_mask() -> None:
+    given = np.array(3, np.float32), np.array(0.5, np.float32), np.array(True)
+    out, mask = run_op("Dropout", *given, seed=1, outputs=2)
+    assert (out.shape, mask.shape, mask.dtype) == ((), (), np.bool_)
+
+
 def test_integer_division_of_the_lowest_value_does_not_overflow_on_the_way() -> None:
     lowest = np.iinfo(np.int32).min
     assert run_op("Div", ints(lowest, lowest), ints(3, -2)).tolist() == [-715827882, 1073741824]

@@ -103,6 +103,10 @@ TESTED_IN: dict[Key, tuple[str, str]] = {
         "kernels/test_tree_kernels.py",
         "test_classifier_agrees_with_onnxruntime",
     ),
+    ("ai.onnx.ml", "SVMClassifier", 1): (
+        "kernels/test_support_vectors.py",
+        "test_row_of_another_width_is_refused",
+    ),
     ("ai.onnx.ml", "ZipMap", 1): (
         "kernels/test_traditional_ml.py",
         "test_zip_map_names_each_score",

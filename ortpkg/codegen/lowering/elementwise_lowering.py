@@ -320,7 +320,36 @@ def lower_cast(scope: LoweringScope, node: Node) -> None:
     element = scope.broadcast(node.inputs[0], shape)
     if ElementType(int(attribute(node, "to", 0) or 0)) not in SCALARS and node.op_type == "Cast":
         raise NotLoweredError("nothing is compiled for the kind it casts to")
+    if scalar_of(element).is_float and target in _WHOLE:
+        finish(scope, node, as_kind(_whole(element, target), target))
+        return
     finish(scope, node, as_kind(element, target))
+
+
+_WHOLE = frozenset(Scalar) - {Scalar.F64, Scalar.F32, Scalar.F16, Scalar.BF16, Scalar.BOOL}
+
+
+def _whole(element: Element, target: Scalar) -> Element:
+    """A float as an integer whose low bits are those of the Cast operator.
+
+    Out of range ONNX leaves the result open. It is the one that numpy and onnxruntime have on x86,
+    on every CPU: the lowest integer of 32 bits, or of 64 where the target has those.
+    """
+    value = element if scalar_of(element) is Scalar.F64 else widened(element)
+    kind, wide = scalar_of(value), Scalar.I64 if target.nbytes == 8 else Scalar.I32
+    lowest = number(-(1 << 8 * wide.nbytes - 1), wide)
+    beyond = number(float(1 << 8 * wide.nbytes - 1), kind)
+
+    def converted(part: Element) -> Element:
+        fits = Call(_F.LT, (part, beyond))  # below, and of NaN to 0, the conversion saturates
+        return Call(_F.SELECT, (fits, Convert(part, wide), lowest))
+
+    whole = converted(value)
+    if target not in (Scalar.U64, Scalar.U32):
+        return whole
+    upper = converted(Call(_F.SUB, (value, beyond)))
+    flipped = Call(_F.XOR, (upper, lowest))
+    return Call(_F.SELECT, (Call(_F.GE, (value, beyond)), flipped, whole))
 
 
 @lowers("Identity", "Dropout")
