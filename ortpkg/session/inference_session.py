@@ -17,6 +17,7 @@ from ortpkg.engine.run_control import RunControl
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import EpContextError, ExecutionProviderError, SessionError, quoted
 from ortpkg.graph.model_file import ModelSource
+from ortpkg.host.cores import threads_for_quota
 from ortpkg.host.signal_handlers import call_with_handlers_errors
 from ortpkg.kernels.blas_threads import call_with_blas_threads
 from ortpkg.kernels.op_kernel import Tensor, Value
@@ -155,6 +156,8 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             parts.declared, frozenset(each.name for each in parts.overridable)
         )
         self._output_names = [declared.name for declared in parts.outputs]
+        #: The linear-algebra library has a thread for each core, and knows no quota.
+        self._quota_threads = threads_for_quota()
         self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
 
     @property
@@ -264,10 +267,11 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         """One run with the linear-algebra library's threads that the session wants, or chooses."""
         choice = self._thread_choice
         if choice is None:
-            return call_with_blas_threads(self._options.intra_op_num_threads, compute)
+            count = self._options.intra_op_num_threads or self._quota_threads
+            return call_with_blas_threads(count, compute)
         shapes = tuple([getattr(feed, "shape", None) for feed in feeds])
         kind, is_alone, began = choice.begin(shapes)
-        results = call_with_blas_threads(1 if is_alone else 0, compute)
+        results = call_with_blas_threads(1 if is_alone else self._quota_threads, compute)
         choice.end(kind, is_alone, began)
         return results
 
