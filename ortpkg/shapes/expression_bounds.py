@@ -50,7 +50,9 @@ def _least_atom(atom: Atom) -> float:
         return min(left, right)
     if atom.kind == "floor" and isinstance(atom.right, int) and atom.right > 0:
         return left // atom.right if left > -math.inf else left
-    return 0 if left >= 0 and (right > 0 or atom.kind in {"broadcast", "or"}) else -math.inf
+    if atom.kind in {"broadcast", "or"}:  # either of the two
+        return 0 if min(left, right) >= 0 else -math.inf
+    return 0 if left >= 0 and right > 0 else -math.inf
 
 
 def is_at_least(left: Size, right: Size) -> bool:

@@ -107,6 +107,18 @@ TESTED_IN: dict[Key, tuple[str, str]] = {
         "kernels/test_support_vectors.py",
         "test_row_of_another_width_is_refused",
     ),
+    ("ai.onnx.ml", "Scaler", 1): (
+        "kernels/test_linear_models.py",
+        "test_scaler_subtracts_before_it_rounds",
+    ),
+    ("ai.onnx.ml", "Normalizer", 1): (
+        "kernels/test_linear_models.py",
+        "test_normalizer_divides_rows_by_their_norm",
+    ),
+    ("ai.onnx.ml", "LinearRegressor", 1): (
+        "kernels/test_linear_models.py",
+        "test_regressor_of_integers_makes_float32",
+    ),
     ("ai.onnx.ml", "ZipMap", 1): (
         "kernels/test_traditional_ml.py",
         "test_zip_map_names_each_score",

@@ -40,6 +40,20 @@ def test_numbers_of_a_type_that_holds_twenty(size: Size, is_held: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "n", "number"),
+    [
+        (broadcast(N, -1 - N), 1, -2),
+        (broadcast(-1 - N, N), 1, -2),
+        (either(N, M - 1), 0, -1),
+    ],
+)
+def test_one_of_two_sizes_that_may_be_negative_is_no_size(size: Size, n: int, number: int) -> None:
+    assert evaluate(size, {"N": n, "M": 0}) == number
+    assert not fits(size, 0, 50, largest_symbol=3)
+    assert fits(size, -50, 50, largest_symbol=3)
+
+
+@pytest.mark.parametrize(
     ("size", "other"),
     [
         (N, N),

@@ -1,0 +1,108 @@
+"""Scaler, Normalizer and LinearRegressor of ai.onnx.ml, which make float32 of every type.
+
+Source: the operators; sums and differences are those of float32, as in onnxruntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.types import ElementType
+from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.polling import poll_run
+from ortpkg.kernels.tree_kernels import POST_TRANSFORMS, post_transform_of
+
+_DOMAIN = "ai.onnx.ml"
+_TYPES = frozenset({ElementType.FLOAT, ElementType.DOUBLE, ElementType.INT64, ElementType.INT32})
+_FLOAT32 = np.dtype(np.float32)
+
+
+@kernel("Scaler", since=(1,), domain=_DOMAIN, types={"T": _TYPES})
+def scaler(info: OpKernelInfo) -> Compute:
+    """(x - offset) * scale, with one number for all features or one for each."""
+    offset = np.array(info.attribute("offset", ()) or (0.0,), _FLOAT32)
+    scale = np.array(info.attribute("scale", ()) or (1.0,), _FLOAT32)
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        features = x.shape[-1] if x.ndim else 1
+        if any(values.size not in (1, features) for values in (offset, scale)):
+            raise ValueError(
+                f"{offset.size} offsets and {scale.size} scales do not fit {features} features"
+            )
+        out = context.output(0, x.shape, _FLOAT32)
+        np.copyto(out, x, casting="unsafe")
+        np.subtract(out, offset if offset.size > 1 else offset[0], out=out)
+        np.multiply(out, scale if scale.size > 1 else scale[0], out=out)
+        return out
+
+    return compute
+
+
+def _l2(x: Tensor) -> Tensor:
+    return np.asarray(np.sqrt(np.square(x).sum(axis=-1, keepdims=True)))
+
+
+_NORMS: dict[str, Callable[[Tensor], Tensor]] = {
+    "MAX": lambda x: np.asarray(x.max(axis=-1, keepdims=True, initial=-np.inf)),
+    "L1": lambda x: np.asarray(np.abs(x).sum(axis=-1, keepdims=True)),
+    "L2": _l2,
+}
+
+
+@kernel("Normalizer", since=(1,), domain=_DOMAIN, types={"T": _TYPES})
+def normalizer(info: OpKernelInfo) -> Compute:
+    """Rows divided by their norm; a row whose norm is 0 stays."""
+    name = str(info.attribute("norm", "MAX"))
+    if name not in _NORMS:
+        raise InvalidGraphError(
+            f"{info.node}: no norm {quoted(name)}: {', '.join(_NORMS)} exist",
+            node_name=info.node.name,
+        )
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        if x.ndim not in (1, 2):
+            raise ValueError(f"rows of features are needed, but the shape is {x.shape}")
+        out = context.output(0, x.shape, _FLOAT32)
+        context.check_allocation(3 * out.nbytes)
+        np.copyto(out, x, casting="unsafe")
+        norms = _NORMS[name](out)
+        np.divide(out, np.where(norms == 0, _FLOAT32.type(1), norms), out=out)
+        return out
+
+    return compute
+
+
+@kernel("LinearRegressor", since=(1,), domain=_DOMAIN, types={"T": _TYPES})
+def linear_regressor(info: OpKernelInfo) -> Compute:
+    """A product with one row of coefficients per target, and an intercept for each."""
+    targets = int(info.attribute("targets", 1))
+    coefficients = np.array(info.attribute("coefficients", ()), _FLOAT32)
+    intercepts = np.array(info.attribute("intercepts", ()) or (0.0,) * max(targets, 0), _FLOAT32)
+    if targets < 1 or coefficients.size % targets or intercepts.size != targets:
+        raise ValueError(
+            f"{coefficients.size} coefficients and {intercepts.size} intercepts do not fit"
+            f" {targets} targets"
+        )
+    weights = coefficients.reshape(targets, -1).T
+    name = post_transform_of(info)
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        rows = x[None] if x.ndim == 1 else x
+        if rows.ndim != 2 or rows.shape[1] != len(weights):
+            raise ValueError(
+                f"rows of {len(weights)} features are needed, but the shape is {x.shape}"
+            )
+        out = context.output(0, (len(rows), targets), _FLOAT32)
+        context.check_allocation(rows.size * _FLOAT32.itemsize + 3 * out.nbytes)
+        poll_run()
+        np.matmul(rows.astype(_FLOAT32, copy=False), weights, out=out)
+        np.add(out, intercepts, out=out)
+        if targets > 1 or name == "PROBIT":  # of one target onnxruntime leaves the others out
+            np.copyto(out, POST_TRANSFORMS[name](out), casting="unsafe")
+        return out
+
+    return compute
