@@ -50,7 +50,7 @@ from ortpkg.providers.execution_provider import (
 )
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
-from ortpkg.providers.model_share import TOO_LITTLE, takes_most
+from ortpkg.providers.model_share import TOO_LITTLE, TOO_SMALL, worth_taking
 from ortpkg.providers.native_claims import MOST_REFUSALS_UNNAMED, NativeClaims
 from ortpkg.providers.native_group import check_weights, share_weights
 from ortpkg.providers.native_library import (
@@ -137,14 +137,19 @@ class NativeExecutionProvider(CompilingProvider):
     def _most_or_none(
         self, viewer: GraphViewer, claims: list[ComputeCapability]
     ) -> list[ComputeCapability]:
-        """The claims if they are most of the model's work, else those of contexts alone."""
+        """The claims that are worth a call if they are most of the model, and those of contexts."""
         contexts = [claim for claim in claims if _is_of_contexts(viewer.graph, claim)]
-        own = [claim.node_indices for claim in claims if claim not in contexts]
-        if not takes_most(viewer.graph, own):
+        own = [claim for claim in claims if claim not in contexts]
+        kept = worth_taking(viewer.graph, [claim.node_indices for claim in own])
+        if not kept:
             self._leave_model()
-            self._claimed.clear()
-            return contexts
-        return claims
+        for position, claim in enumerate(own):
+            if position not in kept and claim.meta_def is not None:
+                self._claimed.pop(claim.meta_def.name, None)
+                self._claims.left |= dict.fromkeys(
+                    claim.node_indices, TOO_SMALL if kept else TOO_LITTLE
+                )
+        return [*contexts, *(own[position] for position in kept)]
 
     def _leave_model(self) -> None:
         self._leaves_model = True
@@ -180,7 +185,11 @@ class NativeExecutionProvider(CompilingProvider):
             return ()
         self._library.opened()
         found = self._claims.candidates(viewer)
-        if self.is_picked and viewer.graph.parent is None and not takes_most(viewer.graph, [found]):
+        if (
+            self.is_picked
+            and viewer.graph.parent is None
+            and not worth_taking(viewer.graph, [found])
+        ):
             self._leave_model()  # before anything is compiled
             return ()
         return found

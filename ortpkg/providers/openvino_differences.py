@@ -117,21 +117,21 @@ _TAKES_INTEGERS = frozenset(
 _COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 _SHORT = frozenset({ElementType.INT8, ElementType.UINT8, ElementType.INT16, ElementType.UINT16})
 _LONG = frozenset({ElementType.INT64, ElementType.UINT64})
-_WHOLE_NUMBERS_OF_32 = _SHORT | {ElementType.INT32, ElementType.UINT32}
-_EXACT_CASTS = frozenset(
-    {
-        ElementType.FLOAT, ElementType.FLOAT16, ElementType.INT8, ElementType.UINT8,
-        ElementType.INT16, ElementType.UINT16, ElementType.INT32, ElementType.UINT32,
-    }
-)  # fmt: skip
+_CAST = _SHORT | {ElementType.INT32}
+_EXACT_CASTS = _CAST | {ElementType.FLOAT, ElementType.FLOAT16}
 
 
 def _is_of_64_bits(call: _Call) -> bool:
     """Whether integers of 64 bits cross the node that need not be sizes or indices."""
     if call.node.op_type in _TAKES_INTEGERS:
         return False
-    values = (*_data_of(call), *call.node.outputs)
-    return any(call.type_of(value) in _LONG and not _is_safe(call, value) for value in values)
+    # Of uint32, too, it makes the lower half alone.
+    made = _LONG | {ElementType.UINT32} if call.node.op_type == "Cast" else _LONG
+    wide = [
+        *(value for value in _data_of(call) if call.type_of(value) in _LONG),
+        *(value for value in call.node.outputs if call.type_of(value) in made),
+    ]
+    return not all(_is_safe(call, value) for value in wide)
 
 
 def _computes_integers(call: _Call) -> bool:
@@ -150,7 +150,7 @@ def _computes_integers(call: _Call) -> bool:
         return not taken <= _SHORT
     if call.node.op_type == "Cast":
         is_exact = call.type_of(call.node.outputs[0]) in _EXACT_CASTS
-        return not is_exact or not taken <= _WHOLE_NUMBERS_OF_32
+        return not is_exact or not taken <= _CAST
     return True
 
 

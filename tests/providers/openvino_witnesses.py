@@ -108,6 +108,11 @@ ONNX_WITNESSES: dict[str, Witness] = {
         }""",
         {"x": np.array([_BIG])},
     ),
+    "computing on integers, without a sign": (
+        """g (uint32[N] x) => (uint32[N] a, float[N] b, float[N] c)
+        { a = Identity(x) b = Cast <to = 1> (a) c = Cast <to = 1> (x) }""",
+        {"x": integers([4_000_000_000, 7], "uint32")},
+    ),
     "integers of 64 bits, in a body": (
         """g (int64 n, int64[1] x) => (int64[1] y) <bool yes = {1}, int64[1] more = {3000000000}> {
             y = Loop(n, yes, x) <body = b (int64 i, bool c, int64[1] s) => (bool d, int64[1] t) {

@@ -10,7 +10,7 @@ from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
 from ortpkg.providers.execution_provider import ComputeCapability, GraphViewer
-from ortpkg.providers.model_share import takes_most
+from ortpkg.providers.model_share import MOST_PARTITIONS, worth_taking
 from ortpkg.providers.native_claims import MOST_REFUSALS, NativeClaims
 from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel
 from ortpkg.shapes.inference import infer_types
@@ -31,21 +31,53 @@ PRODUCT = """g (float[256,256] x, int64[4] n) => (float[256,256] y, int64[4] m) 
 def test_a_product_is_most_of_a_model() -> None:
     graph = graph_of(PRODUCT)
 
-    assert takes_most(graph, [[0, 1]])
-    assert takes_most(graph, [[0]])
-    assert not takes_most(graph, [[1, 2]])
-    assert not takes_most(graph, [])
+    assert worth_taking(graph, [[0, 1]]) == (0,)
+    assert worth_taking(graph, [[1, 2]]) == ()
+    assert worth_taking(graph, []) == ()
+
+
+def test_a_small_piece_goes_and_the_large_one_stays() -> None:
+    graph = graph_of(PRODUCT)
+
+    assert worth_taking(graph, [[2], [0, 1]]) == (1,)
+
+
+def test_work_in_few_nodes_is_not_most() -> None:
+    """Of sizes that only a run can tell, the work is a guess."""
+    steps = "a = MatMul(x, x) b = Neg(n) c = Neg(b) d = Neg(c) m = Neg(d)"
+    graph = graph_of(
+        f"g (float[256,256] x, int64[4] n) => (float[256,256] a, int64[4] m) {{ {steps} }}"
+    )
+
+    assert worth_taking(graph, [[0]]) == ()
+    assert worth_taking(graph, [[0, 1, 2]]) == (0,)
+
+
+def products(count: int) -> Graph:
+    names = [f"y{number}" for number in range(count)]
+    steps = " ".join(
+        f"{made} = MatMul({taken}, x)" for taken, made in zip(["x", *names], names, strict=False)
+    )
+    return graph_of(f"g (float[128,128] x) => (float[128,128] y{count - 1}) {{ {steps} }}")
+
+
+@pytest.mark.parametrize("pieces", [MOST_PARTITIONS, MOST_PARTITIONS + 1])
+def test_pieces_are_few(pieces: int) -> None:
+    graph = products(pieces)
+
+    kept = worth_taking(graph, [[number] for number in range(pieces)])
+
+    assert kept == (tuple(range(pieces)) if pieces <= MOST_PARTITIONS else ())
 
 
 def test_pieces_cost_their_borders() -> None:
-    names = "abcdefgh"
-    steps = " ".join(
-        f"{made} = Exp({taken})" for taken, made in zip("x" + names, names, strict=False)
-    )
-    graph = graph_of(f"g (float[64,64] x) => (float[64,64] h) {{ {steps} }}")
+    """Each step is little more work than a border."""
+    graph = graph_of("""g (float[540,540] x) => (float[540,540] d) {
+        a = Exp(x) b = Sin(a) c = Cos(b) d = Neg(c)
+    }""")
 
-    assert takes_most(graph, [range(7)])
-    assert not takes_most(graph, [[0, 1], [2, 3, 4, 5, 6]])
+    assert worth_taking(graph, [[0, 1, 2, 3]]) == (0,)
+    assert worth_taking(graph, [[0], [1], [2], [3]]) == ()
 
 
 def test_what_lies_in_a_branch_is_work() -> None:
@@ -56,17 +88,17 @@ def test_what_lies_in_a_branch_is_work() -> None:
         }""")
     exp, branch = (node.index for node in graph.nodes)
 
-    assert not takes_most(graph, [[exp]])
-    assert takes_most(graph, [[branch]])
+    assert worth_taking(graph, [[exp]]) == ()
+    assert worth_taking(graph, [[branch]]) == (0,)
 
 
-@pytest.mark.parametrize(("share", "takes"), [(3, True), (2, False)])
-def test_three_quarters_are_most(share: int, takes: bool) -> None:
+@pytest.mark.parametrize(("share", "kept"), [(3, (0,)), (2, ())])
+def test_three_quarters_are_most(share: int, kept: tuple[int, ...]) -> None:
     graph = graph_of("""g (float x) => (float a, float b, float c, float d) {
         a = Exp(x) b = Sin(x) c = Cos(x) d = Neg(x)
     }""")
 
-    assert takes_most(graph, [range(share)]) is takes
+    assert worth_taking(graph, [range(share)]) == kept
 
 
 def test_a_library_that_keeps_refusing_is_asked_no_more() -> None:
