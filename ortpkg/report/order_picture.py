@@ -20,7 +20,7 @@ from ortpkg.quantities import counted
 from ortpkg.session.session_plan import GraphPlan, PlannedNode
 
 _LEFT, _RIGHT, _BOTTOM = 176, 16, 40
-_LEAST_WIDTH, _GREATEST_WIDTH, _STEP_WIDTH = 620, 1080, 40
+_LEAST_WIDTH, _GREATEST_WIDTH, _STEP_WIDTH = 620, 1108, 40
 _ROW_HEIGHT, _LANE_HEIGHT, _HEADING_HEIGHT, _GAP = 18, 22, 20, 8
 _MOST_LANES, _MOST_OPERATORS = 10, 16
 _MOST_SHAPES = 3_000

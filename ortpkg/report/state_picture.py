@@ -9,7 +9,7 @@ from ortpkg.drawing import svg
 from ortpkg.drawing.scales import Scale
 from ortpkg.quantities import counted, nbytes_text
 
-_WIDTH, _BAR_TOP, _BAR_HEIGHT, _LINE_HEIGHT = 720, 4, 26, 20
+_WIDTH, _BAR_TOP, _BAR_HEIGHT, _LINE_HEIGHT = 1108, 4, 26, 20
 _COLUMNS = 2
 
 

@@ -17,15 +17,15 @@ _MOST_LINES = 8  # of what a card takes, and of what it gives
 _MOST_LANES = 16
 
 _LANE_WIDTH = 13
-_CARD_WIDTH = 430
+_CARD_WIDTH = 900
 _INDENT = 14
 _HEAD = 26
 _LINE_HEIGHT = 19
 _GAP = 16
 _TOP = 6
-_LONGEST_TITLE = 48
-_LONGEST_LABEL = 34
-_LONGEST_LINE = 62
+_LONGEST_TITLE = 96
+_LONGEST_LABEL = 64
+_LONGEST_LINE = 124
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

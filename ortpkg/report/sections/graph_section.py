@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ortpkg.drawing.palette import fill_kind
 from ortpkg.report.graph_payload import packed_graph, packed_text
 from ortpkg.report.report_subject import PlannedModel, ReportSubject
+from ortpkg.report.sections.graph_overview import overview_picture
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class GraphPart:
     Attributes:
         title: which.
         caption: what was planned by what, and what came of it.
+        overview: the first picture, which needs no script.
         packed: what the script draws; "" where the page would become too large.
         partitions: in order of assignment.
         columns: what runs operators: providers, and the words for what no step runs.
@@ -58,6 +60,7 @@ class GraphPart:
 
     title: str
     caption: str
+    overview: str
     packed: str
     partitions: tuple[PartitionRow, ...]
     columns: tuple[str, ...]
@@ -94,7 +97,7 @@ class GraphSection(Section):
 def graph_section(subject: ReportSubject) -> GraphSection:
     """The graphs of the subject's models, each with its sub-graphs."""
     room = _Room(_MOST_PACKED)
-    models = tuple(_model(each, room) for each in subject.models)
+    models = tuple(_model(each, room, number) for number, each in enumerate(subject.models))
     is_drawn = any(graph.packed for model in models for graph in model.graphs)
     return GraphSection(
         headline=_headline(subject.models, models),
@@ -129,7 +132,7 @@ def _headline(planned: Sequence[PlannedModel], models: Sequence[ModelGraphs]) ->
     return f"{len(models)} model{'s' * (len(models) != 1)} planned"
 
 
-def _model(planned: PlannedModel, room: _Room) -> ModelGraphs:
+def _model(planned: PlannedModel, room: _Room, number: int) -> ModelGraphs:
     title = planned.title
     if planned.session is None or planned.model_path is None:
         return ModelGraphs(
@@ -144,17 +147,24 @@ def _model(planned: PlannedModel, room: _Room) -> ModelGraphs:
         return ModelGraphs(title=title, graphs=(), obstacle=str(error))
     return ModelGraphs(
         title=title,
-        graphs=tuple(_graph(each, planned, title, room) for each in facts),
+        graphs=tuple(
+            _graph(each, planned, title, room, f"overview-{number}-{place}")
+            for place, each in enumerate(facts)
+        ),
         obstacle="",
     )
 
 
-def _graph(facts: GraphFacts, planned: PlannedModel, title: str, room: _Room) -> GraphPart:
+def _graph(
+    facts: GraphFacts, planned: PlannedModel, title: str, room: _Room, name: str
+) -> GraphPart:
+    full_title = f"Sub-graph {facts.path} of {title}" if facts.path else f"Graph of {title}"
     counts = _operator_counts(facts)
     shown = counts[:MOST_ROWS]
     return GraphPart(
-        title=f"Sub-graph {facts.path} of {title}" if facts.path else f"Graph of {title}",
+        title=full_title,
         caption=" ".join(_sentences(facts, planned)),
+        overview=room.taken_by(overview_picture(facts.before, name=name, title=full_title)),
         packed=room.taken_by(packed_graph(facts)),
         partitions=tuple(
             PartitionRow(

@@ -12,8 +12,8 @@ from ortpkg.report.sections.winner_path import WinnerPath
 _LABELS_END = 112
 _COUNTS_END = 152
 _BARS_START = 160
-_BARS_END = 400
-_WIDTH = 960
+_BARS_END = 600
+_WIDTH = 1108
 _ROW_HEIGHT = 30
 _BAR_HEIGHT = 18
 _TOP = 6

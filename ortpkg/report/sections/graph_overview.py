@@ -1,0 +1,179 @@
+"""Draws the first picture of a graph: its outermost groups and nodes, in layers.
+
+It needs no script. Where there is one, the view that can be opened takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortpkg.drawing.palette import fill_kind
+from ortpkg.drawing.svg import box, figure, line, shortened, text
+from ortpkg.report.graph_folding import FoldTree, fold
+
+if TYPE_CHECKING:
+    from ortpkg.report.graph_facts import GraphStage
+
+#: Items of a picture; the rest is counted.
+MOST_ITEMS = 36
+_MOST_LINES = 200
+_WIDTH = 1108
+_BOX_WIDTH, _BOX_HEIGHT = 206, 40
+_COLUMN, _LAYER = 222, 66
+_COLUMNS = _WIDTH // _COLUMN
+_LONGEST_LABEL, _LONGEST_NOTE = 26, 34
+_ROOT = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    """A group or a node of the outermost level: what is written on it, and who runs it."""
+
+    label: str
+    note: str
+    provider: int | None
+
+
+def overview_picture(stage: GraphStage, *, name: str, title: str) -> str:
+    """Return the outermost items of a graph as a picture, from its inputs downwards.
+
+    Args:
+        stage: the nodes, in execution order.
+        name: begins the ids of the picture; no other one of the page may have it.
+        title: what it is called, for those who cannot see it.
+    """
+    tree = fold(stage.nodes)
+    item_of, items = _outermost(stage, tree)
+    shown = items[:MOST_ITEMS]
+    edges = _edges(stage, item_of, len(shown))
+    places = _places(_layers(len(shown), edges))
+    parts = [*_lines(edges, places), *_boxes(shown, places)]
+    bottom = max((y for _, y in places), default=0) + _BOX_HEIGHT
+    if len(items) > len(shown):
+        words = f"and {len(items) - len(shown)} more, which follow them"
+        parts.append(text(4, bottom + 22, words, kind="small"))
+        bottom += 28
+    return figure(
+        parts,
+        width=_WIDTH,
+        height=round(bottom + 4),
+        name=name,
+        title=title,
+        description=f"{len(items)} groups and nodes of the outermost level; a line leads from what"
+        " makes a value down to what takes it.",
+    )
+
+
+def _outermost(stage: GraphStage, tree: FoldTree) -> tuple[list[int], list[_Item]]:
+    """Return for each node the number of its outermost item, and these items in order."""
+    numbers: dict[tuple[bool, int], int] = {}
+    item_of: list[int] = []
+    items: list[_Item] = []
+    for index, node in enumerate(stage.nodes):
+        group = tree.group_of[index]
+        while group != _ROOT and (parent := tree.groups[group].parent) not in (None, _ROOT):
+            assert parent is not None
+            group = parent
+        key = (group == _ROOT, index if group == _ROOT else group)
+        if key not in numbers:
+            numbers[key] = len(items)
+            items.append(
+                _Item(label=node.op_type, note=node.name, provider=node.provider)
+                if group == _ROOT
+                else _group_item(tree, group)
+            )
+        item_of.append(numbers[key])
+    return item_of, items
+
+
+def _group_item(tree: FoldTree, number: int) -> _Item:
+    group = tree.groups[number]
+    operators = ", ".join(f"{count} {operator}" for operator, count in group.operators)
+    return _Item(
+        label=group.label,
+        note=f"{group.node_count} nodes: {operators}",
+        provider=group.providers[0][0] if group.providers else None,
+    )
+
+
+def _edges(stage: GraphStage, item_of: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """Return which items take a value of which, both shown, each pair once and downwards."""
+    maker = {
+        value: item_of[index]
+        for index, node in enumerate(stage.nodes)
+        for value in node.outputs
+        if value
+    }
+    pairs: dict[tuple[int, int], None] = {}
+    for index, node in enumerate(stage.nodes):
+        for value in node.inputs:
+            made, taken = maker.get(value), item_of[index]
+            if made is not None and made < taken < count:
+                pairs[made, taken] = None
+    return list(pairs)
+
+
+def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the layer of each item: below all that it takes values of.
+
+    A layer that is full sends its next item to the one below.
+    """
+    before: dict[int, list[int]] = {}
+    for made, taken in edges:
+        before.setdefault(taken, []).append(made)
+    layers: list[int] = []
+    filled: dict[int, int] = {}
+    for item in range(count):
+        layer = max((layers[made] + 1 for made in before.get(item, ())), default=0)
+        while filled.get(layer, 0) == _COLUMNS:
+            layer += 1
+        filled[layer] = filled.get(layer, 0) + 1
+        layers.append(layer)
+    return layers
+
+
+def _places(layers: Sequence[int]) -> list[tuple[float, float]]:
+    """Return the upper left corner of each item; the items of a layer stand in its middle."""
+    counts: dict[int, int] = {}
+    columns = []
+    for layer in layers:
+        columns.append(counts.get(layer, 0))
+        counts[layer] = columns[-1] + 1
+    return [
+        ((_WIDTH - counts[layer] * _COLUMN) / 2 + column * _COLUMN + 8, 2.0 + layer * _LAYER)
+        for layer, column in zip(layers, columns, strict=True)
+    ]
+
+
+def _lines(
+    edges: Sequence[tuple[int, int]], places: Sequence[tuple[float, float]]
+) -> Iterator[str]:
+    for made, taken in edges[:_MOST_LINES]:
+        (x, y), (to_x, to_y) = places[made], places[taken]
+        yield line(
+            x + _BOX_WIDTH / 2,
+            y + _BOX_HEIGHT,
+            to_x + _BOX_WIDTH / 2,
+            to_y,
+            kind="graph-line",
+        )
+
+
+def _boxes(items: Sequence[_Item], places: Sequence[tuple[float, float]]) -> Iterator[str]:
+    for item, (x, y) in zip(items, places, strict=True):
+        yield box(
+            x,
+            y,
+            _BOX_WIDTH,
+            _BOX_HEIGHT,
+            rx="5",
+            kind="graph-box",
+            title=f"{item.label}: {item.note}",
+        )
+        if item.provider is not None:
+            yield box(x, y, 6, _BOX_HEIGHT, rx="3", kind=fill_kind(item.provider))
+        label = shortened(item.label, _LONGEST_LABEL)
+        yield text(x + 14, y + 17, label, kind="head")
+        yield text(x + 14, y + 32, shortened(item.note, _LONGEST_NOTE), kind="small")
