@@ -24,8 +24,10 @@ from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.cli.table_layout import Column
 from ortpkg.cli.tree_drawing import drawn
 from ortpkg.ep_names import short_ep_names
-from ortpkg.errors import ExitCode, UsageError
+from ortpkg.errors import ExitCode, PackageFormatError, UsageError, quoted
+from ortpkg.package.derived_variants import recorded_digests, stale_variants
 from ortpkg.package.package_info import (
+    ComponentInfo,
     PackageInfo,
     ValueInfo,
     VariantInfo,
@@ -115,6 +117,16 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
             ],
             title=f"component model {component.name}",
         )
+        for name, why in _stale(info, component).items():
+            output.warning(f"variant {quoted(name)} is stale: {why}")
+
+
+def _stale(info: PackageInfo, component: ComponentInfo) -> dict[str, str]:
+    """The stale variants by what is recorded; none where that is damaged, as validate says."""
+    try:
+        return stale_variants(component, recorded_digests(info))
+    except PackageFormatError:
+        return {}
 
 
 def _variant_row(variant: VariantInfo) -> tuple[str, ...]:

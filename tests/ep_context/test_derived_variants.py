@@ -108,6 +108,7 @@ def test_a_replaced_model_leaves_its_compiled_variant_out_until_it_is_renewed(
     assert code == 4
     assert "ORT123" in out + err
     assert ortpkg.verify(package).is_intact
+    assert "variant 'plain-prepack' is stale: it was made of" in command("inspect", package)[2]
     assert _is_left_out(package)
     _, out, err = command("select", package)
     assert "model: plain on" in out
