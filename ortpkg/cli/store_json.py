@@ -54,8 +54,13 @@ def generation_json(generation: Generation) -> dict[str, Any]:
 def version_text(generation: Generation) -> str:
     """The model's version for people, with its tag, else its digest in short: "2.0 (latest)"."""
     place = generation.tag or generation.digest[: len("sha256:") + 12]
-    version = unquoted(generation.model_version)
-    return f"{version} ({place})" if version and version != place else place
+    return model_version_text(generation.model_version, place)
+
+
+def model_version_text(version: str, place: str) -> str:
+    """The model's version beside the tag or digest that it lies under: "2.0 (latest)"."""
+    shown = unquoted(version)
+    return f"{shown} ({place})" if shown and shown != place else place
 
 
 def time_text(time_s: float) -> str:

@@ -11,7 +11,7 @@ from ortpkg.cli.installing import plan_json, print_plan
 from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.cli.store_json import installed_reference, version_text
+from ortpkg.cli.store_json import installed_reference, model_version_text, version_text
 from ortpkg.distribution.upgrading import Upgrade, upgrade
 from ortpkg.errors import ExitCode, OrtpkgError
 from ortpkg.store.generations import Generation
@@ -85,7 +85,8 @@ def _print_upgrade(found: Upgrade, output: Output) -> None:
         return
     before = f"{version_text(installed)} ({', '.join(installed.variants)})"
     variants = ", ".join(each.name for each in found.plan.choices)
-    after = f"{source.tag or source.digest[:19]} ({variants})"
+    there = model_version_text(found.plan.version, source.tag or source.digest[:19])
+    after = f"{there} ({variants})"
     if before == after:
         before, after = installed.digest[:19], source.digest[:19]
     verb = "would become" if found.generation is None else "is now"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,6 +55,7 @@ from ortpkg.registry.referrers import version_tags
 from ortpkg.registry.repositories import repository_of
 from ortpkg.storage.hashing import Progress
 from ortpkg.store.package_store import PackageStore
+from ortpkg.trust.publisher_trust import PublisherTrust, publisher_trust_of
 from ortpkg.versions import parse_version
 
 _Entered = TypeVar("_Entered")
@@ -233,7 +235,8 @@ def _locked(
         fetched = stack.enter_context(fetched_documents(source, store))
         check_documents(fetched, wanted.name, trust_policy)
         with fetched.opened() as package:
-            variants = _choices(package, wanted, profiles)
+            publisher = partial(publisher_trust_of, fetched.signed, trust_policy)
+            variants = _choices(package, wanted, profiles, publisher)
     return LockedPackage(
         name=wanted.name,
         source=wanted.stated,
@@ -269,14 +272,17 @@ def _version_of(wanted: WantedPackage) -> str:
 
 
 def _choices(
-    package: PackageInfo, wanted: WantedPackage, profiles: Mapping[str, str]
+    package: PackageInfo,
+    wanted: WantedPackage,
+    profiles: Mapping[str, str],
+    publisher: Callable[[], PublisherTrust],
 ) -> dict[str, tuple[str, ...]]:
     machines = profiles or {NO_PROFILE: THIS_MACHINE}
     return {
         name: tuple(
             each.name
             for each in choose_variants(
-                package, InstallWishes(profiles=(machine,), variants=wanted.variants)
+                package, InstallWishes(profiles=(machine,), variants=wanted.variants), publisher
             )
         )
         for name, machine in machines.items()

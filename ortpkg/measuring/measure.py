@@ -51,7 +51,7 @@ _UNREADABLE = (
 )
 
 #: Of an output whose answers decide.
-_ANY = Tolerance(absolute=float("inf"))
+_ANY = Tolerance(absolute=1e300)
 #: Of children that were ended, or are not known to have come to an end of their own.
 _WITHOUT_ANSWER = frozenset({Outcome.HUNG, Outcome.OVER_LIMIT})
 _OUTCOMES: Mapping[ChildOutcome, Outcome] = {

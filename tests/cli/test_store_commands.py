@@ -141,7 +141,7 @@ def test_upgrade_fetches_what_this_machine_would_choose_now(
     record.chmod(0o644)
     record.write_text(json.dumps({**installed, "variants": ["classifier/cpu-int8"]}))
 
-    assert "is now latest (classifier/cpu-fp32)" in ortpkg("upgrade", "changed").out
+    assert "is now 1.0.0 (latest) (classifier/cpu-fp32)" in ortpkg("upgrade", "changed").out
 
 
 def test_hardware_that_is_new_is_told_of_and_its_variant_fetched(
