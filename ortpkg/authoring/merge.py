@@ -104,6 +104,7 @@ def merge(
             base,
             output,
             lambda package: plan_merge(package, joining, notify=notify),
+            others=(other,),
             overwrite=overwrite,
             notify=notify,
             operations=operations,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from ortpkg.authoring.agreement import differences
@@ -48,9 +50,9 @@ class ModelReplacement:
             name=variant.name,
             ep=constraints.ep,
             device=constraints.device,
-            architecture=constraints.architecture,
         )
         (prepared,) = prepare_variants([wanted], self._notify)
+        prepared = _with_stated_architecture(variant, prepared)
         if _is_the_same(variant, prepared):
             return None
         self._check_agreement(component, variant, prepared)
@@ -97,6 +99,22 @@ class ModelReplacement:
                 raise AuthoringError(f"{message} (force takes it nevertheless)")
             self._notify(message)
         return True
+
+
+def _with_stated_architecture(variant: VariantInfo, prepared: PreparedVariant) -> PreparedVariant:
+    """The variant with its architecture, unless that was the old model's or the new one has one.
+
+    An architecture that a compiled model states holds for that model alone.
+    """
+    stated, constraints = variant.constraints.architecture, prepared.entry.constraints
+    if stated is None or constraints.architecture is not None:
+        return prepared
+    if variant.model_path is not None:
+        with contextlib.suppress(ModelError):
+            if read_model_facts(variant.model_path).hardware_architectures == (stated,):
+                return prepared
+    entry = replace(prepared.entry, constraints=constraints._replace(architecture=stated))
+    return replace(prepared, entry=entry)
 
 
 def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:

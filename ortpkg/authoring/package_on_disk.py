@@ -12,6 +12,10 @@ from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_plan import PackagePlan, check_intact, check_record, new_package
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, quoted, unquoted
+from ortpkg.package.changes.broken_signatures import (
+    tell_of_lost_signatures,
+    tells_of_broken_signatures,
+)
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.changes.transaction import PackageChange, create_package
@@ -36,7 +40,8 @@ def locked_package(
         recover(root, operations=operations)
         package = open_package(root)
         check_is_written_here(package)
-        yield package
+        with tells_of_broken_signatures(root, notify):
+            yield package
 
 
 @contextlib.contextmanager
@@ -60,7 +65,8 @@ def locked_intact_package(
         package = open_package(root)
         if not converts:
             check_is_written_here(package)
-        yield package
+        with tells_of_broken_signatures(root, notify):
+            yield package
 
 
 def check_is_written_here(package: PackageInfo) -> None:
@@ -82,6 +88,7 @@ def write_planned(
     output: str | PathLike[str],
     plan: Callable[[PackageInfo], PackagePlan],
     *,
+    others: tuple[Path, ...] = (),
     overwrite: bool,
     notify: Notify,
     operations: FileOperations | None,
@@ -89,11 +96,13 @@ def write_planned(
 ) -> PackageInfo:
     """Makes at ``output`` what ``plan`` says of the package at ``source``, and opens it.
 
+    ``others``: packages that it is made of besides.
+
     DigestMismatchError unless each file of ``source`` is as recorded.
     """
     target = Path(os.path.abspath(output))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     check_intact(source, notify=notify, progress=progress)
-    return write_package(
+    written = write_package(
         target,
         new_package(plan(open_package(source))),
         overwrite=overwrite,
@@ -101,6 +110,8 @@ def write_planned(
         operations=operations,
         progress=progress,
     )
+    tell_of_lost_signatures((source, *others), target, notify)
+    return written
 
 
 def write_package(

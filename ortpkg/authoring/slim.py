@@ -30,6 +30,7 @@ from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
+from ortpkg.package.changes.broken_signatures import tell_of_lost_signatures
 from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.named_parts import verify_variants_known
@@ -119,6 +120,7 @@ def slim(
             create_package(
                 target, change, overwrite=overwrite, operations=operations, progress=progress
             )
+            tell_of_lost_signatures((source,), target, notify)
             return _with_result(before, target)
     with locked_intact_package(
         source, notify=notify, operations=operations, progress=progress

@@ -20,6 +20,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
+from ortpkg.package.sidecar import signature_names
 
 _FORMS = "write ortpkg merge A B -o NEW, or ortpkg merge B --into A"
 
@@ -53,7 +54,7 @@ def command(
 ) -> int:
     """Bring the variants of two packages of one model together.
 
-    Contradictions are all named, and refused.
+    Contradictions are all named, and refused. What comes out has to be signed again.
     """
     output = Output(is_json=as_json)
     first, second = _chosen(packages, output_path, into)
@@ -68,7 +69,9 @@ def command(
             operations=operations_for(dry_run),
         )
     if as_json:
-        output.json("package", package_json(info))
+        lost = [] if output_path is None else [first, second]
+        signed = [str(each / name) for each in lost for name in signature_names(each)]
+        output.json("package", {**package_json(info), "lost_signatures": signed})
     else:
         names = ", ".join(
             f"{each.name} ({len(each.variants)} variants)" for each in info.components

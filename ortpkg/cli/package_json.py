@@ -8,7 +8,9 @@ from typing import Any
 
 from ortpkg.authoring.variant_sizes import VariantBytes, variant_sizes
 from ortpkg.documents.frozen import thaw
+from ortpkg.errors import SignatureError
 from ortpkg.package.package_info import PackageInfo, ValueInfo, VariantInfo
+from ortpkg.package.sidecar import DIGESTS_FILE, signature_names
 
 
 def package_json(info: PackageInfo) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
         "outputs": _values_json(info.outputs),
         "has_pipeline": info.has_pipeline,
         "has_samples": info.has_samples,
+        "stale_signatures": _stale_signatures(info),
         "component_models": [
             {
                 "name": component.name,
@@ -37,6 +40,22 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
             for component in info.components
         ],
     }
+
+
+def _stale_signatures(info: PackageInfo) -> list[str]:
+    """Signatures in the package that are over other files than it has now."""
+    root = Path(info.root)
+    names = [] if info.is_bare_model else signature_names(root)
+    if not names:
+        return []
+    from ortpkg.trust.signing.openssf_signature import is_over
+    from ortpkg.trust.signing.signature_files import read_signatures  # most packages have none
+
+    try:
+        record, found = (root / DIGESTS_FILE).read_bytes(), read_signatures(root)
+    except (OSError, SignatureError):
+        return names
+    return [each.where for each in found if not is_over(record, each)]
 
 
 def license_of(info: PackageInfo) -> str | None:

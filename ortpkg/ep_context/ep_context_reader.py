@@ -144,14 +144,14 @@ class EpContextReader:
 
         None where they are ortpkg's own, or this node says that they were.
 
-        A blob as older releases kept it has no sign of its own: it is one where the node names the
-        release of its SDK and has no notes of ours.
+        A blob as older releases kept it has no sign of its own: it is one where the node has no
+        notes of ours, which all nodes of ours have. The release of its SDK, the node may leave out.
         """
         if self._form is None or bytes(data[: len(MAGIC)]) == MAGIC:
             return None
         if self._form.is_of(data):
             return self._form.read(data, where, name)
-        is_theirs = bool(main.ep_sdk_version) and not has_own_notes(main)
+        is_theirs = not has_own_notes(main)
         return self._form.read_bare(data, where, name) if is_theirs and data.nbytes else None
 
     def _judged_at(self, path: Path) -> MappedContext | None:

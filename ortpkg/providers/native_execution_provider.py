@@ -342,7 +342,8 @@ class NativeExecutionProvider(CompilingProvider):
 
         The latter is taken as it is here.
 
-        What it does say is compared as always: the release, the kind of device.
+        What it does say is compared as always: the release, the kind of device. Where it names no
+        release, the library itself says whether it takes the blob, in a child process first.
         """
         self._note_info(entry.parts)
         named = {**signature_part(node.inputs, node.outputs), **entry.parts}
@@ -354,7 +355,9 @@ class NativeExecutionProvider(CompilingProvider):
         descriptor = replace(
             here,
             sdk_version=(
-                here.sdk_version if is_within_release(here.sdk_version, version) else version
+                here.sdk_version
+                if not version or is_within_release(here.sdk_version, version)
+                else version
             ),
             device=said.device or here.device,
         )

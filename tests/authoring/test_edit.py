@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from ortpkg.authoring.create import add_variant, create
@@ -248,3 +249,43 @@ def test_several_components_need_a_name(package: Path, make_model: ModelMaker) -
     with pytest.raises(UnknownComponentError, match="name one"):
         changed(package, order=["b"])
     assert names(changed(package, component="model", order=["b"])) == ["b", "a", "c"]
+
+
+def _context_model(path: Path, architecture: str) -> Path:
+    """A compiled model that says for which hardware; "" for a plain model."""
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
+    node = onnx.helper.make_node("Abs", ["x"], ["y"])
+    if architecture:
+        node = onnx.helper.make_node(
+            "EPContext",
+            ["x"],
+            ["y"],
+            domain="com.microsoft",
+            embed_mode=1,
+            ep_cache_context=f"for {architecture}".encode(),
+            source="OpenVINOExecutionProvider",
+            hardware_architecture=architecture,
+        )
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    graph = onnx.helper.make_graph([node], "g", [x], [y])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize("new", ["npu-9", ""])
+@pytest.mark.parametrize("stated", [None, "own"])
+def test_a_new_model_brings_its_architecture_and_takes_that_of_the_old_one_along(
+    tmp_path: Path, stated: str | None, new: str
+) -> None:
+    old = _context_model(tmp_path / "old.onnx", "npu-3")
+    root = tmp_path / "p.ortpackage"
+    wanted = NewVariant(
+        model=old, name="v", ep="OpenVINOExecutionProvider", device="npu", architecture=stated
+    )
+    create(root, [wanted])
+
+    edits = PackageEdits(variant="v", model=_context_model(tmp_path / "new.onnx", new))
+    package = edit(root, edits)
+
+    (variant,) = package.components[0].variants
+    assert variant.constraints.architecture == (new or stated)

@@ -84,6 +84,62 @@ def test_a_second_digest_in_front_of_the_signed_one_is_damage_to_every_command(
         assert "has 2 digests of 'README.md'" in done.out + done.err, command
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["edit", "P", "--description", "another"],
+        ["add-variant", "P", "MODEL", "--ep", "cpu"],
+        ["remove-variant", "P", "cpu-int8"],
+        ["slim", "P", "--in-place", "--variant", "cpu-fp32"],
+        ["convert", "P", "--in-place", "--to", "component"],
+        ["merge", "OTHER", "--into", "P"],
+        ["verify", "P", "--record"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_breaks_a_signature_says_so(
+    ortpkg: RunCommand, digits: Path, key: str, tmp_path: Path, words: list[str]
+) -> None:
+    other = Path(shutil.copytree(digits, tmp_path / "other.ortpackage"))
+    model = next(digits.glob("models/*/*/model.onnx"))
+    shutil.copy(model, tmp_path / "extra.onnx")
+    assert ortpkg("add-variant", other, tmp_path / "extra.onnx", "--ep", "cpu").code == 0
+    assert ortpkg("sign", digits, "--key", key).code == 0
+    if words[0] == "verify":
+        (digits / "README.md").write_text("edited")
+    places = {"P": digits, "OTHER": other, "MODEL": tmp_path / "extra.onnx"}
+
+    done = ortpkg(*(places.get(word, word) for word in words))
+
+    assert done.code == 0, done.err
+    assert "is signed ('model.sig'), over its files as they were" in done.err
+    assert f"ortpkg sign {digits} --key KEY" in done.err
+    assert ortpkg("verify", digits, "--key", f"{key}.pub").code == 7
+
+
+def test_a_new_package_of_signed_ones_has_no_signature_and_merge_says_so(
+    ortpkg: RunCommand, digits: Path, key: str, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(digits, tmp_path / "other.ortpackage"))
+    assert ortpkg("remove-variant", other, "cpu-int8").code == 0
+    assert ortpkg("sign", digits, "--key", key).code == 0
+
+    done = ortpkg("merge", other, digits, "-o", "both.ortpackage", "--json")
+
+    assert done.code == 0, done.err
+    assert f"signed: '{digits}'; " in done.err
+    assert "has other files, and no signature: sign it" in done.err
+    told = json.loads(done.out)
+    assert told["lost_signatures"] == [str(digits / "model.sig")]
+    assert told["stale_signatures"] == []
+    done = ortpkg("merge", digits, other, "-o", "both.ortpackage", "--overwrite")
+    assert "no signature: sign it" in done.err
+    ortpkg("edit", digits, "--description", "another")
+    assert json.loads(ortpkg("edit", digits, "--name", "seven", "--json").out)[
+        "stale_signatures"
+    ] == ["model.sig"]
+
+
 def test_several_sign_one_package_and_who_signs_again_replaces_his_own(
     ortpkg: RunCommand, digits: Path, key: str
 ) -> None:

@@ -134,14 +134,20 @@ def test_a_container_in_the_first_node_serves_the_others(
     )
 
 
+@pytest.mark.parametrize("version", [{}, {"ep_sdk_version": None}], ids=["stated", "unstated"])
 @pytest.mark.parametrize("is_embedded", [True, False])
 def test_a_bare_blob_of_an_older_release_is_read(
-    tmp_path: Path, blobs: dict[str, bytes], is_embedded: bool
+    tmp_path: Path, blobs: dict[str, bytes], is_embedded: bool, version: dict[str, Any]
 ) -> None:
     (tmp_path / "blob.bin").write_bytes(blobs["first"])
     payload: Any = blobs["first"] if is_embedded else "blob.bin"
     node = context_node(
-        "first", ["x"], ["e"], embed_mode=int(is_embedded), ep_cache_context=payload
+        "first",
+        ["x"],
+        ["e"],
+        embed_mode=int(is_embedded),
+        ep_cache_context=payload,
+        **version,
     )
     model = save(tmp_path / "m.onnx", [node], ["x"], ["e"])
     np.testing.assert_allclose(outputs_of(model), np.exp(X), rtol=1e-5)
@@ -212,12 +218,12 @@ def test_a_damaged_container_falls_before_openvino_sees_it(tmp_path: Path) -> No
     assert "is damaged: it begins with" in message
 
 
-def test_what_nobody_says_is_a_blob_is_none(tmp_path: Path) -> None:
+def test_what_is_no_blob_is_refused_by_the_library(tmp_path: Path) -> None:
     node = context_node(
         "first", ["x"], ["e"], embed_mode=1, ep_cache_context=b"something", ep_sdk_version=None
     )
     message = refusal(save(tmp_path / "m.onnx", [node], ["x"], ["e"]))
-    assert "is not a context that ortpkg wrote" in message
+    assert "cannot load the context of partition 'first'" in message
 
 
 # --- writing --------------------------------------------------------------------------------------

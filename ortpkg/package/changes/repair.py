@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
+from ortpkg.package.changes.broken_signatures import tells_of_broken_signatures
 from ortpkg.package.changes.recovery import recover, write_digests
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.integrity.digest_check import (
@@ -146,7 +147,7 @@ def record_digests(
         PackageNotFoundError, PackageBusyError: as verifying and changing it.
     """
     check_is_not_installed(root)
-    with lock_package(root, on_wait=notify):
+    with lock_package(root, on_wait=notify), tells_of_broken_signatures(root, notify):
         check_is_package(root)
         recorded, why_not = _readable(root)
         if recorded is not None:
