@@ -73,7 +73,7 @@ def division_of(session: Any) -> Division:
         for name, op_type in zip(partition.node_names, partition.op_types, strict=True):
             for provider, reason in partition.refusals.get(name, {}).items():
                 reasons[f"{provider.removesuffix('ExecutionProvider')} {op_type}: {reason}"] += 1
-    return Division(partitions=partitions, nodes=nodes, reasons=reasons)
+    return Division(partitions=dict(partitions), nodes=dict(nodes), reasons=dict(reasons))
 
 
 def compare(path: Path, lists: Sequence[str], budget_s: float | None) -> dict[str, Figures]:

@@ -159,6 +159,8 @@ class _Inference:
         self._count = 0
         self._visits_left = _VISITS_PER_NODE * sum(map(len, all_graphs(graph))) + _FEWEST_VISITS
         self._scopes: dict[int, _Scope] = {}
+        #: Whether numbers that the model declares for inner values stand for what nodes make.
+        self._believes = False
 
     def run(self) -> Mapping[str, Knowledge]:
         """Infers all graphs and writes their types; what is known of the main one's values."""
@@ -234,7 +236,10 @@ class _Inference:
             if name:
                 known = _with_type(made.get(slot), output_by_definition(node, slot, inputs))
                 declared = scope.graph.types.get(name)
-                self._set(scope, name, self._reconciled(name, node, known, declared))
+                reconciled = self._reconciled(name, node, known, declared)
+                self._set(scope, name, reconciled)
+                if scope.graph.use_count(name) and _adds_numbers(known, reconciled):
+                    self._believes = True
 
     def _made(
         self, scope: _Scope, node: Node, inputs: Sequence[Knowledge | None]
@@ -381,7 +386,10 @@ class _Inference:
         graph.known_elements = {
             name: tuple(map(self._dimension, sizes))
             for name, known in scope.values.items()
-            if name not in graph.initializers and (sizes := _followed_elements(known)) is not None
+            # what is only believed holds where a guard asks, and nobody asks of elements
+            if (not self._believes or graph.is_input(name))
+            and name not in graph.initializers
+            and (sizes := _followed_elements(known)) is not None
         }
         for name, known in scope.values.items():
             if graph.producer_of(name) is None and name in graph.types:
@@ -410,6 +418,19 @@ def _constant_node_value(scope: _Scope, name: str) -> Initializer | None:
         producer.attribute("value")
         if producer is not None and producer.op_type == "Constant"
         else None
+    )
+
+
+def _adds_numbers(inferred: Knowledge | None, reconciled: Knowledge | None) -> bool:
+    """Whether a declared number is a size that inference did not find."""
+    shape = inferred.shape if isinstance(inferred, KnownTensor) else None
+    if not isinstance(reconciled, KnownTensor) or reconciled.shape is None:
+        return False
+    if shape is None:
+        return any(isinstance(size, int) for size in reconciled.shape)
+    return any(
+        isinstance(size, int) and size != own
+        for size, own in zip(reconciled.shape, shape, strict=True)
     )
 
 

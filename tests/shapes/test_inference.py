@@ -169,6 +169,17 @@ def test_a_partition_knows_the_elements_of_shapes_that_come_in() -> None:
     assert shape_of(body, "y") == ("N", 2, 2)
 
 
+@pytest.mark.parametrize("declared", ["float[N, 8] a", "float[N, M] a"])
+def test_elements_that_hang_on_a_declared_inner_size_are_not_told(declared: str) -> None:
+    """A model may have been made for other sizes than its inputs say now."""
+    graph = inferred(
+        f"""g (float[N, M] x) => (y) <{declared}, int64 i = {{1}}>
+            {{ a = Relu(x) s = Shape(a) n = Gather(s, i) y = Add(n, i) }}"""
+    )
+
+    assert graph.known_elements.get("n") == (None if "8" in declared else ("M",))
+
+
 def test_constant_shapes_are_followed_though_other_weights_stay_behind() -> None:
     graph = inferred(
         "g (float[2, 3, 4] x) => (y) <int64[2] s = {6, 4}> { a = Reshape(x, s) y = MatMul(a, w) }",
