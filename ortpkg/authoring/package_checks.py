@@ -26,6 +26,7 @@ from ortpkg.authoring.checks.genai_checks import check_genai_target, check_genai
 from ortpkg.authoring.checks.model_checks import (
     check_agreement,
     check_contexts,
+    check_cpu_layouts,
     check_external_data,
     check_models,
     check_onnx_operators,
@@ -104,6 +105,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
     ),
     "weights of contexts": PackageCheck(check_context_weights, (model_rules.CONTEXT_WEIGHTS,)),
     "operators": PackageCheck(check_operators, (model_rules.OPERATOR_UNKNOWN,)),
+    "layouts of one CPU": PackageCheck(check_cpu_layouts, (model_rules.BOUND_TO_ONE_CPU,)),
     "ONNX's operators": PackageCheck(
         check_onnx_operators, (model_rules.OPERATOR_UNDEFINED, model_rules.OPERATOR_DEPRECATED)
     ),

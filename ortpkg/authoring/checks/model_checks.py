@@ -1,4 +1,4 @@
-"""Checks of models and of the files beside them, before anything loads them (ORT101 to ORT122)."""
+"""Checks of models and of the files beside them, before anything loads them (ORT101 to ORT125)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from ortpkg.package.paths.disk_places import is_inside, is_link
 from ortpkg.providers.operator_support import is_public_operator
 
 _MOST_NAMED = 5
+#: Operators that onnxruntime's level ORT_ENABLE_ALL makes, on blocks of channels.
+_CPU_LAYOUT_DOMAIN = "com.microsoft.nchwc"
 
 
 def check_models(package: CheckedPackage) -> Iterator[Finding]:
@@ -103,6 +105,19 @@ def check_operators(package: CheckedPackage) -> Iterator[Finding]:
                 " library has"
             )
             yield of_variant(model_rules.OPERATOR_UNKNOWN, variant, message)
+
+
+def check_cpu_layouts(package: CheckedPackage) -> Iterator[Finding]:
+    """No model has operators on weights that are laid out for one CPU."""
+    for variant, model in _models(package):
+        foreign = () if model.operators is None else model.operators.foreign
+        bound = [operator_text(each) for each in foreign if each[0] == _CPU_LAYOUT_DOMAIN]
+        if bound:
+            message = (
+                f"the model of variant {quoted(variant.name)} was optimized for one CPU: it has"
+                f" {listed(bound)}"
+            )
+            yield of_variant(model_rules.BOUND_TO_ONE_CPU, variant, message)
 
 
 def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:

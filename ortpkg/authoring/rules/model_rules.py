@@ -231,3 +231,17 @@ CONTEXT_WEIGHTS = Rule(
     ),
     example='weightless_mode = "2", onnx_model_filename = "net.onnx", and there is no such file',
 )
+BOUND_TO_ONE_CPU = Rule(
+    id="ORT125",
+    title="No model is bound to the CPU that optimized it",
+    explanation=(
+        "onnxruntime's highest level of optimization lays weights out for the vectors of the CPU at"
+        " hand (the domain com.microsoft.nchwc). Elsewhere the file does not run, or runs slowly."
+    ),
+    remedy=(
+        "optimize up to ORT_ENABLE_EXTENDED when the file is written, and leave the highest level"
+        " to the sessions that run it"
+    ),
+    example="a node com.microsoft.nchwc:Conv, in a file of SessionOptions.optimized_model_filepath",
+    severity=Severity.WARNING,
+)

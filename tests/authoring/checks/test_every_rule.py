@@ -361,6 +361,16 @@ MODEL_CASES = (
         ),
     ),
     RuleCase(
+        rule=model_rules.BOUND_TO_ONE_CPU,
+        change=_file(
+            "gpu/model.onnx", model(domain="com.microsoft.nchwc", operator="ReorderInput")
+        ),
+        message=(
+            "the model of variant 'gpu' was optimized for one CPU: it has"
+            " 'com.microsoft.nchwc:ReorderInput'"
+        ),
+    ),
+    RuleCase(
         rule=model_rules.OPERATOR_UNDEFINED,
         change=_file("gpu/model.onnx", model(operator="Gelu")),
         message=(
