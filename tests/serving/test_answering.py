@@ -22,6 +22,13 @@ class Slow(Adder):
 
     def __init__(self) -> None:
         self.begun, self.go = threading.Semaphore(0), threading.Event()
+        self.is_over = False
+
+    def end(self) -> None:
+        """Let go of runs and of who waits for one to begin, for a test that ends, or fails."""
+        self.is_over = True
+        self.go.set()
+        self.begun.release(_MOST_WAITING)
 
     def run(self, names: Any, feed: Any, options: Any = None) -> list[Any]:
         """Runs."""
@@ -32,6 +39,8 @@ class Slow(Adder):
         return super().run(names, feed, options)
 
 
+#: Threads of one test that wait for a run to begin, at most.
+_MOST_WAITING = 64
 FEED = {"a": np.array([1.0], np.float32), "b": np.array([2.0], np.float32)}
 Test = Callable[[Answering, Slow, ServedModel], Coroutine[Any, Any, None]]
 
@@ -47,14 +56,19 @@ def with_answering(test: Test, **limits: Any) -> None:
                 test(answering, session, ServedModel(name="m", version="1", session=session)), 60
             )
         finally:
-            session.go.set()
+            session.end()
             await answering.drain()
 
     asyncio.run(run())
 
 
 async def begun(session: Slow) -> None:
+    """Wait for a run to begin.
+
+    In a thread, which the event loop's end waits for: ``end`` lets go of it.
+    """
     await asyncio.to_thread(session.begun.acquire)
+    assert not session.is_over, "no run began"
 
 
 def test_who_would_wait_behind_too_many_is_told_to_come_back() -> None:
@@ -189,3 +203,14 @@ def test_an_end_tells_runs_that_take_too_long_to_end() -> None:
             await task
 
     with_answering(test)
+
+
+def test_a_test_that_fails_leaves_no_thread_that_waits() -> None:
+    async def test(_answering: Answering, session: Slow, _model: ServedModel) -> None:
+        waiting = asyncio.create_task(begun(session))  # for a run that nobody begins
+        await asyncio.sleep(0)
+        waiting.cancel()
+        raise ArithmeticError("the test fails")
+
+    with pytest.raises(ArithmeticError, match="the test fails"):
+        with_answering(test)

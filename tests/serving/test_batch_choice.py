@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,11 @@ class _Session:
 
 
 @pytest.fixture
-def session() -> _Session:
-    return _Session()
+def session() -> Iterator[_Session]:
+    """A session whose runs end with the test, also where it fails: their threads would stay."""
+    session = _Session()
+    yield session
+    session.gate.set()
 
 
 @pytest.fixture
