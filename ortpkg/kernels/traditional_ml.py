@@ -68,7 +68,11 @@ def cast_map(info: OpKernelInfo) -> Compute:
         out = context.output(0, (1, width if is_sparse else len(keys)), dtype)
         out[...] = zero
         for position, key in enumerate(keys):
-            value = str(entries[key]) if dtype == np.dtype(object) else dtype.type(entries[key])
+            value = entries[key]
+            if dtype != np.dtype(object):
+                value = dtype.type(value)
+            elif not isinstance(value, str):
+                value = f"{value:f}"  # where ONNX leaves the text open, as onnxruntime writes it
             out[0, key if is_sparse else position] = value
         return out
 

@@ -39,6 +39,13 @@ def test_cast_map_orders_by_key(attributes: dict[str, Any], expected: list[list[
     assert ours("CastMap", {4: 2.0, 1: 0.5}, **attributes).tolist() == expected
 
 
+def test_cast_map_writes_numbers_as_onnxruntime_does() -> None:
+    entries = {1: 16777216.0, 2: 0.5, 3: float("nan")}
+    texts = ours("CastMap", entries, cast_to="TO_STRING").tolist()
+    assert texts == [["16777216.000000", "0.500000", "nan"]]  # of onnxruntime 1.31
+    assert ours("CastMap", {1: "a"}, cast_to="TO_STRING").tolist() == [["a"]]
+
+
 def test_cast_map_refuses_a_key_beyond_its_width() -> None:
     with pytest.raises(
         ValueError, match=r"keys of a sparse map lie in \[0, 3\), but these reach from 1 to 4"
