@@ -5,8 +5,9 @@ KServe's server takes from here what its own has not; a replica on a Ray cluster
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from starlette.applications import Starlette
@@ -20,6 +21,7 @@ from ortpkg.serving.answering import Answering
 from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
 from ortpkg.serving.protocol_bodies import (
     JSON_LENGTH_HEADER,
+    InferenceBody,
     ResponseBody,
     read_body,
     response_body,
@@ -33,7 +35,18 @@ from ortpkg.version import __version__
 
 _MODEL = "/v2/models/{model_name}"
 _VERSION = "/versions/{model_version}"
+#: Fewer bytes are read and written in less time than it takes to change threads.
+_SMALL_NBYTES = 256 << 10
+_Result = TypeVar("_Result")
 _Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+async def off_loop(work: Callable[[], _Result], nbytes: int) -> _Result:
+    """Return ``work()``: on a thread where it goes through many bytes, so that others are answered.
+
+    Raises what it raises.
+    """
+    return work() if nbytes < _SMALL_NBYTES else await asyncio.to_thread(work)
 
 
 class GenerateEndpoints:
@@ -72,8 +85,13 @@ class GenerateEndpoints:
     async def _read(self, request: Request) -> tuple[ServedModel, str, dict[str, Array]]:
         model = _model_of(request, self._versions)
         body = await request.body()
-        identifier, given = read_generate_body(body, model, orjson.loads)
-        return model, identifier, model.read_inputs(given)
+
+        def read() -> tuple[str, dict[str, Array]]:
+            identifier, given = read_generate_body(body, model, orjson.loads)
+            return identifier, model.read_inputs(given)
+
+        identifier, feeds = await off_loop(read, len(body))
+        return model, identifier, feeds
 
 
 class ProtocolEndpoints(GenerateEndpoints):
@@ -117,13 +135,21 @@ class ProtocolEndpoints(GenerateEndpoints):
     async def infer(self, request: Request) -> Response:
         """Answers one request for inference."""
         model = _model_of(request, self._versions)
-        body = read_body(
-            await request.body(), request.headers.get(JSON_LENGTH_HEADER), orjson.loads
-        )
-        feeds = model.read_inputs(body.inputs)
+        content = await request.body()
+        json_length = request.headers.get(JSON_LENGTH_HEADER)
+
+        def read() -> tuple[InferenceBody, dict[str, Array]]:
+            body = read_body(content, json_length, orjson.loads)
+            return body, model.read_inputs(body.inputs)
+
+        body, feeds = await off_loop(read, len(content))
         specs = model.output_specs(body.output_names)
         values = await self._answering.answer(model, feeds, [each.name for each in specs])
-        return http_response(response_body(body, model.name, model.version, specs, values))
+
+        def answer() -> Response:
+            return http_response(response_body(body, model.name, model.version, specs, values))
+
+        return await off_loop(answer, sum(value.nbytes for value in values.values()))
 
 
 def make_protocol_application(versions: ServedVersions, answering: Answering) -> Starlette:

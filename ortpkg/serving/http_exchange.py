@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,10 @@ CLIENT_GONE = 499
 #: Shorter requests are not worth asking whether somebody still waits for them.
 _WATCH_AFTER_S = 0.1
 _RETRY_AFTER_S = 1.0
+#: Of a body that is refused, so much is still read, for so long at most: a client that is sending
+#: would otherwise see its connection reset, and not the reason.
+_MOST_DRAINED_NBYTES = 64 << 20
+_DRAIN_S = 2.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,12 +49,14 @@ class HeldBytes:
         most_nbytes: of all together.
         body_s: how long a body may take to come.
         nbytes: of all together now.
+        unsent_nbytes: returns how many bytes of answers wait for clients to read them.
     """
 
     request_nbytes: int
     most_nbytes: int
     body_s: float
     nbytes: int = 0
+    unsent_nbytes: Callable[[], int] = lambda: 0
 
 
 class Exchange:
@@ -102,6 +109,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """A part of the answer."""
         if message["type"] == "http.response.start":
+            self._verify_room(message)
             self.is_begun = True
             self.status = message["status"]
             if not self._is_complete:  # what is left of the body is not read
@@ -110,16 +118,50 @@ class Exchange:
             self._sent_nbytes += len(message.get("body", b""))
         await self._send(message)
 
-    async def refuse(self, refusal: Refusal) -> None:
-        """Answers with the reason of a refusal, unless an answer has begun."""
+    def _verify_room(self, message: Message) -> None:
+        """ServerBusyError for an answer beyond all that may wait for clients to read it."""
+        lengths = [value for name, value in message["headers"] if name == b"content-length"]
+        unsent_nbytes = self._held.unsent_nbytes()
+        if message["status"] >= 400 or not unsent_nbytes or not lengths:
+            return
+        if unsent_nbytes + int(lengths[0]) > self._held.most_nbytes:
+            raise ServerBusyError(
+                "clients have not read as many bytes of answers as may wait for them",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+    async def _drain(self) -> None:
+        """Read on for a while, keeping nothing, so that a client that sends gets its answer."""
+        drained_nbytes = 0
+        if self._is_complete or header(self._scope, b"expect") is not None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                while drained_nbytes < _MOST_DRAINED_NBYTES:
+                    message = await self._receive()
+                    drained_nbytes += len(message.get("body", b""))
+                    if message["type"] != "http.request" or not message.get("more_body", False):
+                        self._is_complete = message["type"] == "http.request"
+                        return
+
+    async def refuse(self, refusal: Refusal, *, drains: bool = True) -> None:
+        """Answers with the reason of a refusal, unless an answer has begun.
+
+        ``drains``: whether a body that is still coming is read on for a while before.
+        """
         if self.is_begun:
             return
+        is_cut = not self._is_complete
+        if drains:
+            await self._drain()
         body = json.dumps({"error": refusal.reason}).encode()
         headers = {
             "content-type": "application/json",
             "content-length": str(len(body)),
             **refusal.headers,
         }
+        if is_cut and self._is_complete:
+            headers["connection"] = "close"
         await self.send(
             {
                 "type": "http.response.start",

@@ -34,6 +34,8 @@ class GuardedApplication:
         limits: of requests.
         token: what clients must send as a bearer token; None: nothing.
         logs_requests: whether every request is logged, not only those that are refused.
+        on_response: told the status of each answer.
+        unsent_nbytes: returns how many bytes of answers wait for clients to read them.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class GuardedApplication:
         token: str | None = None,
         logs_requests: bool = False,
         on_response: Callable[[str], None] = lambda _status: None,
+        unsent_nbytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self._application = application
         self._on_response = on_response
@@ -53,6 +56,7 @@ class GuardedApplication:
             request_nbytes=limits.request_nbytes,
             most_nbytes=_LARGEST_BODIES * limits.request_nbytes,
             body_s=limits.timeout_s,
+            unsent_nbytes=unsent_nbytes,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +83,8 @@ class GuardedApplication:
             if not exchange.is_abandoned:
                 raise
         except OrtpkgError as error:
-            await exchange.refuse(refusal_of(error))
+            refusal = refusal_of(error)
+            await exchange.refuse(refusal, drains=refusal.status == 413)
         except Exception as error:  # noqa: BLE001 - nothing may end the server
             if exchange.is_abandoned:
                 return  # what is raised where a client goes within its body is no fault

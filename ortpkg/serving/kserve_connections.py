@@ -34,16 +34,32 @@ class OpenConnections:
     """The connections of a server.
 
     ``most``: how many may be open. One more takes the place of that which has been without a
-    request for the longest time.
+    request for the longest time. ``write_s``: how long a client may let an answer wait.
 
     Attributes:
         is_ending: each has one request more at most.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, write_s: float) -> None:
         self.is_ending = False
+        self.write_s = write_s
+        self._all: set[BoundedConnection] = set()
         self._most = most
         self._idle: dict[BoundedConnection, None] = {}
+
+    @property
+    def unsent_nbytes(self) -> int:
+        """How many bytes of answers wait for clients to read them."""
+        return sum(each.transport.get_write_buffer_size() for each in self._all)
+
+    def enter(self, connection: BoundedConnection) -> None:
+        """It is open from now on."""
+        self._all.add(connection)
+
+    def end(self, connection: BoundedConnection) -> None:
+        """It has ended."""
+        self._all.discard(connection)
+        self.leave(connection)
 
     def make_room(self, count: int) -> bool:
         """Whether ``count`` may be open, now that the place of an idle one was taken if need be."""
@@ -73,10 +89,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._open = open_connections
         self._idle_nbytes = 0  # since a head ended, or a part of a body came
         self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Takes the connection, or says that there are too many."""
         super().connection_made(transport)
+        self._open.enter(self)
         if self._open.make_room(len(self.connections)):
             self._open.rest(self)
             self._begin_head()
@@ -86,8 +104,20 @@ class BoundedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, by the client or by us."""
         self._end_head()
-        self._open.leave(self)
+        self._end_write()
+        self._open.end(self)
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than we write: from now on it has so long, then it goes."""
+        super().pause_writing()
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self._open.write_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client has read what waited for it."""
+        self._end_write()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Reads on; what is too long, and no body, ends the connection."""
@@ -148,6 +178,11 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _begin_head(self) -> None:
         self._head_timer = self.loop.call_later(_HEAD_S, self.transport.close)
+
+    def _end_write(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _end_head(self) -> None:
         if self._head_timer is not None:

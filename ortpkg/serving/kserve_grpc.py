@@ -17,6 +17,7 @@ from kserve.protocol.grpc.servicer import InferenceServicer
 
 from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
 from ortpkg.serving.bearer_token import check_bearer_token
+from ortpkg.serving.http_endpoints import off_loop
 from ortpkg.serving.kserve_messages import Intake
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
@@ -72,7 +73,7 @@ class VersionedServicer(InferenceServicer):
         """Answers one request for inference."""
         del context
         model = self._plane.versions.find(request.model_name, request.model_version or None)
-        feeds = model.read_inputs(_given(request))
+        feeds = await off_loop(lambda: model.read_inputs(_given(request)), request.ByteSize())
         specs = model.output_specs([each.name for each in request.outputs])
         values = await self._plane.answering.answer(model, feeds, [each.name for each in specs])
         return _response(request.id, model, specs, values)

@@ -94,14 +94,15 @@ class _Server:
         self._observer = PrometheusObserver(lambda: self._answering.open_requests)
         self._answering.observer = self._observer
         self._plane = PackageDataPlane(VersionedRepository(versions, self._answering))
+        connections = OpenConnections(limits.connections, limits.timeout_s)
         application = GuardedApplication(
             make_application(self._plane, self._observer),
             limits,
             token=place.token,
             logs_requests=logs_requests,
             on_response=partial(self._observer.responded, "http"),
+            unsent_nbytes=lambda: connections.unsent_nbytes,
         )
-        connections = OpenConnections(limits.connections)
         self._config = uvicorn.Config(
             application,
             log_config=None,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ortpkg.errors import InvalidFeedError, NotServingError
+from ortpkg.serving import http_exchange
 from ortpkg.serving.http_exchange import Message, Receive, Scope, Send
 from ortpkg.serving.http_limits import GuardedApplication
 from ortpkg.serving.serving_options import ServingLimits
@@ -243,3 +244,37 @@ def test_requests_are_logged_where_that_is_asked_for(caplog: pytest.LogCaptureFi
     (record,) = caplog.records
     fields = vars(record)["ortpkg_fields"]
     assert (fields["status"], fields["received_nbytes"], fields["sent_nbytes"]) == (200, 8, 8)
+
+
+def test_a_body_that_is_refused_is_read_on_before_the_answer_and_not_kept() -> None:
+    client = Client([b"x" * 11, *[b"y" * 1000] * 20])
+    assert ask(client).status == 413
+    assert client._parts == []
+    assert client.headers[b"connection"] == b"close"
+
+
+def test_of_a_body_without_end_a_bounded_amount_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_exchange, "_MOST_DRAINED_NBYTES", 5000)
+    client = Client([b"x" * 11, *[b"y" * 1000] * 20])
+    assert ask(client).status == 413
+    assert len(client._parts) == 15
+
+
+def test_a_client_that_asks_before_it_sends_is_told_at_once() -> None:
+    client = Client([b"x" * 1000])
+    assert ask(client, content_length="1000", expect="100-continue").status == 413
+    assert len(client._parts) == 1
+
+
+def test_answers_that_nobody_reads_are_bounded() -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"30")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x" * 30})
+
+    for unsent, status in ((0, 200), (50, 200), (51, 429)):
+        guarded = GuardedApplication(answer, LIMITS, unsent_nbytes=lambda unsent=unsent: unsent)
+        client = Client()
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+        asyncio.run(guarded(scope, client.receive, client.send))
+        assert client.status == status
