@@ -406,3 +406,10 @@ def test_memory_stays_over_many_requests(server: Serving) -> None:
     client.close()
     print([round(each / MIB, 1) for each in points])
     assert points[-1] - points[0] < 20 * MIB
+
+
+def test_a_client_that_still_sends_is_told_that_it_is_too_much(server: Serving) -> None:
+    body = bytes(4 * REQUEST_NBYTES)
+    answer = told(server, POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert answer.startswith(b"HTTP/1.1 413")
+    assert b"a request may have" in answer
