@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -273,7 +274,7 @@ def test_answers_that_nobody_reads_are_bounded() -> None:
         await send({"type": "http.response.body", "body": b"x" * 30})
 
     for unsent, status in ((0, 200), (50, 200), (51, 429)):
-        guarded = GuardedApplication(answer, LIMITS, unsent_nbytes=lambda unsent=unsent: unsent)
+        guarded = GuardedApplication(answer, LIMITS, unsent_nbytes=partial(int, unsent))
         client = Client()
         scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
         asyncio.run(guarded(scope, client.receive, client.send))
