@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ortpkg.codegen.faults import refusal_for
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_node
 from ortpkg.codegen.partition_worth import reason_against_piece
 from ortpkg.codegen.schedules.schedule import reason_against
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_stages import TensorStages
+from ortpkg.errors import quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.topology import topological_order
@@ -49,6 +51,9 @@ def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
         except TooLargeError:
             found[node.index] = "the formula of a size is too large"
             continue
+        except Exception as error:  # noqa: BLE001 - whatever a fault raises
+            found[node.index] = refusal_for(error, str(node))
+            continue
         for operation in scope.operations[count:]:
             reason = reason_against(operation)
             if reason is not None:
@@ -86,6 +91,9 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
             stages = _scheduled_stages(scope, schedules)
         except (NotLoweredError, TooLargeError) as error:
             reason = str(error) or "the formula of a size is too large"
+            return Examined(dict.fromkeys((node.index for node in nodes), reason))
+        except Exception as error:  # noqa: BLE001 - whatever a fault raises
+            reason = refusal_for(error, f"partition {quoted(body.name)}")
             return Examined(dict.fromkeys((node.index for node in nodes), reason))
     bound = _bound_symbols(body, known)
     for node in nodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 #: Of kernels and the executor; code of another version is not run.
 ABI_VERSION = 1
 #: Goes up when the same graph becomes other code: the cache of contexts then compiles anew.
-COMPILER_VERSION = 3
+COMPILER_VERSION = 4
 #: Code of compilers before it is not run: up to 2 a masked store of elements of one or two bytes
 #: could write up to three bytes past its buffer.
 LEAST_COMPILER_VERSION = 3

@@ -341,11 +341,11 @@ _OLD_CODE = (
 def _older(target: CpuTarget) -> tuple[tuple[str, str], ...]:
     """Strings of code that is not to be run any more, and who compiled it."""
     now = compatibility_info(target)
-    assert ";compiler=3;" in now
+    assert ";compiler=4;" in now
     return (
-        (now.replace(";compiler=3", ";compiler=2"), "version 2"),
-        (now.replace(";compiler=3", ""), "no known version"),
-        (now.replace(";compiler=3", ";compiler=\u0663"), "no known version"),
+        (now.replace(";compiler=4", ";compiler=2"), "version 2"),
+        (now.replace(";compiler=4", ""), "no known version"),
+        (now.replace(";compiler=4", ";compiler=\u0663"), "no known version"),
     )
 
 

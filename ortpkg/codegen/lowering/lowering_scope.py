@@ -313,7 +313,7 @@ class LoweringScope:
             if lower is None:
                 raise NotLoweredError("its operator is not compiled")
             lower(self, node)
-        except NotLoweredError:
+        except Exception:
             del self.operations[count:]
             self._reports = reports
             raise

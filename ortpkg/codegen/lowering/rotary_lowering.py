@@ -88,8 +88,11 @@ def _row(
         scope.require_equal(cache.shape[1], length)
         return (Place() if still else along(0), along(2))
     positions = scope.tensor(positions_name)
-    if positions.shape == (1,):
-        index: Element = Call(Function.ADD, (Read(positions, (Place(),)), Position(2)))
+    rank = len(positions.shape)
+    if rank < 2:
+        if rank:
+            scope.require_equal(positions.shape[0], 1)
+        index: Element = Call(Function.ADD, (Read(positions, (Place(),) * rank), Position(2)))
     else:
         still = scope.stands_still(positions.shape[0], batch)
         scope.require_equal(positions.shape[1], length)
