@@ -5,9 +5,9 @@ which nodes of these it is about; ``tests/providers/test_openvino_differences.py
 each row that the library itself computes wrong. What it refuses to convert needs no row: that shows
 when it compiles. Nothing here loads OpenVINO.
 
-Two differences are no rows, since they would leave nothing to claim: activations, Max, Min and Clip
-do not pass NaN on, and QuantizeLinear with an odd zero point is one step off exactly between two
-steps.
+Three differences are no rows, since they would leave too little to claim: activations, Max, Min and
+Clip do not pass NaN on, QuantizeLinear with an odd zero point is one step off exactly between two
+steps, and Pow by a constant 0.5 is a square root, of -inf and -0 too.
 """
 
 from __future__ import annotations
@@ -263,6 +263,7 @@ def _is_float(call: _Call) -> bool:
     return call.type_of(call.node.inputs[0]) not in INTEGERS
 
 
+_GEMM_C = 2
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _ONNX_ROWS = (
     Difference(
@@ -295,6 +296,12 @@ _ONNX_ROWS = (
         name="DynamicQuantizeLinear",
         operators=("DynamicQuantizeLinear",),
         what="what lies between two steps goes to the other",
+    ),
+    Difference(
+        name="C of Gemm",
+        operators=("Gemm",),
+        what="it multiplies C by a beta of 0, which leaves NaN of what is not finite",
+        applies=lambda call: call.node.attribute("beta", 1.0) == 0 and call.has_input(_GEMM_C),
     ),
     Difference(
         name="ranks of If",
@@ -408,6 +415,11 @@ _ONNX_ROWS = (
         operators=("RoiAlign",),
         what="it interpolates before it takes the maximum",
         applies=_has_attribute("mode", "avg"),
+    ),
+    Difference(
+        name="Softplus",
+        operators=("Softplus",),
+        what="it loses all digits below -10, and may give numbers below 0",
     ),
     Difference(
         name="columns of SpaceToDepth",

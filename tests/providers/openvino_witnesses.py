@@ -208,6 +208,15 @@ ONNX_WITNESSES: dict[str, Witness] = {
         "LSTM", 16, more=", , , , , peepholes", peepholes=normal(1, 12)
     ),
     "coupled gates of LSTM": recurrent("LSTM", 16, attributes=", input_forget = 1"),
+    "C of Gemm": (
+        """g (float[2,3] x, float[3,2] w, float[2] c) => (float[2,2] y)
+        { y = Gemm <beta = 0.0> (x, w, c) }""",
+        {"x": normal(2, 3), "w": normal(3, 2), "c": np.array([np.nan, np.inf], np.float32)},
+    ),
+    "Softplus": (
+        "g (float[4] x) => (float[4] y) { y = Softplus(x) }",
+        {"x": np.array([-28.8, -18.0, -12.0, 1.0], np.float32)},
+    ),
     "LpPool": (
         """g (float[1,1,5,5] x) => (float[1,1,A,B] y)
         { y = LpPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (x) }""",
