@@ -29,6 +29,7 @@ RUNTIMES: dict[str, list[str] | None] = {
     "default": None,
 }
 _BUDGET_S = 3.0
+_SMALLEST_SCALE = 1e-3
 
 
 def model_file(model: RealModel, folder: Path) -> Path:
@@ -81,14 +82,19 @@ def _open_theirs(path: Path) -> Any:
 
 
 def _error(found: Sequence[Any], expected: Sequence[Any]) -> float | None:
-    """The largest difference, as a share of the output's largest number; None: other shapes."""
+    """The largest difference, as a share of the output's largest number; None: other shapes.
+
+    A map on which nothing is detected has numbers that are rounding alone: its scale is a floor's.
+    """
     errors = [0.0]
     for one, other in zip(found, expected, strict=True):
         if one.shape != other.shape or one.dtype != other.dtype:
             return None
         if one.size:
             left, right = one.astype(np.float64), other.astype(np.float64)
-            errors.append(float(np.abs(left - right).max() / max(np.abs(right).max(), 1e-12)))
+            errors.append(
+                float(np.abs(left - right).max() / max(np.abs(right).max(), _SMALLEST_SCALE))
+            )
     return max(errors)
 
 

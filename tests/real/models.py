@@ -22,6 +22,7 @@ Answer = Callable[[Sequence[Any], Path], str]
 _SEED = 32
 _MAGIKA_SIDE, _MAGIKA_PADDING = 1024, 256
 _SENTENCES = 3
+_MAP_RANK, _DETECTED = 4, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,11 +190,15 @@ def neighbour(outputs: Sequence[Any], folder: Path) -> str:
 
 
 def classes(outputs: Sequence[Any]) -> list[Any]:
-    """The most likely class of each place, of outputs of numbers; other outputs as they are."""
-    return [
-        np.argmax(array, axis=-1) if array.ndim and array.dtype.kind == "f" else array
-        for array in map(np.asarray, outputs[:1])
-    ]
+    """The most likely class of each place, or what a map of one channel detects."""
+    return [_class_of(np.asarray(array)) for array in outputs[:1]]
+
+
+def _class_of(array: Any) -> Any:
+    if not array.ndim or array.dtype.kind != "f":
+        return array
+    is_map = array.ndim == _MAP_RANK and array.shape[1] == 1
+    return array > _DETECTED if is_map else np.argmax(array, axis=-1)
 
 
 _SAMPLE_RATE = np.array(16_000)
