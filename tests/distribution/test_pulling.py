@@ -75,16 +75,37 @@ def test_where_files_are_copied_there_has_to_be_room_for_all(
 
 
 @pytest.mark.parametrize("operations", [SharingDisk(), FileOperations()])
-def test_a_blob_that_was_damaged_is_not_pulled(
+def test_a_blob_that_was_damaged_before_is_fetched_again(
     published_digits: Path, store: PackageStore, tmp_path: Path, operations: FileOperations
 ) -> None:
     reference = f"oci-layout:{published_digits}"
     report = pull(reference, tmp_path / "first", wishes=CPU)
+    _damage(store.blobs.path(report.plan.content.files[MODEL].digest))
+
+    assert pull(reference, tmp_path / "second", wishes=CPU, operations=operations).moved_nbytes > 0
+    assert ortpkg.verify(tmp_path / "second").is_intact
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_blob_that_is_damaged_meanwhile_is_not_pulled(
+    published_digits: Path, store: PackageStore, tmp_path: Path, shares: bool
+) -> None:
+    """Between the look at the store and the copy, when the first folder is made."""
+    reference = f"oci-layout:{published_digits}"
+    report = pull(reference, tmp_path / "first", wishes=CPU)
     blob = store.blobs.path(report.plan.content.files[MODEL].digest)
-    blob.chmod(0o644)
-    blob.write_bytes(b"x" * blob.stat().st_size)
+
+    class Damaging(SharingDisk if shares else FileOperations):  # type: ignore[misc]
+        def make_directory(self, path: Path) -> None:
+            super().make_directory(path)
+            _damage(blob)
 
     with pytest.raises(StoreError, match=r"model\.onnx' was damaged in the store"):
-        pull(reference, tmp_path / "second", wishes=CPU, operations=operations)
+        pull(reference, tmp_path / "second", wishes=CPU, operations=Damaging())
     assert not (tmp_path / "second").exists()
     assert pull(reference, tmp_path / "second", wishes=CPU).moved_nbytes > 0
+
+
+def _damage(blob: Path) -> None:
+    blob.chmod(0o644)
+    blob.write_bytes(b"x" * blob.stat().st_size)
