@@ -127,11 +127,16 @@ def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
 def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
     """``x`` quantized to uint8 less its zero point, as float32 in this thread's scratch."""
     (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
-    point = float(zero_point)
-    np.divide(x, scale, out=values)
-    np.rint(values, out=values)
-    np.clip(values, np.float32(-point), np.float32(255 - point), out=values)
+    write_quantized(x, scale, zero_point, values)
     return values
+
+
+def write_quantized(x: Tensor, scale: Tensor, zero_point: Tensor, out: Tensor) -> None:
+    """Write ``x``, quantized to uint8 less its zero point, into ``out`` (float32)."""
+    point = float(zero_point)
+    np.divide(x, scale, out=out)
+    np.rint(out, out=out)
+    np.clip(out, np.float32(-point), np.float32(255 - point), out=out)
 
 
 # --- matrices -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: one product for the inputs of all steps, then a small product per step.
+"""RNN, GRU, LSTM, DynamicQuantizeLSTM: one product for all steps' inputs, then a small one a step.
 
 Arrays inside run over (steps, batch, features). A sequence that is shorter than the batch's longest
 keeps its state and puts out zeros once it has ended; in the reverse direction it starts where it
@@ -20,9 +20,10 @@ from ortpkg.kernels.activations import Block
 from ortpkg.kernels.blas_threads import call_held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.matrix_product import matrix_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.plain_recurrence import PlainRun
+from ortpkg.kernels.quantization import BYTES
+from ortpkg.kernels.quantized_recurrence import quantized_directions
 from ortpkg.kernels.recurrent_activations import recurrent_activations
 from ortpkg.kernels.recurrent_steps import (
     Direction,
@@ -32,6 +33,7 @@ from ortpkg.kernels.recurrent_steps import (
     lstm_at_once,
     lstm_step,
     rnn_step,
+    run_steps,
 )
 from ortpkg.kernels.scratch import Slot, take_scratch
 
@@ -43,32 +45,6 @@ _DIRECTIONS = {
     "reverse": (True,),
     "bidirectional": (False, True),
 }
-
-
-def _run_steps(
-    context: OpKernelContext,
-    inputs: Tensor,
-    states: tuple[Tensor, ...],
-    step: Step,
-    lengths: Tensor | None,
-    reverse: bool,
-    out: Tensor,
-) -> tuple[Tensor, ...]:
-    """Runs all steps; ``out`` (steps, batch, hidden) gets the outputs; returns the last states."""
-    steps = inputs.shape[0]
-    for t in reversed(range(steps)) if reverse else range(steps):
-        context.check_cancelled()
-        new = step(inputs[t], states)
-        if lengths is None:
-            states = new
-            out[t] = new[0]
-        else:
-            active = (t < lengths)[:, None]
-            states = tuple(
-                np.where(active, fresh, old) for fresh, old in zip(new, states, strict=True)
-            )
-            out[t] = np.where(active, new[0], new[0].dtype.type(0))
-    return states
 
 
 def _check_shapes(
@@ -99,6 +75,35 @@ class _Cell:
     make_plain: Callable[[OpKernelInfo, Direction], PlainRun | None] = lambda _info, _direction: (
         None
     )
+    is_quantized: bool = False
+
+    def directions(
+        self,
+        activations: list[list[Block]],
+        clip: float | None,
+        parameters: Sequence[Tensor | None],
+    ) -> list[Direction]:
+        """Return the parameters of each direction: W, R, B, P, then scales and zero points."""
+        w, r, b, p, *quantization = parameters
+        assert w is not None
+        assert r is not None
+        if self.is_quantized:
+            return quantized_directions(activations, clip, w, r, b, p, quantization)
+        return _directions(activations, clip, w, r, b, p)
+
+    def layout_nbytes(self, w: Tensor, r: Tensor, b: Tensor | None) -> int:
+        """Return the most that :meth:`directions` takes."""
+        if self.is_quantized:
+            return 2 * np.dtype(np.float32).itemsize * (w.size + r.size)
+        # the recurrent weights are copied in another order
+        return widened_nbytes(w, r, b) + r.size * compute_dtype(r.dtype).itemsize
+
+    def turned(self, weights: Tensor) -> Tensor:
+        """Return weights as (directions, gates · hidden, columns), however the operator has them.
+
+        Those of the quantized operator are transposed.
+        """
+        return weights.swapaxes(1, 2) if self.is_quantized and weights.ndim == 3 else weights
 
     def prepare(self, info: OpKernelInfo, direction: Direction) -> _Prepared:
         """A direction with its step, and with the faster way for plain ones if it applies."""
@@ -129,13 +134,15 @@ class _Prepared(NamedTuple):
 
         Returns the last states.
         """
-        if self.plain is None or lengths is not None or not states[0].flags.c_contiguous:
-            return _run_steps(context, inputs, states, self.step, lengths, reverse, out)
         steps, batch, width = inputs.shape
-        sequence = range(steps - 1, -1, -1) if reverse else range(steps)
-        check = context.check_cancelled if context.is_watched else None
+        compute: Callable[[], tuple[Tensor, ...]]
+        if self.plain is None or lengths is not None or not states[0].flags.c_contiguous:
+            compute = partial(run_steps, context, inputs, states, self.step, lengths, reverse, out)
+        else:
+            sequence = range(steps - 1, -1, -1) if reverse else range(steps)
+            check = context.check_cancelled if context.is_watched else None
+            compute = partial(self.plain, inputs, states, out, sequence, check)
         is_small = batch * width * self.parameters.hidden < _LEAST_SHARED_PRODUCTS
-        compute = partial(self.plain, inputs, states, out, sequence, check)
         return call_held_to_one_thread(compute) if is_small else compute()
 
 
@@ -171,13 +178,13 @@ def _prepared_steps(
 ) -> list[_Prepared] | None:
     """Directions and steps, laid out once if all of the node's parameters are constant."""
     values: list[Tensor | None] = []
-    for slot in (1, 2, 3, 7):
+    for slot in (1, 2, 3, 7, *range(8, 12)) if cell.is_quantized else (1, 2, 3, 7):
         given = slot < len(info.node.inputs) and bool(info.node.inputs[slot])
         value = info.constant_input(slot) if given else None
         if given and value is None:
             return None
         values.append(value)
-    w, r, b, p = values
+    w, r = values[:2]
     if (
         w is None
         or r is None
@@ -187,7 +194,8 @@ def _prepared_steps(
         or len(r) != len(w)
     ):
         return None  # the run will say what does not fit
-    return [cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, p)]
+    values[:2] = cell.turned(w), cell.turned(r)
+    return [cell.prepare(info, d) for d in cell.directions(activations, clip, values)]
 
 
 def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
@@ -216,9 +224,10 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
     ) -> Any:
         initial, peepholes = (*rest, None, None)[: cell.n_states], (*rest, None, None, None)[2]
         turned_nbytes = x.size * compute_dtype(x.dtype).itemsize if batch_first else 0
-        own_nbytes = widened_nbytes(x) + turned_nbytes
-        if prepared is None:  # the recurrent weights are copied in another order
-            own_nbytes += widened_nbytes(w, r, b) + r.size * compute_dtype(r.dtype).itemsize
+        own_nbytes = widened_nbytes(x) + turned_nbytes + cell.is_quantized * x.nbytes
+        w, r = cell.turned(w), cell.turned(r)
+        if prepared is None:
+            own_nbytes += cell.layout_nbytes(w, r, b)
         context.check_allocation(own_nbytes)
         wide = widened(x).transpose(1, 0, 2) if batch_first and x.ndim == 3 else widened(x)
         hidden = _check_shapes(wide, w, r, b, cell.gates, len(reversals))
@@ -236,7 +245,8 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
             else np.empty((steps, *shape), wide.dtype)
         )
         made = prepared or [
-            cell.prepare(info, d) for d in _directions(activations, clip, w, r, b, peepholes)
+            cell.prepare(info, d)
+            for d in cell.directions(activations, clip, (w, r, b, peepholes, *rest[3:]))
         ]
         lasts = _run_directions(context, made, wide, starts, lengths, reversals, y)
         outputs = [
@@ -268,6 +278,10 @@ def _run_directions(
     The last states, zeros where nothing runs.
     """
     lasts = [np.zeros(start.shape, x.dtype) for start in starts]
+    if lengths is not None:  # no sequence has more steps, so no scale counts them
+        longest = int(lengths.max(initial=0))
+        out[longest:] = 0
+        x, out = x[:longest], out[:longest]
     if not out.size:
         return lasts
     steps, batch, features = x.shape
@@ -275,7 +289,7 @@ def _run_directions(
     rows = np.ascontiguousarray(x).reshape(steps * batch, features)
     (projected,) = take_scratch(Slot.SHARED, ((steps * batch, width), x.dtype))
     for at, direction in enumerate(directions):
-        _project(rows, direction.parameters, projected)
+        direction.parameters.project(rows, projected)
         inputs = projected.reshape(steps, batch, width)
         states = tuple(start[at] for start in starts)
         ends = direction.run(context, inputs, states, lengths, reversals[at], out[:, at])
@@ -284,12 +298,6 @@ def _run_directions(
             if lengths is not None:
                 last[at, lengths == 0] = 0
     return lasts
-
-
-def _project(rows: Tensor, direction: Direction, out: Tensor) -> None:
-    """The inputs' part of all gates of all steps."""
-    matrix_product(rows, direction.weights.T, out)
-    out += direction.input_bias
 
 
 def _check_lengths(lengths: Tensor | None, steps: int, batch: int) -> None:
@@ -350,4 +358,14 @@ def lstm(info: OpKernelInfo) -> Compute:
             make_step=lstm_step,
             make_plain=lstm_at_once,
         ),
+    )
+
+
+@kernel("DynamicQuantizeLSTM", since=(1,), domain="com.microsoft", types={"T2": BYTES})
+def dynamic_quantize_lstm(info: OpKernelInfo) -> Compute:
+    """LSTM of float32 inputs and 8-bit weights (directions, input, gates · hidden)."""
+    activations = ("Sigmoid", "Tanh", "Tanh")
+    return _recurrent(
+        info,
+        _Cell(gates=4, n_states=2, activations=activations, make_step=lstm_step, is_quantized=True),
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.kernels.activations import Block
-from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
+from ortpkg.kernels.matrix_product import matrix_product
+from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.plain_recurrence import PlainRun, has_default_activations, plain_gru, plain_lstm
 
 #: One step: (input part of the gates, states) → new states, the first of which is the output.
@@ -43,6 +44,15 @@ class Direction:
     def hidden(self) -> int:
         """Elements of the state."""
         return int(self.recurrence.shape[0])
+
+    def project(self, rows: Tensor, out: Tensor) -> None:
+        """Write the inputs' part of all gates of all steps: (steps · batch, gates · hidden)."""
+        matrix_product(rows, self.weights.T, out)
+        out += self.input_bias
+
+    def recur(self, hidden: Tensor) -> Tensor:
+        """Return the product of the last output (batch, hidden) and the recurrence, no bias."""
+        return np.asarray(hidden @ self.recurrence)
 
     def clipped(self, gates: Tensor) -> Tensor:
         """``gates`` within the bound, in place."""
@@ -123,7 +133,7 @@ def lstm_step(info: OpKernelInfo, direction: Direction) -> Step:
 
     def step(inputs: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         h, c = states
-        gates = h @ direction.recurrence
+        gates = direction.recur(h)
         gates += direction.recurrent_bias
         gates += inputs
         i, o, forget, cell = (
@@ -154,3 +164,53 @@ def lstm_step(info: OpKernelInfo, direction: Direction) -> Step:
         return new_hidden, new_cell
 
     return step
+
+
+def run_steps(
+    context: OpKernelContext,
+    inputs: Tensor,
+    states: tuple[Tensor, ...],
+    step: Step,
+    lengths: Tensor | None,
+    reverse: bool,
+    out: Tensor,
+) -> tuple[Tensor, ...]:
+    """Runs all steps; ``out`` (steps, batch, hidden) gets the outputs; returns the last states."""
+    steps = inputs.shape[0]
+    if lengths is not None:
+        return _run_steps_of_lengths(context, inputs, states, step, lengths, reverse, out)
+    for t in reversed(range(steps)) if reverse else range(steps):
+        context.check_cancelled()
+        states = step(inputs[t], states)
+        out[t] = states[0]
+    return states
+
+
+def _run_steps_of_lengths(
+    context: OpKernelContext,
+    inputs: Tensor,
+    states: tuple[Tensor, ...],
+    step: Step,
+    lengths: Tensor,
+    reverse: bool,
+    out: Tensor,
+) -> tuple[Tensor, ...]:
+    """Run all steps of sequences of different lengths, which all begin at the first step.
+
+    Once a sequence has ended, zeros take the place of its output in the product of the next step:
+    a product that is quantized takes its scale from what the sequences still running put out.
+    """
+    steps, batch = inputs.shape[:2]
+    sequences = np.arange(batch)
+    lasts = states
+    for at in range(steps):
+        context.check_cancelled()
+        is_running = at < lengths
+        active = is_running[:, None]
+        times = np.where(is_running, lengths - 1 - at, at) if reverse else np.full(batch, at)
+        new = step(inputs[times, sequences], states)
+        lasts = tuple(np.where(active, fresh, old) for fresh, old in zip(new, lasts, strict=True))
+        hidden = np.where(active, new[0], new[0].dtype.type(0))
+        out[times, sequences] = hidden
+        states = (hidden, *lasts[1:])
+    return lasts

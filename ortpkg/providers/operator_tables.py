@@ -8,6 +8,7 @@ EMBEDDED_CONTRIB_OPERATORS: frozenset[str] = frozenset(
         "Attention",
         "BiasGelu",
         "DequantizeLinear",
+        "DynamicQuantizeLSTM",
         "DynamicQuantizeMatMul",
         "EmbedLayerNormalization",
         "FastGelu",

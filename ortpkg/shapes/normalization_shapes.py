@@ -37,6 +37,7 @@ def layer_normalization(context: ShapeContext) -> None:
 
 
 @infers("RNN", "GRU", "LSTM")
+@infers("DynamicQuantizeLSTM", domain=MICROSOFT)
 def recurrent(context: ShapeContext) -> None:
     """Y (length, directions, batch, hidden), last states (directions, batch, hidden).
 
@@ -47,7 +48,7 @@ def recurrent(context: ShapeContext) -> None:
     hidden: Size | None = context.optional("hidden_size", "INT")
     weights = context.shape(2)
     if hidden is None and weights is not None and len(weights) == 3:
-        hidden = weights[2]
+        hidden = weights[1 if context.node.op_type == "DynamicQuantizeLSTM" else 2]
     state = context.new_size() if hidden is None else hidden
     if shape is None:
         length, batch = context.new_sizes(2)
