@@ -32,7 +32,7 @@ _FOR_ONNXRUNTIME = "onnxruntime"
 def record_of(
     target: CompileTarget, wishes: CompileWishes, digests_of: DigestsOf, made: Path
 ) -> Derivation:
-    """What the variant ``made`` (its context model) records.
+    """Return what the variant of the context model ``made`` records of its source.
 
     ``digests_of``: of the package's files, which were compared with them just before.
     """
@@ -98,7 +98,7 @@ def _wanted(
 
 
 def _folder_mates(variant: VariantInfo, variants: Iterable[VariantInfo]) -> list[VariantInfo]:
-    """Those that were compiled with it into one folder, itself among them."""
+    """Return the variants that were compiled with it into one folder, itself among them."""
     derivation = derivation_of(variant)
     if derivation is None or not derivation.made_by.get("shares_weights"):
         return [variant]
@@ -139,7 +139,7 @@ def _renewed(variant: VariantInfo, package: PackageInfo) -> CompileTarget:
 
 
 def _wishes_of(targets: Iterable[CompileTarget], wishes: CompileWishes) -> CompileWishes:
-    """How the group was made, within the limits of ``wishes``."""
+    """Return the wishes by which the group was made, within the limits of ``wishes``."""
     first = next(iter(targets))
     assert first.replaces is not None
     derivation = derivation_of(first.replaces)

@@ -23,7 +23,7 @@ _COMPONENT, _CONFIGS = "component", "configs_dir"
 
 
 class GenaiFolders(NamedTuple):
-    """What makes folders of onnxruntime-genai of variants; empty where that cannot be made.
+    """Changes that make each variant a folder of onnxruntime-genai; none where that cannot be.
 
     Attributes:
         documents: path relative to the root → the genai_config.json to be written there.

@@ -220,7 +220,7 @@ def _variant_line(made: CompiledVariant) -> str:
 
 
 def _advice(made: CompiledVariant) -> str:
-    """What to do where the code covers so little that selection would rather run the source."""
+    """Return what helps where the code covers too little for selection to prefer it."""
     from ortpkg.selection.compiled_speed import LEAST_SHARE  # as above
 
     share = made.compiled.share

@@ -55,7 +55,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_quotation(text: str) -> str:
-    """What somebody else says, without the secrets in it."""
+    """Return a quotation of somebody else's text, without the secrets in it."""
     return _without_secrets(text, least_characters=1)
 
 

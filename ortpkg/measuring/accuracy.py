@@ -216,7 +216,7 @@ def _is_close(left: Array, right: Array, tolerance: Tolerance) -> bool:
 
 
 def limit_text(tolerance: Tolerance) -> str:
-    """How far an output may be off, in words: "0.0001 and 0.1% of each number"."""
+    """Return the error that an output may have, in words: "0.0001 and 0.1% of each number"."""
     parts = [f"{tolerance.absolute:.3g}"] if tolerance.absolute or not tolerance.of_largest else []
     parts += [f"{tolerance.relative:.3g} of each number"] if tolerance.relative else []
     parts += [f"{tolerance.of_largest:.3g} of the largest number"] if tolerance.of_largest else []
@@ -225,7 +225,7 @@ def limit_text(tolerance: Tolerance) -> str:
 
 
 def _scale_and_limit(left: Array, right: Array, difference: float, tolerance: Tolerance) -> str:
-    """What the error is beside: the output's largest number, its direction, what is allowed."""
+    """Return what the error is compared with: the largest number, the direction, the limit."""
     part, cosine = _as_part_of(right, difference), _cosine(left, right)
     scale = f"{part:.2%} of its largest number, {largest_number(right):.3g}"
     turned = "" if cosine is None else f"; cosine {cosine:.5f}"

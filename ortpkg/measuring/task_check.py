@@ -31,7 +31,7 @@ _DIFFERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What came of comparing answers.
+    """Result of comparing answers.
 
     Attributes:
         task: what was compared.
@@ -43,7 +43,7 @@ class TaskResult:
 
     @property
     def wrong(self) -> int:
-        """How many answers are other ones."""
+        """Number of answers that differ."""
         return sum(self.differs)
 
     @property

@@ -83,7 +83,7 @@ class Difference:
 
 
 def openvino_faults(graph: Graph) -> Mapping[int, str]:
-    """What OpenVINO gets wrong of a graph's nodes, or of those inside them: node index → why."""
+    """Return why OpenVINO gets nodes wrong, or what lies inside them, by node index."""
     integers = SmallIntegers(graph, None if graph.parent is None else OuterIntegers(graph.parent))
     found = {node.index: _fault(graph, node, integers) for node in graph.nodes}
     return {index: fault for index, fault in found.items() if fault}

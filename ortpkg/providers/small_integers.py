@@ -137,7 +137,7 @@ def element_type_of(graph: Graph, value: str) -> ElementType | None:
 
 
 class OuterIntegers:
-    """Those of a graph around another one, which are looked for once somebody asks."""
+    """Small integers of a graph around another one, looked for once somebody asks."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

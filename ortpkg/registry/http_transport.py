@@ -157,7 +157,7 @@ class Answer:
         self.close()
 
     def _next(self, most_nbytes: int, until_s: float, late: str) -> bytes:
-        """What comes next of the body, by then; b"" at its end."""
+        """Return the next bytes of the body, in time; b"" at its end."""
         try:
             with reading_for(until_s - self._clock.now_s(), late):
                 return self._response.read1(most_nbytes)

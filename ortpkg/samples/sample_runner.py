@@ -370,7 +370,7 @@ class _Judge:
         )
 
     def _has_same_answer(self, outputs: Mapping[str, Any], wanted: Mapping[str, Array]) -> bool:
-        """Of one sample; the order of neighbours is that of all samples together."""
+        """Compare one sample's answer; the order of neighbours takes all samples together."""
         assert self.task is not None
         if self.task.kind is TaskKind.NEIGHBOURS:
             return True
@@ -378,7 +378,7 @@ class _Judge:
         return not any(check_task(self.task, [outputs[name]], [wanted[name]]).differs)
 
     def task_result(self, kept: Mapping[str, Sequence[Any]]) -> TaskResult | None:
-        """What came of all answers; ``kept`` has the task's output of each sample."""
+        """Return the result of all answers; ``kept`` has the task's output of each sample."""
         if self.task is None:
             return None
         name, expected = self.task.output, self._expected[self.task.output]

@@ -130,7 +130,7 @@ def _measured(own: Measurement, other: Measurement, rival: VariantInfo) -> Speed
 
 
 def _by_share(variant: VariantInfo, backend: str, rival: VariantInfo, rival_backend: str) -> Speed:
-    """What the share of its code says beside a plain one that another backend would run here."""
+    """Judge a compiled variant by its share of code, beside a plain one of another backend."""
     share = share_of_work(variant.metadata)
     is_whole = rival_backend != backend and backend_preference(rival_backend) <= _WHOLE
     if share is None or share >= LEAST_SHARE or not is_whole:

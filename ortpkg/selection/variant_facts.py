@@ -117,7 +117,7 @@ def _whole_number(value: object) -> int | None:
 
 
 def share_of_work(metadata: Mapping[str, Any]) -> float | None:
-    """What part of the model's work compiled code covers, from 0 to 1; of its nodes, at least."""
+    """Return the share of the model's work, or else nodes, in compiled code, from 0 to 1."""
     share = metadata.get(SHARE_FACT)
     if not isinstance(share, Mapping):
         return None

@@ -49,7 +49,7 @@ class OpenConnections:
 
     @property
     def unsent_nbytes(self) -> int:
-        """How many bytes of answers wait for clients to read them."""
+        """Bytes of answers that wait for clients to read them."""
         return sum(each.transport.get_write_buffer_size() for each in self._all)
 
     def enter(self, connection: BoundedConnection) -> None:

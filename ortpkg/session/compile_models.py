@@ -109,7 +109,7 @@ class CompileRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledShare:
-    """What part of a model compiled code covers, each from 0 to 1.
+    """Share of a model that compiled code covers, each from 0 to 1.
 
     Attributes:
         nodes: of its nodes, after basic optimizations.

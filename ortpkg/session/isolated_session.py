@@ -113,7 +113,7 @@ class IsolatedSession:
             self._runs.leave(ticket)
 
     def is_inside(self) -> bool:
-        """As :meth:`SessionState.is_inside`."""
+        """Return whether the calling thread is inside a run, as :meth:`SessionState.is_inside`."""
         return self._runs.is_inside()
 
     def _run(

@@ -142,7 +142,7 @@ class PackageVerifier:
         self._recorded: PackageDigests | None = read_digests(self._package.root)
 
     def _settled(self, compare: Callable[[], Verification]) -> Verification:
-        """What ``compare`` returns, once the digests are those of the files that it read.
+        """Return what ``compare`` does, once the digests are those of the files that it read.
 
         Commands replace digests.json before any document that it records, so a document that is
         newer than the digests is no damage.

@@ -233,7 +233,7 @@ def group_range(b: KernelBuilder, layout: WeightLayout, block: Value) -> tuple[V
 
 
 def piece_count(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
-    """How many pieces of the source an output block reads."""
+    """Return the number of pieces of the source that an output block reads."""
     counts = {count for _, count in layout.spans}
     if len(counts) <= 1:
         return b.index(layout.count)

@@ -237,12 +237,12 @@ class _DirectConvolution:
 
     @property
     def _piece_weights(self) -> int:
-        """How many weights an output block has for a piece of the source."""
+        """Return the number of weights that an output block has for a piece of the source."""
         layout = self._layout
         return prod(layout.kernel) * layout.source_lanes * layout.lanes
 
     def _piece_offset(self, piece: Value) -> Value:
-        """Where a piece begins behind the image's first channel."""
+        """Return the offset of a piece from the image's first channel."""
         b, lanes, piece_lanes = self._builder, self._view.lanes, self._layout.source_lanes
         plane = self._maker.size(self._view.plane)
         if piece_lanes == lanes:

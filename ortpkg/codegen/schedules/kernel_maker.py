@@ -52,7 +52,7 @@ class KernelMaker:
         return self._sizes[size]
 
     def beginning(self, offset: Size) -> Value:
-        """Where a piece of a tensor begins: a parameter also where it is known, but for 0.
+        """Offset of a piece of a tensor: a parameter, also where it is known, unless it is 0.
 
         Kernels that fill or take pieces of one size at many places are one then.
         """

@@ -248,7 +248,7 @@ class _OrtPayloadReader:
 
 
 def data_folder_of(variant: VariantInfo) -> Path:
-    """Where a variant's data files lie: beside its model, or where its session options say."""
+    """Return the folder of a variant's data files: its model's, or what its options name."""
     if option := variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER):
         return variant.directory / option
     return variant.model_path.parent if variant.model_path is not None else variant.directory

@@ -39,7 +39,7 @@ class DisplayKind(StrEnum):
 
 
 class TaskKind(StrEnum):
-    """What of an output is its answer: the top class, the order of neighbours, or a text."""
+    """Answer that is taken from an output: the top class, the order of neighbours, or a text."""
 
     CLASS = "class"
     NEIGHBOURS = "neighbours"
