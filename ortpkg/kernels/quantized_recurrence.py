@@ -1,7 +1,9 @@
 """The products of a dynamically quantized recurrent layer: integers, scaled to float32.
 
 Source: ONNX Runtime, DynamicQuantizeLSTM. The inputs of all steps are quantized at once, the last
-outputs of all sequences at every step; each time over the range of the values themselves.
+outputs of all sequences at every step; each time over the range of the values themselves. This is
+what onnxruntime computes on one thread; several of its threads quantize each its part of the batch,
+with other scales.
 """
 
 from __future__ import annotations
