@@ -25,6 +25,7 @@ from ortpkg.authoring.checks.file_checks import (
 from ortpkg.authoring.checks.genai_checks import check_genai_target, check_genai_variants
 from ortpkg.authoring.checks.model_checks import (
     check_agreement,
+    check_attributes,
     check_contexts,
     check_cpu_layouts,
     check_external_data,
@@ -109,6 +110,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
     "ONNX's operators": PackageCheck(
         check_onnx_operators, (model_rules.OPERATOR_UNDEFINED, model_rules.OPERATOR_DEPRECATED)
     ),
+    "attributes": PackageCheck(check_attributes, (model_rules.ATTRIBUTE_UNDEFINED,)),
     "agreement": PackageCheck(
         check_agreement, (model_rules.VALUES_DIFFER, model_rules.FIXED_DIMENSIONS_DIFFER)
     ),

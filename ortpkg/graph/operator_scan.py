@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from ortpkg.graph.model_limits import ModelLimits
@@ -41,6 +42,8 @@ _NODE_FIELDS = frozenset({_NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN})
 _ATTRIBUTE_NAME, _ATTRIBUTE_S, _ATTRIBUTE_G, _ATTRIBUTE_GRAPHS = 1, 4, 6, 11
 _LONGEST_TEXT = 1024
 _NOT_ONNX = (OperatorState.UNDEFINED, OperatorState.ADDED)
+#: Of one operator; none has a quarter as many.
+_MOST_NAMES_KEPT = 256
 _SHORT_ATTRIBUTE_NBYTES, _MOST_ATTRIBUTES_KEPT = 64, 1 << 12
 #: Opening a pipe would wait for somebody to write into it.
 _OPEN_FLAGS = (
@@ -63,21 +66,35 @@ class UsedOperators(NamedTuple):
     """The operators of a model's nodes, sorted: ONNX's own, and others.
 
     EPContext and the model's own functions are not among them.
+
+    Attributes:
+        onnx: those of ONNX's own domains.
+        foreign: those of other domains.
+        attributes: names of the attributes that nodes of each of ``onnx`` have, sorted; no entry
+            where no node has any.
     """
 
     onnx: tuple[OnnxOperator, ...]
     foreign: tuple[Operator, ...]
+    attributes: Mapping[OnnxOperator, tuple[str, ...]] = MappingProxyType({})
 
     @classmethod
     def of(cls, scan: _Scan) -> UsedOperators:
         """Those that a walk over a whole model found."""
         onnx = sorted(scan.onnx_operators, key=_in_order)
-        return cls(onnx=tuple(onnx), foreign=tuple(sorted(scan.operators)))
+        names = scan.attribute_names
+        return cls(
+            onnx=tuple(onnx),
+            foreign=tuple(sorted(scan.operators)),
+            attributes={each: tuple(sorted(names[each])) for each in onnx if each in names},
+        )
 
 
 def scan_operators(path: Path, *, limits: ModelLimits) -> UsedOperators | None:
     """The operators of the model at ``path``; None where they cannot be told, as above."""
-    return _of_file(path, limits, lambda data: UsedOperators.of(_walked(data, limits)))
+    return _of_file(
+        path, limits, lambda data: UsedOperators.of(_walked(data, limits, names_attributes=True))
+    )
 
 
 def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) -> _T | None:
@@ -125,14 +142,14 @@ def _in_order(operator: OnnxOperator) -> tuple[str, str, int]:
     return operator.domain, operator.name, operator.opset or 0
 
 
-def _walked(data: memoryview, limits: ModelLimits) -> _Scan:
+def _walked(data: memoryview, limits: ModelLimits, *, names_attributes: bool = False) -> _Scan:
     """The scan of a whole model, done."""
     outline = _Outline.of(data)
     functions: dict[Operator, list[_Span]] = {}
     for span in outline.functions:
         functions.setdefault(_defined_by(data, *span), []).append(span)
     imports = _opsets(data, outline.imports) or {"": 1}  # as old as a model can be
-    scan = _Scan(data, limits=limits, functions=functions)
+    scan = _Scan(data, limits=limits, functions=functions, names_attributes=names_attributes)
     for span in outline.graphs:
         scan.read_nodes(*span, _GRAPH_NODE, imports)
     while scan.to_read:
@@ -173,10 +190,16 @@ class _Scan:
         to_read: the functions that were called and are still to be walked over; no function is
             twice.
         without_graphs: attributes, as they are written, in which no graph is.
+        attribute_names: of ONNX's operators, if the walk is to gather them: it takes longer.
     """
 
     def __init__(
-        self, data: memoryview, *, limits: ModelLimits, functions: dict[Operator, list[_Span]]
+        self,
+        data: memoryview,
+        *,
+        limits: ModelLimits,
+        functions: dict[Operator, list[_Span]],
+        names_attributes: bool = False,
     ) -> None:
         self.data = data
         self.limits = limits
@@ -189,6 +212,8 @@ class _Scan:
         self.opsets: list[int] = []
         self.without_graphs: set[bytes | None] = set()
         self.node_count = 0
+        self.names_attributes = names_attributes
+        self.attribute_names: dict[OnnxOperator, set[str]] = {}
 
     def read_nodes(self, start: int, stop: int, node_field: int, opsets: Mapping[str, int]) -> None:
         """The nodes of a graph or a function, and of the graphs inside them; no recursion."""
@@ -210,6 +235,8 @@ class _Scan:
                     if raw != _RAW_EP_CONTEXT:  # each node of these has a source of its own
                         seen.add(raw)
                 if attributes:
+                    if self.names_attributes:
+                        self._name_attributes(raw, attributes, opsets)
                     waiting += (
                         (*span, _GRAPH_NODE, depth + 1) for span in self._subgraphs(attributes)
                     )
@@ -248,6 +275,28 @@ class _Scan:
             self.sources.add(self._source(attributes))
         else:
             self.operators.add(operator)
+
+    def _name_attributes(
+        self, raw: _RawOperator, attributes: list[_Span], opsets: Mapping[str, int]
+    ) -> None:
+        domain, op_type = _decoded(raw[0]), _decoded(raw[1])
+        if domain not in ONNX_DOMAINS or (domain, op_type) in self.functions:
+            return
+        plain = _plain(domain)
+        names = self.attribute_names.setdefault(
+            OnnxOperator(plain, op_type, opsets.get(plain)), set()
+        )
+        for span in attributes:
+            if len(names) < _MOST_NAMES_KEPT:
+                names.add(self._attribute_name(*span))
+
+    def _attribute_name(self, start: int, stop: int) -> str:
+        """Return the beginning of the name: too long a one hides nothing else of the model."""
+        name = b""
+        for number, _, body, end in fields(self.data, start, stop):
+            if number == _ATTRIBUTE_NAME and body >= 0:
+                name = bytes(self.data[body : min(end, body + _LONGEST_TEXT)])
+        return _decoded(name)
 
     def _call(self, operator: Operator) -> None:
         if operator not in self.called:

@@ -96,6 +96,7 @@ def test_each_operator_of_onnx_has_the_opset_of_the_place_where_it_stands(tmp_pa
             OnnxOperator("ai.onnx.ml", "Scaler", None),
         ),
         foreign=(),
+        attributes={OnnxOperator("", "If", 21): ("else_branch", "then_branch")},
     )
     del model.opset_import[:]
     path.write_bytes(model.SerializeToString())

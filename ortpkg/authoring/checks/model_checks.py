@@ -1,4 +1,4 @@
-"""Checks of models and of the files beside them, before anything loads them (ORT101 to ORT125)."""
+"""Checks of models and of the files beside them, before anything loads them (ORT101 to ORT126)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ortpkg.documents.document_rules import Rule
 from ortpkg.documents.findings import finding, listed
 from ortpkg.ep_names import context_sources_of, ep_of_context_source, is_known_ep, stated_ep
 from ortpkg.errors import Finding, ModelFileError, quoted
+from ortpkg.graph.attribute_definitions import opset_that_adds, undefined_attributes
 from ortpkg.graph.external_data import check_location
 from ortpkg.graph.model_signature import ValueSignature
 from ortpkg.graph.needed_operators import OnnxOperator, operator_text
@@ -153,6 +154,37 @@ def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
             yield of_variant(model_rules.OPERATOR_DEPRECATED, variant, message)
 
 
+def check_attributes(package: CheckedPackage) -> Iterator[Finding]:
+    """Each attribute of ONNX's operators is defined in the opset that its model imports.
+
+    A plug-in EP, which the variant names, may have operators of its own.
+    """
+    for variant, model in _models(package):
+        ep = stated_ep(variant.constraints.ep)
+        if model.operators is None or (ep is not None and not is_known_ep(ep)):
+            continue
+        pairs = [
+            (operator, name)
+            for operator, names in model.operators.attributes.items()
+            for name in undefined_attributes(operator, names)
+        ]
+        undefined = [
+            f"{quoted(name)} of {_named(operator)}{_later(operator, name)}"
+            for operator, name in pairs[:_MOST_NAMED]
+        ]
+        if undefined:
+            message = (
+                f"the model of variant {quoted(variant.name)} has no definition of the"
+                f" {'attributes' if len(pairs) > 1 else 'attribute'} {_some(undefined, len(pairs))}"
+            )
+            yield of_variant(model_rules.ATTRIBUTE_UNDEFINED, variant, message)
+
+
+def _later(operator: OnnxOperator, name: str) -> str:
+    opset = opset_that_adds(operator, name)
+    return "" if opset is None else f" (ONNX has it from opset {opset} on)"
+
+
 def _named(operator: OnnxOperator) -> str:
     name = quoted(operator_text((operator.domain, operator.name)))
     return (
@@ -171,8 +203,9 @@ def _newer(operator: OnnxOperator) -> str:
     )
 
 
-def _some(texts: Sequence[str]) -> str:
-    more = len(texts) - _MOST_NAMED
+def _some(texts: Sequence[str], count: int | None = None) -> str:
+    """Return the first of ``texts``, and how many there are beyond them, of ``count`` in all."""
+    more = (len(texts) if count is None else count) - _MOST_NAMED
     return f"{', '.join(texts[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 

@@ -245,3 +245,15 @@ BOUND_TO_ONE_CPU = Rule(
     example="a node com.microsoft.nchwc:Conv, in a file of SessionOptions.optimized_model_filepath",
     severity=Severity.WARNING,
 )
+ATTRIBUTE_UNDEFINED = Rule(
+    id="ORT126",
+    title="ONNX defines each attribute of its operators in the opset that the model imports",
+    explanation=(
+        "A node has an attribute that its operator does not have in the opset which the model"
+        " imports, mostly since a later opset added or an earlier one removed it: onnxruntime"
+        " refuses the model, and other runtimes may compute something else."
+    ),
+    remedy="export the model with an opset whose operator has the attribute, or take it away",
+    example="DequantizeLinear with axis in a model that imports opset 10: it has axis from 13 on",
+    severity=Severity.WARNING,
+)

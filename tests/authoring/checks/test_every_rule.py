@@ -383,6 +383,14 @@ MODEL_CASES = (
         message="the model of variant 'gpu' has 'ai.onnx:Upsample' of opset 17, deprecated there",
     ),
     RuleCase(
+        rule=model_rules.ATTRIBUTE_UNDEFINED,
+        change=_file("gpu/model.onnx", model(operator="Relu", attributes="alpha = 0.5")),
+        message=(
+            "the model of variant 'gpu' has no definition of the attribute 'alpha' of"
+            " 'ai.onnx:Relu' of opset 17"
+        ),
+    ),
+    RuleCase(
         rule=model_rules.VALUES_DIFFER,
         change=_file("gpu/model.onnx", model("(float16[n, 4] x) => (float16[n, 4] y)")),
         message="variant 'gpu' differs from 'cpu': input 'x' has the type 'tensor(float16)'",

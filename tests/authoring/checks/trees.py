@@ -35,13 +35,16 @@ def model(
     opset: int = 17,
     domain: str = "",
     operator: str = "Identity",
+    attributes: str = "",
 ) -> bytes:
-    """y = Identity(x), or another operator, of ONNX's domain or another one."""
+    """y = Identity(x), or another operator, of ONNX's domain or another one.
+
+    ``attributes``: as in onnx's text format, such as "axis = 1".
+    """
     imports = f'["" : {opset}, "{domain}" : 1]' if domain else f'["" : {opset}]'
+    stated = f"<{attributes}>" if attributes else ""
     called = f"{domain}.{operator}" if domain else operator
-    text = (
-        f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {called}(x) }}"
-    )
+    text = f"<ir_version: {ir_version}, opset_import: {imports}> g {signature} {{ y = {called} {stated} (x) }}"
     serialized: bytes = onnx.parser.parse_model(text).SerializeToString()
     return serialized
 
