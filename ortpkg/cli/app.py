@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts, streams
+from ortpkg.cli.command_aliases import meant_commands
 from ortpkg.cli.common_flags import add_common_flags
 from ortpkg.cli.completion import words_to_complete
 from ortpkg.cli.help import SUMMARIES, examples_text, print_help
@@ -34,7 +35,6 @@ from ortpkg.errors import (
     VerifyExitCode,
     quoted,
 )
-from ortpkg.names import did_you_mean
 from ortpkg.storage.planned_files import Rehearsed
 from ortpkg.variables import yes_or_no
 
@@ -170,7 +170,7 @@ def _call(words: Sequence[str], output: Output, when_loaded: Callable[[], None])
         return _invoke(_application(called, NO_DEFAULTS, is_alone=False), words, {}, output)
     if called not in COMMANDS:
         return _wrong_usage(
-            f"there is no command {quoted(called)}{did_you_mean(called, COMMANDS)}; see ortpkg"
+            f"there is no command {quoted(called)}{meant_commands(called, COMMANDS)}; see ortpkg"
             " --help",
             output,
         )

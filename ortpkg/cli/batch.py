@@ -38,6 +38,7 @@ from ortpkg.cli.batch_options import (
     WorkerThreadsOption,
 )
 from ortpkg.cli.batch_output import BatchOutput
+from ortpkg.cli.early_checks import verify_package_eps
 from ortpkg.cli.parameters import (
     BackendOption,
     ComponentOption,
@@ -97,6 +98,7 @@ def command(
     """
     if in_process and (ray is not None or workers not in {None, 1}):
         raise UsageError("--in-process runs without Ray: it has no --ray and no --workers")
+    verify_package_eps([ep], Path(package))
     wishes = BatchWishes(
         inputs=tuple(inputs),
         output=output.absolute(),

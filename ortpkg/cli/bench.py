@@ -26,7 +26,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
 from ortpkg.cli.rendering import Output
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from ortpkg.bench.benchmark import BenchReport
@@ -135,6 +135,8 @@ def command(
     Says how fast it is, how much memory it takes and how far its outputs are from what the package
     expects. A terminal shows how the times of runs spread, too.
     """
+    if svg is not None:
+        verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     from ortpkg.bench.benchmark import BenchWishes, bench  # numpy and onnx
 
     output = Output(is_json=as_json)
@@ -154,10 +156,6 @@ def command(
         memory_limit_nbytes=memory_limit,
         batch_rows=tuple(sorted(set(batch_rows or ()))),
     )
-    if svg is not None and not svg.parent.is_dir():
-        raise UsageError(f"--svg {quoted(svg)}: there is no directory {quoted(svg.parent)}")
-    if svg is not None:
-        verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     with opened(chosen_package(package, output)) as info, bench_progress(output) as on_step:
         report = bench(
             ModelPackage.of(info, trust=trust), wishes, plan, on_step=on_step, on_note=output.note

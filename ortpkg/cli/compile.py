@@ -11,6 +11,7 @@ import typer
 from ortpkg.cli import interrupts
 from ortpkg.cli.completion import complete_component, complete_ep, complete_variant
 from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.early_checks import verify_eps
 from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
@@ -129,6 +130,7 @@ def command(
     package as it was. Ctrl-C that comes when the variants are in the package already changes
     nothing any more. --dry-run compiles, too: only that tells what would be added.
     """
+    verify_eps([ep])
     from ortpkg.authoring.compile_wishes import CompileWishes
     from ortpkg.authoring.compiling import compile_package  # numpy and onnx
 

@@ -13,6 +13,7 @@ import typer
 from ortpkg.cli import interrupts
 from ortpkg.cli.completion import complete_ep
 from ortpkg.cli.dry_run import operations_for
+from ortpkg.cli.early_checks import verify_eps
 from ortpkg.cli.parameters import (
     CompileBackendOption,
     CompileDeviceOption,
@@ -99,6 +100,7 @@ def command(
     Compiles in a child process: a compiler that fails, crashes or hangs, or Ctrl-C, leaves the
     folder as it was. --dry-run compiles, too: only that tells which files there would be.
     """
+    verify_eps([ep])
     from ortpkg.authoring.compiling import compile_model_files  # numpy and onnx
     from ortpkg.session.compile_models import CompileRequest
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
@@ -18,6 +19,8 @@ class GivenInputs:
         seed: of random values for what the files leave open; None: there are to be none.
         sizes: symbolic dimension → size, for random values.
         resize: resample pictures.
+
+    Raises UsageError for sizes without random values, and for a file that is not there.
     """
 
     files: Sequence[str]
@@ -28,6 +31,8 @@ class GivenInputs:
     def __post_init__(self) -> None:
         if self.sizes and self.seed is None:
             raise UsageError("--dim gives random inputs a size: it needs --random")
+        for text in self.files:
+            _verify_is_there(text)
 
     def __bool__(self) -> bool:
         return bool(self.files) or self.seed is not None
@@ -47,6 +52,20 @@ class GivenInputs:
         return random_feeds(
             inputs, given, sizes=self.sizes, value_ranges=value_ranges, seed=self.seed
         )
+
+
+def _verify_is_there(text: str) -> None:
+    """Raises UsageError where the file of ``[NAME=]FILE`` is not there: before a model is loaded.
+
+    Reading it says whatever else is wrong with it.
+    """
+    name, separator, file = text.partition("=")
+    path = file if separator else name
+    try:
+        Path(path).stat()
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read {quoted(path)}: {reason}") from error
 
 
 def parse_sizes(assignments: Sequence[str] | None) -> dict[str, int]:

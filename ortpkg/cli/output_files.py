@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterable
 from enum import Enum
@@ -57,8 +58,9 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
 
     Devices, such as /dev/null, may be always.
 
-    Raises UsageError for an ending that is not that of its kind, for a file that is there already
-    where nobody asked to replace it, and for one that is no such output, which is somebody's own.
+    Raises UsageError for an ending that is not that of its kind, for a folder that is not there or
+    cannot be written, for a file that is there already where nobody asked to replace it, and for
+    one that is no such output, which is somebody's own.
     """
     try:
         is_there, is_device = (
@@ -73,6 +75,7 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
         raise UsageError(
             f"{flag} {quoted(path)}: it would be {kind.text}, whose name ends with {kind.ending}"
         )
+    _verify_folder(path, flag)
     if not is_there:
         return
     if not overwrite:
@@ -83,6 +86,16 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
         raise UsageError(
             f"{flag} {quoted(path)} exists already and is not {kind.text}: name another file, or"
             " delete it first"
+        )
+
+
+def _verify_folder(path: Path, flag: str) -> None:
+    """Raises UsageError where no file can be made in the folder of ``path``."""
+    if not path.parent.is_dir():
+        raise UsageError(f"{flag} {quoted(path)}: there is no directory {quoted(path.parent)}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{flag} {quoted(path)}: the directory {quoted(path.parent)} cannot be written"
         )
 
 

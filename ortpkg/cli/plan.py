@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ortpkg.authoring.opening import is_packed, package_folder
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.early_checks import verify_eps
 from ortpkg.cli.load_limits import (
     DEFAULT_TIMEOUT_S,
     LoadMemoryLimitOption,
@@ -100,6 +101,9 @@ def command(
     They are as wide as the terminal, and plain ASCII where they are piped.
     """
     output = Output(is_json=as_json)
+    verify_eps([ep])
+    if svg is not None:
+        verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     options = _session_options(level, dimensions or [])
     given = dict(named_size("--size", text) for text in sizes or [])
     options.memory_limit_nbytes = memory_limit
@@ -110,8 +114,6 @@ def command(
     )
     if wishes is not None:
         keep_texts(options)
-    if svg is not None:
-        verify_output(svg, "--svg", OutputKind.PICTURE, overwrite=overwrite)
     model = chosen_package(model, output)
     with (
         load_limited(timeout, memory_limit, output),

@@ -11,6 +11,7 @@ import typer
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.opening import opened
 from ortpkg.cli.current_package import chosen_package
+from ortpkg.cli.early_checks import verify_eps, verify_profiles
 from ortpkg.cli.load_limits import (
     DEFAULT_TIMEOUT_S,
     LoadMemoryLimitOption,
@@ -130,6 +131,8 @@ def command(
     """
     output = Output(is_json=as_json)
     verify_output(output_file, "-o", OutputKind.PAGE, overwrite=overwrite)
+    verify_profiles(profile or ())
+    verify_eps(ep or ())
     with (
         load_limited(timeout, memory_limit, output) if not run_bench else nullcontext(),
         copy_progress() as progress,

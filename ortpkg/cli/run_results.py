@@ -8,7 +8,7 @@ from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.cli.table_layout import Column
 
 if TYPE_CHECKING:
-    from ortpkg.package.formats.samples import Tolerance
+    from ortpkg.package.formats.samples import SampleSet, Tolerance
     from ortpkg.samples.sample_runner import SampleReport
 
 #: How many samples are shown when there are more; the wrong ones are always shown.
@@ -35,15 +35,32 @@ def print_report(report: SampleReport, output: Output) -> None:
         )
     columns = [
         Column("sample", is_numeric=True),
-        Column("predicted", wraps=16),
+        Column(_shown_title(report.sample_set), wraps=16),
         Column("true", wraps=16),
         Column(""),
+        Column("as expected"),
+        Column("latency", is_numeric=True, drops=1),
     ]
-    columns += [Column("as expected"), Column("latency", is_numeric=True, drops=1)]
-    output.table(columns, rows, title=f"samples {report.sample_set.name}")
+    # A model that is no classifier predicts no classes, and nothing may be expected of a sample.
+    shown = [place for place in range(len(columns)) if any(row[place] != "" for row in rows)]
+    output.table(
+        [columns[place] for place in shown],
+        [tuple(row[place] for place in shown) for row in rows],
+        title=f"samples {report.sample_set.name}",
+    )
     if skipped:
         output.line(f"... and {skipped} more, right and as expected")
     output.line(_summary(report), hang="")
+
+
+def _shown_title(sample_set: SampleSet) -> str:
+    """Heading of what a sample gave: a class is predicted, anything else is an output."""
+    from ortpkg.package.formats.samples import DisplayKind  # a run of samples has loaded it
+
+    display = sample_set.display
+    if display is None or display.kind is DisplayKind.TENSOR:
+        return "output" if display is None else display.output
+    return "predicted"
 
 
 def _summary(report: SampleReport) -> str:

@@ -330,7 +330,10 @@ def _no_engine(situation: Situation) -> Iterator[Complaint]:
                 "neither onnxruntime nor openvino works here: models run on the embedded engine,"
                 " which is slower"
             ),
-            remedy="pip install onnxruntime openvino",
+            remedy=(
+                "pip install onnxruntime openvino; or the extra llvm of ortpkg, which compiles"
+                " models to machine code"
+            ),
         )
 
 

@@ -14,9 +14,11 @@ import pytest
 
 import ortpkg as ortpkg_package
 from ortpkg.cli.app import COMMANDS
+from ortpkg.cli.command_aliases import MEANT_COMMANDS
 from ortpkg.cli.help import EXAMPLES, GROUPS
 from ortpkg.errors import ExitCode, VerifyExitCode
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
+from ortpkg.version import __version__
 from tests.cli.conftest import DIGITS, HelpOf, RunCommand
 from tests.conftest import FEW_SAMPLES
 
@@ -174,6 +176,25 @@ def test_a_mistyped_command_is_a_usage_error_with_a_suggestion(ortpkg: RunComman
     done = ortpkg("selct", DIGITS)
     assert done.code == 2
     assert "there is no command 'selct' (did you mean 'select'?)" in done.err
+
+
+@pytest.mark.parametrize(("word", "meant"), MEANT_COMMANDS.items())
+def test_another_tools_name_of_a_command_says_which_is_meant(
+    ortpkg: RunCommand, word: str, meant: tuple[str, ...]
+) -> None:
+    assert set(meant) <= set(COMMANDS)
+    assert word not in COMMANDS
+    done = ortpkg(word, "digits")
+    commands = " or ".join(f"ortpkg {name}" for name in meant)
+    assert (done.code, done.out) == (2, "")
+    assert f"no command '{word}' (did you mean {commands}?)" in done.err.replace("\n", " ")
+
+
+def test_the_version_is_that_of_the_newest_heading_in_the_changelog() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    newest = re.search(r"^## (\S+)", text, re.MULTILINE)
+    assert newest is not None
+    assert __version__.partition(".dev")[0] == newest[1]
 
 
 def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:

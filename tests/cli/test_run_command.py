@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -36,6 +37,23 @@ def test_samples_run_without_any_option_and_nearly_all_are_right(
     assert "predicted  true" in done.out
     assert "357 of 360 right (99.2 %); outputs match what the package expects" in done.out
     assert "classifier: variant cpu-fp32 on CPUExecutionProvider" in done.err
+
+
+def test_samples_of_a_model_that_is_no_classifier_have_no_columns_of_classes(
+    ortpkg: RunCommand, few_digits: Path, tmp_path: Path
+) -> None:
+    package = tmp_path / "digits.ortpackage"
+    shutil.copytree(few_digits, package)
+    document = package / "samples" / "samples.json"
+    samples = json.loads(document.read_text())
+    for sample_set in samples["samples"]:
+        sample_set.pop("labels", None)
+        sample_set.pop("display", None)
+    document.write_text(json.dumps(samples))
+    done = ortpkg("run", package, "--no-verify")
+    assert done.code == 0, done.err
+    headings = next(line for line in done.out.splitlines() if line.startswith("sample "))
+    assert headings.split() == ["sample", "output", "as", "expected", "latency"]
 
 
 def test_samples_as_json(ortpkg: RunCommand) -> None:
@@ -78,7 +96,7 @@ def test_outputs_of_own_inputs_are_written(ortpkg: RunCommand, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--input", "imge=x.npy"], 2, "did you mean 'image'?"),
+        (["--input", "imge=wrong_rank.npy"], 2, "did you mean 'image'?"),
         (["--input", "image=missing.npy"], 2, "cannot read"),
         (["--input", "image=wrong_rank.npy"], 2, "'image'"),
         (["--input", "image=wrong_type.npy"], 2, "'image'"),
@@ -102,7 +120,7 @@ def test_outputs_of_own_inputs_are_written(ortpkg: RunCommand, tmp_path: Path) -
         (
             ["--output", "missing/y.npz"],
             2,
-            "cannot write 'missing/y.npz': No such file or directory",
+            "there is no directory 'missing'",
         ),
     ],
 )

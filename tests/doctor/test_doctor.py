@@ -218,7 +218,10 @@ _NO_FILE = "cannot open shared object file: No such file or directory"
                 "neither onnxruntime nor openvino works here: models run on the embedded engine,"
                 " which is slower"
             ),
-            "pip install onnxruntime openvino",
+            (
+                "pip install onnxruntime openvino; or the extra llvm of ortpkg, which compiles"
+                " models to machine code"
+            ),
         ),
     ],
 )

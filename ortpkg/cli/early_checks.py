@@ -1,0 +1,54 @@
+"""What options name is looked up before work begins: libraries, models and workers take seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ortpkg.choosing.package_selection import THIS_MACHINE
+from ortpkg.package.document_names import MANIFEST
+
+
+def verify_eps(eps: Iterable[str | None]) -> None:
+    """Raises UsageError for an execution provider that neither a release nor this machine has.
+
+    For commands that take no other: a package may name a plug-in's that is not installed here.
+    """
+    names = [ep for ep in eps if ep]
+    if names:
+        from ortpkg.providers.ep_registry import ep_known_here  # only where one is named
+
+        for ep in names:
+            ep_known_here(ep)
+
+
+def verify_package_eps(eps: Iterable[str | None], package: Path) -> None:
+    """Raises UsageError for an execution provider that neither this machine nor the package has.
+
+    A package that is no folder here, or cannot be read, is left to the command.
+    """
+    names = [ep for ep in eps if ep]
+    if not names or not (package / MANIFEST).is_file():
+        return
+    from ortpkg.ep_names import ep_named  # only where one is named
+    from ortpkg.package.reader import open_package
+    from ortpkg.providers.ep_registry import all_known_names
+
+    info = open_package(package)
+    stated = {
+        variant.constraints.ep
+        for component in info.components
+        for variant in component.variants
+        if variant.constraints.ep
+    }
+    for ep in names:
+        ep_named(ep, {*all_known_names(), *stated})
+
+
+def verify_profiles(profiles: Iterable[str]) -> None:
+    """Raises ProfileError for a machine profile that does not exist or is none."""
+    from ortpkg.devices.profiles import read_profile  # with the reader of documents
+
+    for profile in profiles:
+        if profile != THIS_MACHINE:
+            read_profile(profile)
