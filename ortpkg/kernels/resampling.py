@@ -197,6 +197,31 @@ def _taken(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     return result
 
 
+#: Scales of no more parts give exact sizes: their products with sizes are not rounded.
+_MOST_PARTS = 16
+
+
+def scale_as_ratio(scale: float) -> tuple[int, int] | None:
+    """Return (p, q) where an axis of any ``size`` becomes one of ``size * p // q``.
+
+    None for a scale whose product with the size is rounded.
+    """
+    numerator, denominator = scale.as_integer_ratio()
+    return (numerator, denominator) if denominator <= _MOST_PARTS else None
+
+
+def scaled_size(size: int, scale: float) -> int:
+    """Return the size of an axis of ``size`` after scaling.
+
+    As onnx and onnxruntime do, the product is rounded to float32 before it is rounded down: an axis
+    of 10 times 0.7 is one of 7, though the float32 is less than 0.7.
+    """
+    ratio = scale_as_ratio(scale)
+    if ratio is not None:
+        return size * ratio[0] // ratio[1]
+    return math.floor(np.float32(size) * np.float32(scale))
+
+
 def plans_from_scales(
     shape: Sequence[int], scales: Sequence[float], axes: Sequence[int], roi: Sequence[float]
 ) -> list[AxisPlan]:
@@ -211,7 +236,7 @@ def plans_from_scales(
     for axis, size in enumerate(shape):
         scale = by_axis.get(axis, 1.0)
         start, end = regions.get(axis, (0.0, 1.0))
-        output = math.floor(size * (end - start) * scale) if axis in by_axis else size
+        output = scaled_size(size, (end - start) * scale) if axis in by_axis else size
         plans.append(
             AxisPlan(axis=axis, size=size, output=output, scale=scale, start=start, end=end)
         )

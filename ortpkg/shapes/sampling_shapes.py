@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels.resampling import scale_as_ratio, scaled_size
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.knowledge import Sizes
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, infers
@@ -68,15 +69,11 @@ def _scaled(context: ShapeContext, size: Size, scale: float) -> Size:
     if not math.isfinite(scale) or scale <= 0 or scale > 2**31:
         raise ShapeError(f"{context.node}: a scale of {scale}")
     if isinstance(size, int):
-        return math.floor(size * scale)
-    if scale == int(scale):
-        return context.compute(lambda: size * int(scale))
-    inverse = 1 / scale
-    return (
-        context.compute(floor_divide, size, int(inverse))
-        if inverse == int(inverse)
-        else context.new_size()
-    )
+        return scaled_size(size, scale)
+    ratio = scale_as_ratio(scale)
+    if ratio is None:
+        return context.new_size()
+    return context.compute(lambda: floor_divide(size * ratio[0], ratio[1]))
 
 
 def _keep_ratio(

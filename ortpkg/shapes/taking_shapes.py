@@ -181,9 +181,17 @@ def scatter(context: ShapeContext) -> None:
     context.make(0, context.shape(0))
 
 
+def _depth(context: ShapeContext) -> Size | None:
+    """How many classes there are, perhaps with symbols; a constant may be a float."""
+    constant = context.constant(1)
+    if constant is not None and constant.size == 1 and np.isfinite(constant).all():
+        return int(constant.reshape(-1)[0])
+    return context.size(1)
+
+
 @infers("OneHot")
 def one_hot(context: ShapeContext) -> None:
-    shape, depth = context.shape(0), context.size(1)
+    shape, depth = context.shape(0), _depth(context)
     element_type = context.element_type(2)
     if shape is None:
         context.make(0, None, element_type)

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+import onnx
 import pytest
 
 from ortpkg.kernels.resampling import Sampler, plans_from_scales, plans_from_sizes
+from tests.kernels.node_runner import run_op
 
 _HALF = Fraction(1, 2)
 _ROUND: dict[str, Callable[[Fraction], int]] = {
@@ -58,3 +60,21 @@ def test_nearest_pixel_is_that_of_exact_fractions(
         ]
         positions = sampler.nearest_positions(sampler.origins(plan), size)
         assert positions.tolist() == expected, (size, output)
+
+
+@pytest.mark.parametrize("scale", [0.7, 2.3, 1.5, 1 / 3, 0.1])
+def test_sizes_are_rounded_down_from_products_of_float32(scale: float) -> None:
+    """An axis of 10 times 0.7 is one of 7, in onnxruntime too."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[m] y)'
+        f" <float[1] s = {{{scale}}}> {{ y = Resize(x, , s) }}"
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    scales = np.array([scale], np.float32)
+    for size in (10, 20, 27, 30):
+        x = np.ones(size, np.float32)
+        (expected,) = session.run(None, {"x": x})
+        assert run_op("Resize", x, None, scales, opset=17).shape == expected.shape

@@ -16,7 +16,9 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.types import ElementType, Shape, TensorType
 from ortpkg.providers.execution_provider import MetaDef
 from ortpkg.providers.partition_body import partition_body
+from ortpkg.shapes.expressions import symbols_of
 from ortpkg.shapes.inference import STRICT_VARIABLE, infer_sizes, infer_types
+from ortpkg.shapes.knowledge import KnownTensor
 from ortpkg.shapes.shape_context import ShapeContext
 from tests.graph.model_factories import external_tensor, parse, save
 
@@ -381,3 +383,37 @@ def test_dimensions_with_names_that_are_no_identifiers_keep_them() -> None:
     infer_types(model)
 
     assert model.graph.types["z"] == TensorType(ElementType.FLOAT, ("batch size",))
+
+
+@pytest.mark.parametrize(
+    ("scale", "size"),
+    [
+        (1.5, "floor(3*N/2)"),
+        (0.75, "floor(3*N/4)"),
+        (2.0, "2*N"),
+        (0.5, "floor(N/2)"),
+    ],
+)
+def test_an_axis_of_free_size_that_is_scaled_is_a_formula(scale: float, size: str) -> None:
+    scales = {"scales": np.array([scale], np.float32)}
+    graph = inferred("g (float[N] x) => (y) { y = Resize(x, , scales) }", scales)
+    assert shape_of(graph, "y") == (size,)
+
+
+def test_a_scale_whose_products_are_rounded_has_no_formula() -> None:
+    scales = {"scales": np.array([0.7], np.float32)}
+    model = load_model(parse("g (float[N] x) => (y) { y = Resize(x, , scales) }", scales))
+    made = infer_sizes(model)["y"]
+    assert isinstance(made, KnownTensor)
+    assert made.shape is not None
+    assert [each.is_anonymous for each in symbols_of(made.shape[0])] == [True]
+    known = inferred("g (float[10] x) => (y) { y = Resize(x, , scales) }", scales)
+    assert shape_of(known, "y") == (7,)
+
+
+def test_classes_may_be_counted_by_a_constant_float() -> None:
+    graph = inferred(
+        "g (int64[N] x, float[2] values) => (y) <float depth = {12.0}>"
+        " { y = OneHot(x, depth, values) }"
+    )
+    assert shape_of(graph, "y") == ("N", 12)
