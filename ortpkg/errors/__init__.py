@@ -74,6 +74,7 @@ from ortpkg.errors.providers import UnknownExecutionProviderError as UnknownExec
 from ortpkg.errors.secret_texts import forget as forget
 from ortpkg.errors.secret_texts import hide as hide
 from ortpkg.errors.secret_texts import redacted as redacted
+from ortpkg.errors.secret_texts import redacted_quotation as redacted_quotation
 from ortpkg.errors.serving import InvalidRequestError as InvalidRequestError
 from ortpkg.errors.serving import NotServingError as NotServingError
 from ortpkg.errors.serving import RequestTooLargeError as RequestTooLargeError

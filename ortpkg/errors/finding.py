@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ortpkg.errors.secret_texts import redacted_quotation
+from ortpkg.errors.secret_texts import redacted
 
 _MOST_QUOTED_CHARACTERS = 200
 _MOST_MESSAGE_CHARACTERS = 2000
@@ -53,7 +53,7 @@ class Finding:
 
 def quoted(text: object) -> str:
     """Quotes untrusted text for a message: odd characters escaped, length bounded, no secrets."""
-    shown = redacted_quotation(str(text))
+    shown = redacted(str(text))
     if len(shown) > _MOST_QUOTED_CHARACTERS:
         shown = shown[: _MOST_QUOTED_CHARACTERS - 1] + "…"
     return repr(shown)
@@ -66,7 +66,7 @@ def unquoted(text: object) -> str:
 
 def printable(error: BaseException) -> str:
     """An error's text, which may quote the model: control characters escaped, length bounded."""
-    text = redacted_quotation(str(error)) or type(error).__name__
+    text = redacted(str(error)) or type(error).__name__
     escaped = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )

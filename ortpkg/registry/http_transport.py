@@ -14,7 +14,13 @@ from typing import Self, TypeVar
 import urllib3
 
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import ArtifactFormatError, RegistryError, RegistryUnreachableError, unquoted
+from ortpkg.errors import (
+    ArtifactFormatError,
+    RegistryError,
+    RegistryUnreachableError,
+    redacted_quotation,
+    unquoted,
+)
 from ortpkg.registry.http_addresses import next_url, origin, shown_url
 from ortpkg.registry.http_connections import CHUNK_NBYTES, Body, Connections, failure
 from ortpkg.registry.http_retries import (
@@ -291,8 +297,9 @@ def _redirected(request: Request, status: int, location: str) -> Request:
         url = next_url(request.url, location)
         is_same = origin(url) == origin(request.url)
     except ValueError as error:
+        reason = unquoted(redacted_quotation(str(error)))
         raise RegistryError(
-            f"{host}: redirects to an address that is not followed: {unquoted(error)}",
+            f"{host}: redirects to an address that is not followed: {reason}",
             registry=host,
             status=status,
         ) from None

@@ -16,6 +16,7 @@ from ortpkg.errors import (
     RegistryAuthenticationError,
     RegistryError,
     quoted,
+    redacted_quotation,
     unquoted,
 )
 from ortpkg.registry.http_retries import retry_after_s
@@ -98,7 +99,9 @@ def _first_error(body: bytes) -> tuple[str, str]:
         code, message = first.get("code"), first.get("message")
     except (PackageFormatError, KeyError, IndexError, TypeError, AttributeError):
         return "", ""
-    texts = [text for text in (code, message) if isinstance(text, str) and text]
-    return (code if isinstance(code, str) else ""), ", ".join(
-        quoted(text) if text is message else unquoted(text) for text in texts
-    )
+    texts = []
+    if isinstance(code, str) and code:
+        texts.append(unquoted(redacted_quotation(code)))
+    if isinstance(message, str) and message:
+        texts.append(quoted(redacted_quotation(message)))
+    return (code if isinstance(code, str) else ""), ", ".join(texts)

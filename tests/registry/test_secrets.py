@@ -12,12 +12,13 @@ from urllib.parse import quote
 import pytest
 
 from ortpkg.cli.rendering import Output, print_error
-from ortpkg.errors import RegistryError, printable, quoted, redacted
+from ortpkg.errors import RegistryError, printable, quoted, redacted, redacted_quotation
 from ortpkg.registry.credentials import Credentials
 from ortpkg.registry.http_addresses import parse_registry_host
 from ortpkg.registry.http_retries import RetryPolicy
 from ortpkg.registry.http_transport import HttpTransport
 from ortpkg.registry.oci_registry import OciRegistry
+from ortpkg.registry.registry_answers import _first_error
 from ortpkg.registry.registry_client import RegistryClient
 from ortpkg.registry.secret import Secret
 from tests.registry.local_server import LocalServer, at_work
@@ -76,8 +77,19 @@ def test_a_header_is_hidden_without_its_scheme() -> None:
 def test_a_short_secret_hides_no_part_of_a_word_and_no_word_of_ours() -> None:
     secret = Secret("is")
 
-    assert quoted("this is his") == "'this (secret) his'"
+    assert redacted_quotation("this is his") == "this (secret) his"
     assert redacted("this is his") == "this is his"
+    # What is quoted in messages may be a message of ours, too.
+    assert quoted("this is his") == "'this is his'"
+    assert str(ValueError("it is not JSON")) == printable(ValueError("it is not JSON"))
+    assert secret
+
+
+def test_a_short_password_that_a_registry_repeats_is_hidden_in_what_it_says() -> None:
+    secret = Secret("s3cr")
+    body = b'{"errors": [{"code": "DENIED", "message": "s3cr is wrong"}]}'
+
+    assert _first_error(body) == ("DENIED", "DENIED, '(secret) is wrong'")
     assert secret
 
 
