@@ -145,7 +145,9 @@ def _computes_integers(call: _Call) -> bool:
     if not taken:
         return False
     if call.node.op_type in MOVES:
-        return bool(call.node.attribute("reduction", "none") != "none")
+        # Constants of uint32 end at 2**31 - 1 there, as those of 64 bits do.
+        is_unsigned = ElementType.UINT32 in taken and call.node.op_type != "Identity"
+        return is_unsigned or bool(call.node.attribute("reduction", "none") != "none")
     if call.node.op_type in _COMPARISONS:
         return not taken <= _SHORT
     if call.node.op_type == "Cast":
@@ -179,6 +181,7 @@ _WINDOWS = ("left_window_size", "right_window_size")
 _PAST_KEY, _PAST_MASK = 4, 3
 _SEQUENCE_LENGTHS, _PEEPHOLES = 4, 7
 _RESIZE_SCALES, _RESIZE_SIZES = 2, 3
+_SLICE_STEPS, _LONG_STEP = 4, 1 << 31
 
 
 def _has_attribute(name: str, *usual: object) -> Callable[[_Call], bool]:
@@ -259,6 +262,50 @@ def _ends_in_two_ranks(call: _Call) -> bool:
     return False
 
 
+def _makes_large_integers(call: _Call) -> bool:
+    (output,) = call.node.outputs
+    is_wide = call.type_of(output) in _LONG | {ElementType.UINT32}
+    return is_wide and not _is_safe(call, output)
+
+
+def _differs_beside_the_axis(call: _Call) -> bool:
+    """Whether the indices may have other sizes than the data where they need not."""
+    data, indices = call.shape(0), call.shape(1)
+    if data is None or indices is None:
+        return True
+    axis = call.node.attribute("axis", 0) % max(len(data), 1)
+    pairs = [pair for at, pair in enumerate(zip(data, indices, strict=False)) if at != axis]
+    return any(one != other for one, other in pairs)
+
+
+def _may_leave_the_tensor(call: _Call) -> bool:
+    """Whether an index may lie outside; constants are looked at, what is fed is not trusted."""
+    indices, data = call.numbers(1), call.shape(0)
+    if indices is None or data is None:
+        return True
+    # By the smallest size: a row of indices has one for each axis.
+    sizes = [size if isinstance(size, int) else 0 for size in data]
+    smallest = min(sizes, default=0)
+    return not all(-smallest <= index < smallest for index in indices)
+
+
+def _has_long_steps(call: _Call) -> bool:
+    """Whether a step may have 32 bits or more."""
+    if not call.has_input(_SLICE_STEPS):
+        return False
+    steps = call.numbers(_SLICE_STEPS)
+    return steps is None or any(abs(step) >= _LONG_STEP for step in steps)
+
+
+def _splits_unevenly(call: _Call) -> bool:
+    parts = call.node.attribute("num_outputs", 0)
+    if not parts:
+        return False
+    shape = call.shape(0)
+    size = None if not shape else shape[call.node.attribute("axis", 0)]
+    return not isinstance(size, int) or size % parts != 0
+
+
 def _is_float(call: _Call) -> bool:
     return call.type_of(call.node.inputs[0]) not in INTEGERS
 
@@ -290,12 +337,30 @@ _ONNX_ROWS = (
         name="BitShift", operators=("BitShift",), what="it saturates, and loses the sign's bit"
     ),
     Difference(
+        name="large integers of ConstantOfShape",
+        operators=("ConstantOfShape",),
+        what="what is beyond 32 bits ends at 2147483647",
+        applies=_makes_large_integers,
+    ),
+    Difference(
         name="DFT", operators=("DFT",), what="it keeps an axis too many, or four digits alone"
     ),
     Difference(
         name="DynamicQuantizeLinear",
         operators=("DynamicQuantizeLinear",),
         what="what lies between two steps goes to the other",
+    ),
+    Difference(
+        name="sizes of GatherElements",
+        operators=("GatherElements",),
+        what="it takes no indices that are smaller than the data beside the axis",
+        applies=_differs_beside_the_axis,
+    ),
+    Difference(
+        name="indices that lie outside",
+        operators=("GatherND", "ScatterElements", "ScatterND"),
+        what="it reads and writes memory beside the tensor where an index lies outside",
+        applies=_may_leave_the_tensor,
     ),
     Difference(
         name="C of Gemm",
@@ -381,6 +446,12 @@ _ONNX_ROWS = (
         applies=_takes_no_axes,
     ),
     Difference(
+        name="zeros of Reshape",
+        operators=("Reshape",),
+        what="it computes -1 otherwise where allowzero is set",
+        applies=_has_attribute("allowzero", 0),
+    ),
+    Difference(
         name="antialiased Resize",
         operators=("Resize",),
         what="it leaves out antialias",
@@ -417,9 +488,26 @@ _ONNX_ROWS = (
         applies=_has_attribute("mode", "avg"),
     ),
     Difference(
+        name="infinities of Shrink and ThresholdedRelu",
+        operators=("Shrink", "ThresholdedRelu"),
+        what="it makes NaN of infinities",
+    ),
+    Difference(
+        name="steps of Slice",
+        operators=("Slice",),
+        what="a step of 32 bits or more ends the process",
+        applies=_has_long_steps,
+    ),
+    Difference(
         name="Softplus",
         operators=("Softplus",),
         what="it loses all digits below -10, and may give numbers below 0",
+    ),
+    Difference(
+        name="uneven parts of Split",
+        operators=("Split",),
+        what="it takes no sizes that num_outputs does not divide",
+        applies=_splits_unevenly,
     ),
     Difference(
         name="columns of SpaceToDepth",

@@ -175,6 +175,43 @@ ONNX_WITNESSES: dict[str, Witness] = {
         {"x": normal(1, 1, 6, 6)},
     ),
     "BitShift": binary('BitShift <direction = "LEFT"> (x, y)', "uint8", [255], [1]),
+    "computing on integers, constants without a sign": (
+        """g (int64[1] s) => (uint32[N] y) <uint32[1] x = {4000000000}> { y = Expand(x, s) }""",
+        {"s": np.array([2])},
+    ),
+    "large integers of ConstantOfShape": (
+        """g (int64[1] s) => (int64[N] y)
+        { y = ConstantOfShape <value = int64[1] {1099511627776}> (s) }""",
+        {"s": np.array([2])},
+    ),
+    "large integers of ConstantOfShape, without a sign": (
+        """g (int64[1] s) => (uint32[N] y)
+        { y = ConstantOfShape <value = uint32[1] {4000000000}> (s) }""",
+        {"s": np.array([2])},
+    ),
+    "sizes of GatherElements": (
+        """g (float[N,2] x, int64[K,L] i) => (float[K,L] y)
+        { r = Relu(x) y = GatherElements <axis = 0> (r, i) }""",
+        {"x": normal(5, 2), "i": np.array([[1], [4]])},
+    ),
+    "zeros of Reshape": (
+        """g (float[A,B] x) => (float[C,D] y) <int64[2] s = {0, -1}>
+        { r = Relu(x) y = Reshape <allowzero = 1> (r, s) }""",
+        {"x": np.zeros((0, 0), np.float32)},
+    ),
+    "infinities of Shrink and ThresholdedRelu": (
+        "g (float[2] x) => (float[2] y) { y = Shrink <lambd = 1.0> (x) }",
+        {"x": np.array([-np.inf, np.inf], np.float32)},
+    ),
+    "infinities of Shrink and ThresholdedRelu, thresholded": (
+        "g (float[2] x) => (float[2] y) { y = ThresholdedRelu(x) }",
+        {"x": np.array([-np.inf, np.inf], np.float32)},
+    ),
+    "uneven parts of Split": (
+        """g (float[N] x) => (float[A] a, float[B] b, float[C] c)
+        { a, b, c = Split <num_outputs = 3> (x) }""",
+        {"x": normal(7)},
+    ),
     "DFT": (
         """g (float[1,8,1] x) => (float[A,B,C] y) <int64 axis = {1}>
         { y = DFT <onesided = 1> (x, , axis) }""",
@@ -295,3 +332,42 @@ ONNX_WITNESSES: dict[str, Witness] = {
         {"x": _RNG.integers(0, 4, (6, 50)).astype(np.float32)},
     ),
 }  # fmt: skip
+
+_TABLE = np.arange(6, dtype=np.float32).reshape(3, 2)
+#: Models that end the process, or read what is not theirs: the library is not asked here.
+HAZARDS: dict[str, Witness] = {
+    "indices that lie outside": (
+        "g (float[3,2] x, int64[N,1] i) => (float[N,2] y) { y = GatherND(x, i) }",
+        {"x": _TABLE, "i": np.array([[3]])},
+    ),
+    "indices that lie outside, ScatterND": (
+        "g (float[3,2] x, int64[N,1] i, float[N,2] u) => (float[3,2] y) { y = ScatterND(x, i, u) }",
+        {"x": _TABLE, "i": np.array([[100]]), "u": _TABLE[:1]},
+    ),
+    "indices that lie outside, ScatterElements": (
+        """g (float[3,2] x, int64[1,2] i, float[1,2] u) => (float[3,2] y)
+        { y = ScatterElements(x, i, u) }""",
+        {"x": _TABLE, "i": np.array([[-4, 0]]), "u": _TABLE[:1]},
+    ),
+    "indices that lie outside, of a constant": (
+        "g (float[3,2] x) => (float[1,2] y) <int64[1,1] i = {7}> { y = GatherND(x, i) }",
+        {"x": _TABLE},
+    ),
+    "steps of Slice": (
+        """g (float[5] x) => (float[N] y) <int64[1] from = {4}, int64[1] to = {-9}, int64[1] axis = {0},
+            int64[1] step = {-9223372036854775808}> { y = Slice(x, from, to, axis, step) }""",
+        {"x": normal(5)},
+    ),
+    "steps of Slice, of a Constant": (
+        """g (float[5] x) => (float[N] y) <int64[1] from = {4}, int64[1] to = {-9}, int64[1] axis = {0}> {
+            step = Constant <value_ints = [-2147483648]> () y = Slice(x, from, to, axis, step)
+        }""",
+        {"x": normal(5)},
+    ),
+    "steps of Slice, fed": (
+        """g (float[5] x, int64[1] step) => (float[N] y)
+        <int64[1] from = {4}, int64[1] to = {-9}, int64[1] axis = {0}>
+        { y = Slice(x, from, to, axis, step) }""",
+        {"x": normal(5), "step": np.array([-(1 << 40)])},
+    ),
+}

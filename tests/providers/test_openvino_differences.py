@@ -14,9 +14,10 @@ import onnx.parser
 import pytest
 
 from ortpkg import InferenceSession
+from ortpkg.errors import RunError
 from ortpkg.providers.native_library import NativeModel
 from ortpkg.providers.openvino_differences import DIFFERENCES
-from tests.providers.openvino_witnesses import ONNX_WITNESSES, OPSETS
+from tests.providers.openvino_witnesses import HAZARDS, ONNX_WITNESSES, OPSETS
 
 pytest.importorskip("openvino")
 
@@ -240,7 +241,7 @@ def test_every_row_has_a_witness() -> None:
     rows = [row.name for row in DIFFERENCES]
 
     assert len(set(rows)) == len(rows)
-    assert {name.partition(",")[0] for name in WITNESSES} == set(rows)
+    assert {name.partition(",")[0] for name in (*WITNESSES, *HAZARDS)} == set(rows)
 
 
 @pytest.mark.parametrize("name", WITNESSES)
@@ -269,6 +270,23 @@ def test_what_openvino_gets_wrong_is_computed_elsewhere_and_the_log_says_why(
 
     assert are_equal(found, compute(text, feeds, "CPUExecutionProvider", opset))
     assert f"wrong: {row.what}" in caplog.text
+
+
+@pytest.mark.parametrize("name", HAZARDS)
+@pytest.mark.parametrize("providers", [["OpenVINOExecutionProvider"], None])
+def test_what_ends_the_process_there_is_an_error_or_right(
+    monkeypatch: pytest.MonkeyPatch, name: str, providers: list[str] | None
+) -> None:
+    monkeypatch.delenv("ORTPKG_PROVIDERS", raising=False)
+    text, feeds = HAZARDS[name]
+
+    with InferenceSession(model_of(text), providers=providers) as session:
+        if name.startswith("indices"):
+            with pytest.raises(RunError, match="ind"):
+                session.run(None, feeds)
+        else:
+            (found,) = session.run(None, feeds)
+            assert found.tolist() == feeds["x"][4:].tolist()
 
 
 @pytest.mark.parametrize("name", [*RIGHT, *WHOLE])
