@@ -1,15 +1,20 @@
 """What is shipped: schemas are the same in checkout, sdist and wheel, and found there."""
 
+import hashlib
 import json
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from ortpkg.documents.document_schemas import schemas_directory
+from ortpkg.version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = {path.name: path.read_bytes() for path in (ROOT / "schemas").glob("*.json")}
@@ -84,3 +89,44 @@ def test_wheel_carries_the_built_in_profiles(distributions: Path) -> None:
         prefix = "ortpkg/devices/built_in_profiles/"
         names = [name for name in wheel.namelist() if name.startswith(prefix)]
         assert {name.removeprefix(prefix): wheel.read(name) for name in names} == expected
+
+
+def test_wheel_carries_a_bill_of_materials(distributions: Path) -> None:
+    with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
+        (name,) = [name for name in wheel.namelist() if ".dist-info/sboms/" in name]
+        bill = json.loads(wheel.read(name))
+        carried = {name: wheel.read(name) for name in wheel.namelist() if "/vendor/" in name}
+    assert name.endswith("/ortpkg.cdx.json")
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/ortpkg@{__version__}"
+    assert bill["metadata"]["component"]["licenses"] == [{"license": {"id": "MIT"}}]
+    (dagre,) = [part for part in bill["components"] if part["purl"].startswith("pkg:npm/")]
+    assert dagre["purl"] == "pkg:npm/%40dagrejs/dagre@3.1.3"
+    content = carried[dagre["properties"][0]["value"]]
+    assert dagre["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}]
+
+
+def test_the_bill_of_materials_has_every_requirement_with_its_extra(distributions: Path) -> None:
+    with zipfile.ZipFile(next(distributions.glob("*.whl"))) as wheel:
+        (name,) = [name for name in wheel.namelist() if ".dist-info/sboms/" in name]
+        bill = json.loads(wheel.read(name))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    parts = {part["name"]: part for part in bill["components"]}
+    refs = {part["bom-ref"] for part in parts.values()}
+    assert len(refs) == len(bill["components"])
+    (root,) = bill["dependencies"]
+    assert set(root["dependsOn"]) <= refs
+    required = {Requirement(line).name for line in project["dependencies"]}
+    names = {canonicalize_name(name) for name in required}
+    scopes = {name for name, part in parts.items() if part["scope"] == "required"}
+    assert scopes == names | {"@dagrejs/dagre"}
+    properties = [
+        (name, found["name"].rpartition("requirement:")[2], found["value"])
+        for name, part in parts.items()
+        for found in part["properties"]
+    ]
+    for extra in ("fast", "openvino"):
+        assert ("openvino", extra, "openvino>=2024.4") in properties
+    assert ("ray", "ray", "ray[data,serve]>=2.52") in properties
+    extras = {extra for _, extra, _ in properties}
+    assert extras >= project["optional-dependencies"].keys()
