@@ -20,7 +20,7 @@ from ortpkg.errors import (
     ServerBusyError,
 )
 from ortpkg.quantities import limit_text, time_limit_text
-from ortpkg.serving.refusals import Refusal
+from ortpkg.serving.refusals import Refusal, refusal_of
 from ortpkg.serving.server_log import log_event
 
 Scope = MutableMapping[str, Any]
@@ -49,6 +49,7 @@ class HeldBytes:
         most_nbytes: of all together.
         body_s: how long a body may take to come.
         nbytes: of all together now.
+        answers_nbytes: of answers that have begun, and are not with their connections yet.
         unsent_nbytes: returns how many bytes of answers wait for clients to read them.
     """
 
@@ -56,6 +57,7 @@ class HeldBytes:
     most_nbytes: int
     body_s: float
     nbytes: int = 0
+    answers_nbytes: int = 0
     unsent_nbytes: Callable[[], int] = lambda: 0
 
 
@@ -75,8 +77,9 @@ class Exchange:
         self._has_body = length not in (None, "0") or header(scope, b"transfer-encoding")
         self._is_complete = not self._has_body
         self._length = length or ""
-        self._received_nbytes = self._sent_nbytes = 0
+        self._received_nbytes = self._sent_nbytes = self._answer_nbytes = 0
         self._watch: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._is_replaced = False
         self.is_begun = self.is_abandoned = False
         self.status = 500
 
@@ -107,9 +110,18 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """A part of the answer."""
+        """A part of the answer; one for which there is no room is replaced by its refusal.
+
+        It is not raised into the application: for Starlette an answer has begun by then.
+        """
+        if self._is_replaced:
+            return
         if message["type"] == "http.response.start":
-            self._verify_room(message)
+            busy = self._take_room(message)
+            if busy is not None:
+                await self.refuse(refusal_of(busy))
+                self._is_replaced = True
+                return
             self.is_begun = True
             self.status = message["status"]
             if not self._is_complete:  # what is left of the body is not read
@@ -118,17 +130,20 @@ class Exchange:
             self._sent_nbytes += len(message.get("body", b""))
         await self._send(message)
 
-    def _verify_room(self, message: Message) -> None:
-        """ServerBusyError for an answer beyond all that may wait for clients to read it."""
+    def _take_room(self, message: Message) -> ServerBusyError | None:
+        """Count an answer that begins; an error where it is beyond all that may wait."""
         lengths = [value for name, value in message["headers"] if name == b"content-length"]
-        unsent_nbytes = self._held.unsent_nbytes()
-        if message["status"] >= 400 or not unsent_nbytes or not lengths:
-            return
-        if unsent_nbytes + int(lengths[0]) > self._held.most_nbytes:
-            raise ServerBusyError(
+        if message["status"] >= 400 or not lengths:
+            return None
+        waiting_nbytes = self._held.unsent_nbytes() + self._held.answers_nbytes
+        if waiting_nbytes and waiting_nbytes + int(lengths[0]) > self._held.most_nbytes:
+            return ServerBusyError(
                 "clients have not read as many bytes of answers as may wait for them",
                 retry_after_s=_RETRY_AFTER_S,
             )
+        self._answer_nbytes = int(lengths[0])
+        self._held.answers_nbytes += self._answer_nbytes
+        return None
 
     async def _drain(self) -> None:
         """Read on for a while, keeping nothing, so that a client that sends gets its answer."""
@@ -182,6 +197,7 @@ class Exchange:
         if self._watch is not None:
             self._watch.cancel()
         self._held.nbytes -= self._received_nbytes
+        self._held.answers_nbytes -= self._answer_nbytes
 
     def log(self) -> None:
         """Logs what became of it."""

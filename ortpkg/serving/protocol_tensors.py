@@ -140,11 +140,13 @@ def raw_bytes(array: Array, datatype: str) -> bytes:
     """An array's elements as the protocol's binary form has them."""
     if datatype != "BYTES":
         return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    encoded = (
-        each if isinstance(each, bytes) else str(each).encode("utf-8")
-        for each in array.ravel().tolist()
-    )
-    return b"".join(chain.from_iterable((_LENGTH.pack(len(each)), each) for each in encoded))
+    values = array.ravel().tolist()
+    if set(map(type, values)) == {str}:
+        encoded = list(map(str.encode, values))
+    else:
+        encoded = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+    lengths = map(_LENGTH.pack, map(len, encoded))
+    return b"".join(chain.from_iterable(zip(lengths, encoded, strict=True)))
 
 
 def _checked_shape(given: GivenTensor, spec: TensorSpec) -> tuple[int, ...]:

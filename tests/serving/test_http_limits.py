@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ortpkg.errors import InvalidFeedError, NotServingError
+from ortpkg.errors import InvalidFeedError, NotServingError, OrtpkgError
 from ortpkg.serving import http_exchange
 from ortpkg.serving.http_exchange import Message, Receive, Scope, Send
 from ortpkg.serving.http_limits import GuardedApplication
@@ -279,3 +279,60 @@ def test_answers_that_nobody_reads_are_bounded() -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
         asyncio.run(guarded(scope, client.receive, client.send))
         assert client.status == status
+
+
+def test_answers_that_wait_for_their_connection_count() -> None:
+    """A client that asks again without reading has its next answer wait before it is sent."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(b"content-length", b"50")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x" * 50})
+
+    class Stuck(Client):
+        async def send(self, message: Message) -> None:
+            """Keeps it, once ``go`` is set."""
+            await super().send(message)
+            await go.wait()
+
+    go = asyncio.Event()
+
+    async def run() -> list[int]:
+        guarded = GuardedApplication(answer, LIMITS)
+        clients = [Stuck(), Stuck(), Client()]
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+        tasks = []
+        for client in clients:
+            tasks.append(asyncio.create_task(guarded(dict(scope), client.receive, client.send)))
+            await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(*tasks)
+        after = Client()
+        await guarded(dict(scope), after.receive, after.send)
+        return [client.status for client in [*clients, after]]
+
+    assert asyncio.run(run()) == [200, 429, 429, 200]
+
+
+def test_an_answer_without_room_is_refused_through_starlette() -> None:
+    """Starlette takes an answer as begun once it is sent, and refuses to replace it."""
+    starlette = pytest.importorskip("starlette.applications")
+    routing = pytest.importorskip("starlette.routing")
+    responses = pytest.importorskip("starlette.responses")
+
+    async def answer(_request: Any) -> Any:
+        return responses.Response(b"x" * 30)
+
+    async def raise_again(_request: Any, error: Exception) -> Any:
+        raise error
+
+    application = starlette.Starlette(
+        routes=[routing.Route("/", answer, methods=["POST"])],
+        exception_handlers={OrtpkgError: raise_again},
+    )
+    guarded = GuardedApplication(application, LIMITS, unsent_nbytes=lambda: 70)
+    client = Client()
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    asyncio.run(guarded(scope, client.receive, client.send))
+    assert client.status == 429
+    assert len(client.sent) == 2
