@@ -36,6 +36,7 @@ from ortpkg.session.options import (
     check_run_options,
 )
 from ortpkg.session.options_of_model import with_options_of_model
+from ortpkg.session.pickled_session import remade, session_recipe
 from ortpkg.session.provider_list import ProviderName
 from ortpkg.session.session_answers import SessionAnswers
 from ortpkg.session.session_parts import make_session_parts
@@ -381,11 +382,22 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         for provider in dict.fromkeys(self._providers):
             end_quietly(provider, provider.close)
 
-    def __reduce__(self) -> NoReturn:
-        """Raises TypeError: another process makes a session from the model's path or bytes."""
-        raise TypeError(
-            "cannot pickle an 'InferenceSession' object; pickle its model's path, and make it anew"
-        )
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickles what the session was made from; unpickling makes a session anew.
+
+        Raises SessionError for a closed session, arguments that cannot be pickled, and a large
+        model that lies in memory alone.
+        """
+        self._check_open()
+        return remade, (type(self), session_recipe(self._wishes, falls_back=self._falls_back))
+
+    def __copy__(self) -> NoReturn:
+        """Raises TypeError: any number of threads may share a session."""
+        raise TypeError("cannot copy an 'InferenceSession' object; share it, or make another")
+
+    def __deepcopy__(self, _memo: object) -> NoReturn:
+        """Raises TypeError: any number of threads may share a session."""
+        self.__copy__()
 
     def __enter__(self) -> InferenceSession:
         return self

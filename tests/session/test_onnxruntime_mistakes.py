@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,6 @@ def test_names_of_outputs_may_come_from_a_generator(ort: Any) -> None:
         lambda ort: session_of(ort).run(None, FEEDS, "options"),
         lambda ort: session_of(ort).run(None, FEEDS, ort.SessionOptions()),
         lambda ort: ort.InferenceSession(TWO, ["CPUExecutionProvider"]),
-        lambda ort: pickle.dumps(session_of(ort)),
         lambda ort: copy.deepcopy(session_of(ort)),
     ],
     ids=[
@@ -52,7 +50,6 @@ def test_names_of_outputs_may_come_from_a_generator(ort: Any) -> None:
         "a text as run options",
         "session options in a run",
         "a list as options",
-        "pickle",
         "copy",
     ],
 )
@@ -60,6 +57,16 @@ def test_names_of_outputs_may_come_from_a_generator(ort: Any) -> None:
 def test_arguments_of_a_wrong_kind_are_a_type_error(ort: Any, call: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError):
         call(ort)
+
+
+@pytest.mark.parametrize("option", ["intra_op_num_threads", "inter_op_num_threads"])
+@pytest.mark.parametrize("ort", LIBRARIES)
+def test_numbers_of_threads_below_zero_are_left_to_the_library(ort: Any, option: str) -> None:
+    options = ort.SessionOptions()
+    options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+    setattr(options, option, -1)
+    (found, _) = session_of(ort, options=options).run(None, FEEDS)
+    assert found.tolist() == [[2, 4]]
 
 
 def test_an_empty_path_says_so() -> None:
