@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import typer
 
 from ortpkg.cli import interrupts, streams
-from ortpkg.cli.command_aliases import meant_commands
 from ortpkg.cli.common_flags import add_common_flags
 from ortpkg.cli.completion import words_to_complete
 from ortpkg.cli.help import SUMMARIES, examples_text, print_help
@@ -169,6 +168,8 @@ def _call(words: Sequence[str], output: Output, when_loaded: Callable[[], None])
     if called is None or not _is_global(words, called):
         return _invoke(_application(called, NO_DEFAULTS, is_alone=False), words, {}, output)
     if called not in COMMANDS:
+        from ortpkg.cli.command_aliases import meant_commands  # only on the way to a message
+
         return _wrong_usage(
             f"there is no command {quoted(called)}{meant_commands(called, COMMANDS)}; see ortpkg"
             " --help",
