@@ -315,7 +315,7 @@ class SmallIntegers:
 def _is_small_constant(constant: Any) -> bool:
     if constant.element_type not in _NUMBERS or int(np.prod(constant.shape)) > _MOST_ELEMENTS:
         return False
-    array = constant.numpy()
+    array = constant.numpy().astype(np.float64)  # in which no limit overflows
     return bool(np.all((array < SMALLEST_LARGE) & (array > -SMALLEST_LARGE)))
 
 

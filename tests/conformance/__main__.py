@@ -24,7 +24,6 @@ from tests.conformance.cases import SUITES, Case, load_cases
 from tests.conformance.known_failures import (
     ILL_CONDITIONED,
     KNOWN_FAILURES,
-    KNOWN_FAILURES_OF_MACHINE_CODE,
     KNOWN_FAILURES_OF_ONNXRUNTIME,
     RANDOM_CASES,
 )
@@ -32,7 +31,7 @@ from tests.conformance.runtimes import RUNTIMES, failure
 
 _KNOWN = {
     "ortpkg": KNOWN_FAILURES,
-    "machine code": {**KNOWN_FAILURES, **KNOWN_FAILURES_OF_MACHINE_CODE},
+    "machine code": KNOWN_FAILURES,
     "OpenVINO": KNOWN_FAILURES,
     "onnxruntime's CPU": {**KNOWN_FAILURES, **KNOWN_FAILURES_OF_ONNXRUNTIME},
     "default": KNOWN_FAILURES,

@@ -22,14 +22,6 @@ RANDOM_CASES: dict[str, str] = {
     "node/test_bernoulli_seed_expanded": _DRAWN,
 }
 
-#: Case → why machine code fails it, beside what our engine fails.
-KNOWN_FAILURES_OF_MACHINE_CODE: dict[str, str] = {
-    "node/test_attention_4d_causal_fp16_expanded": (
-        "expects probabilities rounded to 16 bits in the middle of an attention, which is computed"
-        " in 32"
-    ),
-}
-
 #: Case → why a right implementation may pass it or not, by the order of its sums.
 ILL_CONDITIONED: dict[str, str] = {
     "light/test_squeezenet": "a softmax of a thousand logits of 9e9, equal but for rounding",

@@ -18,7 +18,6 @@ from tests.conformance.cases import Case, DataSet, load_cases
 from tests.conformance.comparison import difference
 from tests.conformance.known_failures import (
     KNOWN_FAILURES,
-    KNOWN_FAILURES_OF_MACHINE_CODE,
     RANDOM_CASES,
 )
 from tests.conformance.runtimes import (
@@ -41,8 +40,6 @@ def floats(*values: float) -> npt.NDArray[np.float32]:
 def failures(cases: list[Case], runtime: Runtime = ortpkg_runtime) -> dict[str, str]:
     """Case → why it fails on our engine; random cases and known failures left out."""
     known = {**KNOWN_FAILURES, **RANDOM_CASES}
-    if runtime is machine_code_runtime:
-        known |= KNOWN_FAILURES_OF_MACHINE_CODE
     chosen = [case for case in cases if case.id not in known]
     assert chosen
     found = {case.id: failure(runtime, case) for case in chosen}
@@ -79,13 +76,6 @@ def test_small_models_pass_on_openvino() -> None:
     """Sequences of numbers without dimensions among them, which nobody may write to."""
     pytest.importorskip("openvino")
     assert failures(load_cases("simple"), openvino_runtime) == {}
-
-
-@pytest.mark.parametrize("case_id", sorted(KNOWN_FAILURES_OF_MACHINE_CODE))
-def test_known_failure_of_machine_code_still_fails(case_id: str) -> None:
-    suite, _, name = case_id.partition("/")
-    (case,) = (case for case in load_cases(suite) if case.name == name)
-    assert failure(machine_code_runtime, case) is not None, "it passes: take it out"
 
 
 @pytest.mark.parametrize("suite", ["simple", "pytorch-operator"])

@@ -58,6 +58,8 @@ class _Pool(ChannelWindows):
         count = self._column_taps(run, column, at[-1])
         for axis, position in zip(self._axes[:-1], at[:-1], strict=True):
             count = b.mul(count, self._taps(axis, position))
+        if self._function is PoolFunction.AVERAGE and any(axis.is_padded for axis in self._axes):
+            count = b.most(count, 1)  # the mean of padding alone is 0
         return b.div(total, b.splat(b.cast(count, total.type.scalar), total.type.lanes))
 
     def _column_taps(self, run: ColumnRun, column: int, first: Value) -> Value:
