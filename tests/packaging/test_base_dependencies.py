@@ -108,7 +108,7 @@ def test_code_for_three_targets_is_chosen_and_run_where_no_compiler_is(
     assert not any(base.installed().values()), base.installed()
 
     best = f"cpu-fp32-{_HOST.short_name}"
-    explained = base.ortpkg("select", str(few_digits), "--explain")
+    explained = base.ortpkg("select", str(few_digits), "--explain", "--trust")
     assert f"SELECTED  '{best}'" in explained
     assert "COMPILED_MODEL_UNSUPPORTED  'cpu-fp32-aarch64'" in explained
 
