@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,14 @@ def found(root: Path) -> dict[str, str]:
     return texts
 
 
+def exchange_weights_with_their_digest(root: Path) -> None:
+    content = b"x" * (root / WEIGHTS).stat().st_size
+    (root / WEIGHTS).write_bytes(content)
+    record = json.loads((root / "digests.json").read_text())
+    record["files"][WEIGHTS]["digests"] = [hashlib.sha256(content).hexdigest()]
+    (root / "digests.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
 def test_a_good_package_has_no_findings(package: Path) -> None:
     assert validate(package) == ()
 
@@ -54,6 +63,11 @@ def test_a_good_package_has_no_findings(package: Path) -> None:
             lambda root: (root / "notes.txt").write_text(""),
             "ORT404",
             "notes.txt: there, but not recorded",
+        ),
+        (
+            exchange_weights_with_their_digest,
+            "ORT401",
+            "digests.json: its entries do not add up to the package digest",
         ),
         (lambda root: (root / "digests.json").unlink(), "ORT405", "the package is unverified"),
         (lambda root: (root / "digests.json").write_text("{}"), "ORT005", "digests.json"),

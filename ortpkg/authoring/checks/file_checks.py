@@ -13,6 +13,7 @@ from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digest_check import DifferenceKind, check_digests, list_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, read_digests
+from ortpkg.package.integrity.verification import check_own_record
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
 
@@ -94,6 +95,10 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
             f"its files cannot be compared: {quoted(error)}",
         )
         return
+    own = check_own_record(package.info.root)
+    # Another form alone may be another program's.
+    if own is not None and own.expected:
+        yield finding(file_rules.FILE_CHANGED, DIGESTS_FILE, own.message)
     absent = package.info.absent_files
     for difference in differences:
         if difference.file in absent:
