@@ -6,13 +6,11 @@ import http.client
 import json
 import os
 import resource
-import socket
-import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,15 @@ from tritonclient.grpc import service_pb2 as messages
 
 from tests.scale.served_packages import make_echoes
 from tests.scale.serving_processes import Serving, serving
+from tests.scale.watched_serving import (
+    GOOD,
+    GROWTH_NBYTES,
+    MIB,
+    PATH,
+    connect,
+    others_are_served,
+    resident_nbytes,
+)
 
 pytestmark = [
     pytest.mark.scale,
@@ -30,15 +37,8 @@ pytestmark = [
 ]
 
 #: What a request may have here, and how long it may come.
-MIB = 1 << 20
 REQUEST_NBYTES, TIMEOUT_S = 4 * MIB, 3
-PATH = b"/v2/models/echo_fp32/infer"
 POST = b"POST " + PATH + b" HTTP/1.1\r\nHost: x\r\n"
-GOOD = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
-#: What a server may grow by while it is attacked: bodies that it may hold, and their copies.
-GROWTH_NBYTES = 400 * MIB
-#: Another client's longest wait; the machine of the tests has other work, too.
-LONGEST_S = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -48,58 +48,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     chosen = [each for each in packages if "fp32" in each or "bytes" in each]
     with serving(*chosen, "--max-request", "4MiB", "--timeout", f"{TIMEOUT_S}s") as started:
         yield started
-
-
-def resident_nbytes(server: Serving) -> int:
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
-
-
-@contextmanager
-def others_are_served(server: Serving) -> Iterator[None]:
-    """Meanwhile somebody asks all the time, and is answered rightly; the server stays small."""
-    waits: list[float] = []
-    wrong: list[Any] = []
-    is_over = threading.Event()
-
-    def ask() -> None:
-        body = json.dumps({"inputs": [GOOD]})
-        client = http.client.HTTPConnection(server.http, timeout=60)
-        client.connect()
-        while not is_over.wait(0.02):
-            start = time.monotonic()
-            client.request("POST", PATH.decode(), body)
-            response = client.getresponse()
-            answer = json.loads(response.read())
-            waits.append(time.monotonic() - start)
-            if response.status != 200 or answer["outputs"][0]["data"] != [1.0, 2.0]:
-                wrong.append(answer)
-
-    before = resident_nbytes(server)
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        asking.join()
-    grown = resident_nbytes(server) - before
-    print(
-        f"{len(waits)} asked, median {statistics.median(waits):.3f} s, longest {max(waits):.3f} s,"
-    )
-    print(f"grown by {grown / MIB:.0f} MiB")
-    assert not wrong
-    assert waits
-    assert max(waits) < LONGEST_S
-    assert grown < GROWTH_NBYTES
-    assert server.process.poll() is None
-    assert not [each for each in server.events if each["event"] == "fault"]
-
-
-def connect(server: Serving, timeout_s: float = 30) -> socket.socket:
-    host, _, port = server.http.partition(":")
-    return socket.create_connection((host, int(port)), timeout=timeout_s)
 
 
 def told(server: Serving, data: bytes) -> bytes:

@@ -1,0 +1,166 @@
+"""Answers that their clients do not read, and requests that take long to decode."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+import onnx
+import onnx.parser
+import pytest
+
+import ortpkg
+from tests.scale.served_packages import make_echoes
+from tests.scale.serving_processes import Serving, serving
+from tests.scale.watched_serving import MIB, others_are_served, resident_nbytes
+
+pytestmark = [
+    pytest.mark.scale,
+    pytest.mark.shows("hostile clients"),
+    pytest.mark.timeout(600),
+]
+
+REQUEST_NBYTES, TIMEOUT_S = 20 * MIB, 3
+#: Of all answers that wait to be read; more than the kernel's buffers of a connection hold, each.
+UNREAD_NBYTES, ANSWER_NBYTES = 8 * REQUEST_NBYTES, 32 * MIB
+CLIENTS = 20
+#: Those that wait, and the arena of onnxruntime, which keeps what runs at a time ever had.
+GROWTH_NBYTES = UNREAD_NBYTES + 512 * MIB
+#: Longer than it takes to send all answers that may wait, and then to cut them.
+SOON_S = 60
+ZEROS = """
+<ir_version: 8, opset_import: ["" : 17]>
+zeros (int64[1] count) => (float[n] y) { y = ConstantOfShape (count) }
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One whose answers can be much larger than their requests."""
+    folder = tmp_path_factory.mktemp("unread")
+    chosen = [path for path in make_echoes(folder) if path.stem in ("echo_fp32", "echo_bytes")]
+    onnx.save(onnx.parser.parse_model(ZEROS), folder / "zeros.onnx")
+    chosen.append(folder / "zeros.ortpackage")
+    variants = [ortpkg.NewVariant(model=folder / "zeros.onnx")]
+    ortpkg.create(chosen[-1], variants, name="zeros", version="1")
+    limits = ("--max-request", f"{REQUEST_NBYTES // MIB}MiB", "--timeout", f"{TIMEOUT_S}s")
+    with serving(*map(str, chosen), *limits) as started:
+        yield started
+
+
+def zeros_request(nbytes: int) -> bytes:
+    """Return a request for so many bytes of zeros, in binary."""
+    count = {"name": "count", "datatype": "INT64", "shape": [1], "data": [nbytes // 4]}
+    body = json.dumps({"inputs": [count], "parameters": {"binary_data_output": True}}).encode()
+    head = b"POST /v2/models/zeros/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+def ask_for_zeros(server: Serving) -> socket.socket:
+    """Ask for a large answer, on a connection whose buffer takes little of it."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(SOON_S)
+    host, _, port = server.http.partition(":")
+    client.connect((host, int(port)))
+    client.sendall(zeros_request(ANSWER_NBYTES))
+    return client
+
+
+def read_all(client: socket.socket) -> tuple[bytes, int]:
+    """Read what comes until the server ends the connection; the status and how many bytes."""
+    data, nbytes = b"", 0
+    with client, suppress(ConnectionResetError):
+        while part := client.recv(MIB):
+            data = data or part
+            nbytes += len(part)
+            if not data.startswith(b"HTTP/1.1 200 "):
+                break
+    return data[9:12], nbytes
+
+
+def wait_for(is_so: object, what: str) -> None:
+    """Return once ``is_so()``. AssertionError where that takes too long."""
+    deadline = time.monotonic() + SOON_S
+    while not is_so():  # type: ignore[operator]
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def test_answers_that_nobody_reads_are_cut_and_their_memory_returns(server: Serving) -> None:
+    """As many wait as may, others are refused; what one round held is there for the next."""
+    after: list[int] = []
+    for _ in range(3):
+        with others_are_served(server, GROWTH_NBYTES) as waits:
+            clients = [ask_for_zeros(server) for _ in range(CLIENTS)]
+            for client in clients:
+                client.recv(1, socket.MSG_PEEK)  # each has the begin of its answer
+            waiting = resident_nbytes(server)
+            asked = len(waits)
+            wait_for(
+                lambda: resident_nbytes(server) < waiting - 3 * ANSWER_NBYTES,  # noqa: B023
+                "the answers stay in memory",
+            )
+            wait_for(lambda: len(waits) > asked, "nobody is answered")  # noqa: B023
+            time.sleep(TIMEOUT_S)
+            after.append(resident_nbytes(server))
+            answers = [read_all(client) for client in clients]
+        statuses = Counter(status for status, _ in answers)
+        print(statuses, [nbytes // MIB for _, nbytes in answers], after[-1] // MIB)
+        assert statuses.keys() == {b"200", b"429"}
+        assert 4 <= statuses[b"200"] <= UNREAD_NBYTES // ANSWER_NBYTES
+        assert all(nbytes < ANSWER_NBYTES for _, nbytes in answers)
+    assert after[-1] < after[0] + 2 * ANSWER_NBYTES
+
+
+def test_an_answer_that_is_read_in_time_is_not_cut(server: Serving) -> None:
+    client = ask_for_zeros(server)
+    time.sleep(TIMEOUT_S / 3)
+    nbytes = 0
+    while nbytes < ANSWER_NBYTES:
+        part = client.recv(MIB)
+        assert part
+        nbytes += len(part)
+    client.close()
+
+
+def texts_request(nbytes: int) -> tuple[bytes, dict[str, str]]:
+    """Return a body of so many bytes with texts of two bytes, not all of them ASCII."""
+    texts = struct.pack("<I2s", 2, b"ab") * (nbytes // 6 - 1) + struct.pack("<I2s", 2, b"\xc3\xa9")
+    tensor = {
+        "name": "x",
+        "datatype": "BYTES",
+        "shape": [len(texts) // 6],
+        "parameters": {"binary_data_size": len(texts)},
+    }
+    document = {"inputs": [tensor], "parameters": {"binary_data_output": True}}
+    head = json.dumps(document).encode()
+    return head + texts, {"Inference-Header-Content-Length": str(len(head))}
+
+
+def test_others_are_answered_while_many_texts_are_decoded(server: Serving) -> None:
+    """Nobody waits nearly as long as the texts take, as all would behind a loop that decodes."""
+    body, headers = texts_request(16 * MIB)
+    client = http.client.HTTPConnection(server.http, timeout=SOON_S)
+    durations: list[float] = []
+    with others_are_served(server) as waits:
+        wait_for(lambda: waits, "nobody is answered")
+        before = len(waits)
+        start = time.monotonic()
+        client.request("POST", "/v2/models/echo_bytes/infer", body, headers)
+        response = client.getresponse()
+        answer = response.read()
+        durations.append(time.monotonic() - start)
+        meanwhile = waits[before:]
+    client.close()
+    print(f"{response.status}, {durations[0]:.3f} s, others {len(meanwhile)}: {max(meanwhile):.3f}")
+    assert response.status == 200, answer[:200]
+    assert answer.endswith(body[-6:])
+    assert len(meanwhile) >= 5
+    assert max(meanwhile) < durations[0] / 4
