@@ -53,7 +53,7 @@ def locked_intact_package(
     progress: Progress | None,
     converts: bool = False,
 ) -> Iterator[PackageInfo]:
-    """As :func:`locked_package`; DigestMismatchError unless each file is as recorded.
+    """Lock a package like :func:`locked_package`; DigestMismatchError unless files are as recorded.
 
     ``converts``: all documents are written anew, so that it does not matter which form they have.
     """

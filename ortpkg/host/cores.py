@@ -13,7 +13,7 @@ _CPU_MOUNTS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 
 
 def usable_cores() -> int:
-    """How many threads of this process can compute at once.
+    """Count the threads of this process that can compute at once.
 
     The number of cores that it may run on, or the CPU time that its container may use where that is
     less: with more threads than that the system stops all of them for a part of each period.

@@ -103,7 +103,7 @@ class ThreadTeam:
             return workers.address
 
     def _make_workers(self, code: ExecutableCode, functions: Mapping[str, int]) -> _Workers | None:
-        """None where the system does not let them be made; that must not fail a run."""
+        """Start the workers; None where the system lets none start, which must not fail a run."""
         workers = _Workers(code, functions, count=self.thread_count - 1, spins=self.spins)
         weakref.finalize(self, workers.dismiss)
         try:

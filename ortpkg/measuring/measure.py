@@ -350,7 +350,7 @@ def _how_to_allow(candidate: BenchCandidate, workload: Workload) -> str:
 
 
 def _tolerances(candidate: BenchCandidate, expected: Feed) -> dict[str, Tolerance]:
-    """How far each output may be off; one whose answers decide, as far as it likes."""
+    """Say how far each output may be off; one whose answers decide, as far as it likes."""
     return {
         name: (
             _ANY

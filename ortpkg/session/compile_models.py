@@ -283,7 +283,7 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
 
 
 def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
-    """None for a model without nodes."""
+    """Sum what compiled code covers; None for a model without nodes."""
     counts = [(bool(each.fused_node), len(each.node_names), each.work) for each in partitions]
     nodes, work = (sum(each[place] for each in counts) for place in (1, 2))
     if not nodes:

@@ -176,7 +176,7 @@ class _Inference:
     # --- what is known of a partition's inputs ----------------------------------------------------
 
     def _given_elements(self) -> Iterator[Size]:
-        """Every element that is known of the main graph's inputs."""
+        """Collect the elements that are known of the main graph's inputs."""
         for name in self._graph.inputs:
             for element in self._graph.known_elements.get(name, ()):
                 yield self._size_of(element)

@@ -182,7 +182,7 @@ def scatter(context: ShapeContext) -> None:
 
 
 def _depth(context: ShapeContext) -> Size | None:
-    """How many classes there are, perhaps with symbols; a constant may be a float."""
+    """Count the classes, perhaps with symbols; a constant may be a float."""
     constant = context.constant(1)
     if constant is not None and constant.size == 1 and np.isfinite(constant).all():
         return int(constant.reshape(-1)[0])

@@ -11,7 +11,7 @@ from ortpkg.package.derived_variants import known_digests, stale_variants
 
 
 def check_sources(package: CheckedPackage) -> Iterator[Finding]:
-    """Each derived variant records the digests of the model that its source has."""
+    """Find derived variants whose source has another model by now."""
     digests_of = known_digests(package.info)
     for component in package.components:
         try:

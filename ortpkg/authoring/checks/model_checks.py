@@ -155,7 +155,7 @@ def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_attributes(package: CheckedPackage) -> Iterator[Finding]:
-    """Each attribute of ONNX's operators is defined in the opset that its model imports.
+    """Find attributes of ONNX's operators that the opset of their model does not define.
 
     A plug-in EP, which the variant names, may have operators of its own.
     """
