@@ -24,6 +24,13 @@ from ortpkg.serving.protocol_tensors import (
 
 JSON_LENGTH_HEADER = "inference-header-content-length"
 _SIZE = "binary_data_size"
+_KINDS: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    type(None): "null or missing",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,23 +238,28 @@ def _output(each: Any, where: str) -> RequestedOutput:
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"{where} must be an object")
+        raise InvalidRequestError(f"{where} must be an object, not {_kind(value)}")
     return value
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise InvalidRequestError(f"{where} must be a list")
+        raise InvalidRequestError(f"{where} must be a list, not {_kind(value)}")
     return value
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise InvalidRequestError(f"{where} must be a text")
+        raise InvalidRequestError(f"{where} must be a text, not {_kind(value)}")
     return value
 
 
 def _flag(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise InvalidRequestError(f"{where} must be true or false")
+        raise InvalidRequestError(f"{where} must be true or false, not {_kind(value)}")
     return value
+
+
+def _kind(value: Any) -> str:
+    """Return the word of JSON for the kind of a value."""
+    return _KINDS.get(type(value), "a number")

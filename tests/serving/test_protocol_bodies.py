@@ -45,13 +45,13 @@ def test_what_outputs_are_to_be_is_said_for_each_or_for_all() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([], "the request must be an object"),
-        ({}, "inputs must be a list"),
+        ([], "the request must be an object, not a list"),
+        ({}, "inputs must be a list, not null or missing"),
         ({"inputs": [1]}, r"inputs\[0\] must be an object"),
         ({"inputs": [DATA, {**DATA, "name": 3}]}, r"inputs\[1\].name must be a text"),
-        ({"inputs": [{**DATA, "shape": 3}]}, "shape must be a list"),
+        ({"inputs": [{**DATA, "shape": 3}]}, "shape must be a list, not a number"),
         ({"inputs": [{**DATA, "datatype": None}]}, "datatype must be a text"),
-        ({"inputs": [{**DATA, "data": "12"}]}, "data must be a list"),
+        ({"inputs": [{**DATA, "data": "12"}]}, "data must be a list, not a text"),
         ({"inputs": [{**BINARY, "data": [1]}]}, "needs either data or the parameter"),
         ({"inputs": [{**DATA, "data": None}]}, "needs either data or the parameter"),
         ({"inputs": [{**BINARY, "parameters": []}]}, "needs either data or the parameter"),
