@@ -59,6 +59,10 @@ def kind_of(path: str | PathLike[str]) -> NamedKind:
         return NamedKind.PACKAGE
     if named.suffix.lower() == _MODEL_SUFFIX:
         return NamedKind.MODEL
+    from ortpkg.graph.foreign_models import foreign_model  # most packages are folders
+
+    if foreign := foreign_model(named):
+        raise PackageNotFoundError(f"{quoted(named)} is {foreign}", path=named)
     if is_packed(named):
         return NamedKind.PACKED
     raise PackageNotFoundError(

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.graph.byte_source import ByteSource, MappedFile, MemoryBytes
+from ortpkg.graph.foreign_models import foreign_model
 from ortpkg.graph.load_control import poll_load
 from ortpkg.graph.message_cost import NBYTES_PER_BYTE, charge_message
 from ortpkg.graph.model_limits import ModelLimits
@@ -84,6 +85,8 @@ def _parse(data: memoryview, source: ByteSource | None, path: Path | None) -> Mo
         charge_message(message)
         proto = onnx.ModelProto.FromString(message)
     except (WireFormatError, DecodeError) as error:
+        if path is not None and (foreign := foreign_model(path)):
+            raise ModelFileError(f"{name} is {foreign}") from error
         raise ModelFileError(
             f"{name} is not an ONNX model, or is truncated: {quoted(error)}"
         ) from error

@@ -1,0 +1,69 @@
+"""Model files of other frameworks: told by name and first bytes, and how each becomes ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PYTORCH = "a PyTorch file: export the model with torch.onnx.export"
+_WEIGHTS_ALONE = (
+    "a file of weights without a graph: load it in the framework that made it, and export the model"
+    " to ONNX (optimum-cli export onnx does so for models of transformers)"
+)
+_TENSORFLOW = "a TensorFlow model: convert it with tf2onnx"
+_GGUF = "a GGUF file of llama.cpp: export the original model to ONNX"
+_OPENVINO = "a model of OpenVINO: take the ONNX model that it was converted from"
+_POINTER = "a pointer to a large file that git did not fetch: git lfs pull"
+_COMPILED = "compiled for one device: take the ONNX model that it was compiled from"
+
+#: Ending → what the file is, and what to do.
+_BY_SUFFIX = {
+    ".pt": _PYTORCH,
+    ".pth": _PYTORCH,
+    ".ckpt": _PYTORCH,
+    ".pt2": _PYTORCH,
+    ".safetensors": _WEIGHTS_ALONE,
+    ".h5": _TENSORFLOW,
+    ".keras": _TENSORFLOW,
+    ".pb": _TENSORFLOW,
+    ".tflite": _TENSORFLOW,
+    ".gguf": _GGUF,
+    ".mlmodel": "a Core ML model: take the ONNX model that it was converted from",
+    ".engine": _COMPILED,
+    ".plan": _COMPILED,
+}
+#: Where they begin, and the bytes there → the same.
+_BY_BYTES = (
+    (0, b"GGUF", _GGUF),
+    (4, b"TFL3", _TENSORFLOW),
+    (0, b"\x89HDF\r\n\x1a\n", _TENSORFLOW),
+    (0, b"\x80\x02", _PYTORCH),  # a pickle, as torch.save wrote it before 1.6
+    (0, b"<?xml", _OPENVINO),
+    (
+        0,
+        b"version https://git-lfs",
+        "a pointer to a large file that git did not fetch: git lfs pull",
+    ),
+)
+_MOST_NBYTES = 24
+
+
+def foreign_model(path: Path) -> str:
+    """Return what a file of another framework is and what to do about it; "" for any other file.
+
+    A file that cannot be read is judged by its name alone.
+    """
+    if said := _BY_SUFFIX.get(path.suffix.lower()):
+        return said
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(_MOST_NBYTES)
+    except OSError:
+        return ""
+    return next(
+        (
+            sentence
+            for start, magic, sentence in _BY_BYTES
+            if beginning[start : start + len(magic)] == magic
+        ),
+        "",
+    )
