@@ -105,6 +105,7 @@ _TERMS: tuple[Size, ...] = (
     64, 1000, 4 * B, 64 * L, 4 * B * L, 32 * B * (L + P), 4 * P * L, 8 * floor_divide(L + 3, 2), 4 * larger(L, P),
     16 * smaller(L, 5), 4 * (P - L) * B,
 )  # fmt: skip
+_ALIGNMENT = 64
 _OPERATORS = ("Conv", "Relu", "Add", "View", "Own")
 
 
@@ -213,6 +214,7 @@ def test_every_pattern_is_safe_fits_and_costs_little_more_than_it_must(
         verify_plan(planned.plan, planned.allocation, patterns)
         assert_has_room(planned, patterns, values)
         least = largest_sums(planned.allocation, values)
-        assert patterns.peak_size <= 1.25 * (
+        # Of two or three buffers of an alignment each, one may stand beside a hole.
+        assert patterns.peak_size <= _ALIGNMENT + 1.25 * (
             least + least // 8 + (0 if size_class.is_exact else 1 << 20)
         )
