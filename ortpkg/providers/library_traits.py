@@ -57,6 +57,7 @@ class LibraryTraits:
             separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
         faults: nodes of a graph, by index, that it takes and gets wrong: what is wrong with each.
+        verifies_indices: whether an index of Gather that is out of range is an error there.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -67,6 +68,7 @@ class LibraryTraits:
     operator_lists: tuple[re.Pattern[str], ...] = ()
     operators: tuple[re.Pattern[str], ...] = ()
     faults: Callable[[Graph], Mapping[int, str]] = _no_faults
+    verifies_indices: bool = True
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
         """Names of what the settings say and the library does not obey on that device."""
@@ -109,6 +111,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
             ),
         ),
         faults=openvino_faults,
+        verifies_indices=False,
     ),
     "onnxruntime": LibraryTraits(
         border_types=NUMERIC_TYPES | {ElementType.STRING},

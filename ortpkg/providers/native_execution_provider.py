@@ -47,8 +47,10 @@ from ortpkg.providers.execution_provider import (
     ComputeCapability,
     FusedNode,
     GraphViewer,
+    NodeComputeInfo,
 )
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
+from ortpkg.providers.index_guards import guarded, index_guards
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
 from ortpkg.providers.model_share import TOO_LITTLE, TOO_SMALL, worth_taking
 from ortpkg.providers.native_claims import MOST_REFUSALS_UNNAMED, NativeClaims
@@ -120,6 +122,15 @@ class NativeExecutionProvider(CompilingProvider):
         if unapplied := self._library.unapplied(settings):
             names = ", ".join(map(quoted, unapplied))
             _log.warning("%s: these session options do not apply to it: %s", self.name, names)
+
+    def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
+        infos = super().compile(fused_nodes)
+        if self._library.traits.verifies_indices:
+            return infos
+        return [
+            guarded(info, index_guards(fused.body))
+            for info, fused in zip(infos, fused_nodes, strict=True)
+        ]
 
     # --- claims -----------------------------------------------------------------------------------
 

@@ -360,3 +360,40 @@ def test_a_number_that_nobody_may_write_to_is_fed() -> None:
     (found,) = compute(text, {"x": number, "y": normal(3)}, "OpenVINOExecutionProvider")
 
     assert found.shape == (3,)
+
+
+@pytest.mark.parametrize("providers", [None, ["OpenVINOExecutionProvider"]])
+@pytest.mark.parametrize("index", [3, -4, 100])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "(float[3,2] x, int64[N] i) => (float[N,2] y) { a = Exp(x) y = Gather(a, i) }",
+        "(float[M,2] x, int32[N] i) => (float[N,2] y) { y = Gather(x, i) }",
+        "(float[2,3] x, int64[N] i) => (float[2,N] y) { j = Cast<to = 6>(i) y = Gather<axis = -1>(x, j) }",
+    ],
+    ids=["known-size", "free-size", "cast"],
+)
+def test_an_index_of_gather_that_is_out_of_range_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, body: str, index: int, providers: list[str] | None
+) -> None:
+    monkeypatch.delenv("ORTPKG_PROVIDERS", raising=False)
+    element = np.int32 if "int32[N]" in body else np.int64
+    x = normal(2, 3) if "float[2,3]" in body else normal(3, 2)
+
+    with InferenceSession(model_of(f"g {body}"), providers=providers) as session:
+        session.run(None, {"x": x, "i": np.array([0, 2, -3], element)})
+        session.run(None, {"x": x, "i": np.array([], element)})
+        with pytest.raises(RunError, match=f"index {index} is out of range for an axis of size 3"):
+            session.run(None, {"x": x, "i": np.array([0, index], element)})
+
+
+def test_a_constant_index_of_gather_that_is_out_of_range_is_an_error() -> None:
+    text = (
+        "g (float[3,2] x) => (float[2,2] y) <int64[2] i = {0, 3}> { a = Exp(x) y = Gather(a, i) }"
+    )
+
+    with (
+        InferenceSession(model_of(text), providers=["OpenVINOExecutionProvider"]) as session,
+        pytest.raises(RunError, match="index 3 is out of range for an axis of size 3"),
+    ):
+        session.run(None, {"x": normal(3, 2)})
