@@ -15,6 +15,7 @@ from functools import cache
 import onnx.defs
 
 from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.attribute_checks import attribute_problems
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.operator_schemas import find_schema
 from ortpkg.graph.types import MOST_DIMENSIONS
@@ -102,6 +103,7 @@ def _refuse_first(problems: Iterator[str], node: Node) -> None:
 def _problems_of_any(node: Node) -> Iterator[str]:
     if not node.outputs:
         yield "has no outputs; a node without any does nothing"
+    yield from attribute_problems(node)
 
 
 def _problems(node: Node, formals: _Formals) -> Iterator[str]:
@@ -141,6 +143,7 @@ def _problems(node: Node, formals: _Formals) -> Iterator[str]:
     check = _FURTHER_PROBLEMS.get((node.domain, node.op_type))
     if check is not None:
         yield from check(node)
+    yield from attribute_problems(node)
 
 
 def _integers(attribute: Attribute) -> tuple[int, ...]:

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ortpkg.errors import quoted
 from ortpkg.kernels.op_kernel import OpKernelInfo
 from ortpkg.kernels.polling import poll_run
 
-_AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 _POLLED_TAPS = 1024
 
 
@@ -99,18 +97,13 @@ class WindowAttributes:
 
     @classmethod
     def of(cls, info: OpKernelInfo) -> WindowAttributes:
-        """Those of a node. ValueError for an ``auto_pad`` that ONNX does not have."""
-        auto_pad = str(info.attribute("auto_pad", "NOTSET"))
-        if auto_pad not in _AUTO_PADS:
-            raise ValueError(
-                f"there is no auto_pad {quoted(auto_pad)}: {', '.join(_AUTO_PADS)} exist"
-            )
+        """Return those of a node; :mod:`ortpkg.graph.attribute_checks` has looked at each alone."""
         return cls(
             kernel=tuple(info.attribute("kernel_shape", ())),
             strides=tuple(info.attribute("strides", ())),
             dilations=tuple(info.attribute("dilations", ())),
             pads=tuple(info.attribute("pads", ())),
-            auto_pad=auto_pad,
+            auto_pad=str(info.attribute("auto_pad", "NOTSET")),
             ceil_mode=bool(info.attribute("ceil_mode", 0)),
         )
 

@@ -30,6 +30,7 @@ from ortpkg.ep_context.ep_context_options import (
 from ortpkg.ep_context.ep_context_workspace import abandon_groups
 from ortpkg.ep_context.mapped_context import MappedContext
 from ortpkg.errors import InvalidSessionOptionError, ModelFileError, SessionError, printable, quoted
+from ortpkg.graph.attribute_checks import verify_fits
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.type_checks import verify_types
@@ -212,6 +213,7 @@ def _create(
     )
     infer_types(model)
     verify_types(model.graph)
+    verify_fits(model.graph)
     transform(
         model,
         (TransformLevel.BASIC,),

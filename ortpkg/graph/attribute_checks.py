@@ -1,0 +1,282 @@
+"""Attributes that no provider can compute with: one check, one sentence, for all of them.
+
+Three functions, by what is known when:
+
+- :func:`attribute_problems` looks at the attributes alone. Reading a model asks it of every node,
+  so nobody behind the reader meets a group of 0, a negative pad or an auto_pad that does not exist.
+- :func:`verify_fits` holds attributes against shapes. A session asks it once types are inferred,
+  before any provider is asked what it claims.
+- :func:`open_question` names what neither could judge, since a shape is not known before a run. The
+  embedded kernels look then. A provider that would not look leaves such a node: it takes the text
+  for its reason in ``get_capability``.
+
+The operators here are those that more than one provider computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
+from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN
+from ortpkg.graph.topology import all_graphs
+from ortpkg.graph.types import Shape, TensorType
+
+#: Operators with sliding windows → the slot of their weight; None for pools.
+_WINDOWED: Mapping[tuple[str, str], int | None] = {
+    (ONNX_DOMAIN, "AveragePool"): None,
+    (ONNX_DOMAIN, "Conv"): 1,
+    (ONNX_DOMAIN, "ConvInteger"): 1,
+    (ONNX_DOMAIN, "ConvTranspose"): 1,
+    (ONNX_DOMAIN, "DeformConv"): 1,
+    (ONNX_DOMAIN, "LpPool"): None,
+    (ONNX_DOMAIN, "MaxPool"): None,
+    (ONNX_DOMAIN, "MaxUnpool"): None,
+    (ONNX_DOMAIN, "QLinearConv"): 3,
+    (MICROSOFT_DOMAIN, "FusedConv"): 1,
+    (MICROSOFT_DOMAIN, "NhwcMaxPool"): None,
+    (MICROSOFT_DOMAIN, "QLinearAveragePool"): None,
+    (MICROSOFT_DOMAIN, "QLinearConv"): 3,
+}
+#: Attributes of these with numbers for each spatial axis → how many, and the least.
+_WINDOW_LISTS: Mapping[str, tuple[int, int]] = {
+    "kernel_shape": (1, 1),
+    "strides": (1, 1),
+    "dilations": (1, 1),
+    "output_padding": (1, 0),
+    "pads": (2, 0),
+}
+_AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_WINDOW_VALUES: Mapping[str, tuple[str | int, ...]] = {
+    "auto_pad": _AUTO_PADS,
+    "storage_order": (0, 1),
+}
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+_DIRECTIONS = ("forward", "reverse", "bidirectional")
+_HEADS: Mapping[str, int] = {"num_heads": 1, "kv_num_heads": 1, "q_num_heads": 1}
+_RECURRENT_LEAST: Mapping[str, int] = {"hidden_size": 1}
+_REDUCTIONS = ("none", "add", "mul", "max", "min")
+_COORDINATES = (
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+    "tf_half_pixel_for_nn", "tf_crop_and_resize",
+)  # fmt: skip
+
+#: Operator → attribute → the least that it may be; of lists, each number.
+_LEAST: Mapping[tuple[str, str], Mapping[str, int]] = {
+    **{
+        operator: {"group": 1, "p": 1, "output_shape": 1, "offset_group": 1}
+        | {name: least for name, (_, least) in _WINDOW_LISTS.items()}
+        for operator in _WINDOWED
+    },
+    (ONNX_DOMAIN, "Attention"): _HEADS,
+    (ONNX_DOMAIN, "Col2Im"): {"dilations": 1, "pads": 0, "strides": 1},
+    (ONNX_DOMAIN, "DepthToSpace"): {"blocksize": 1},
+    (ONNX_DOMAIN, "GRU"): _RECURRENT_LEAST,
+    (ONNX_DOMAIN, "GlobalLpPool"): {"p": 1},
+    (ONNX_DOMAIN, "GroupNormalization"): {"num_groups": 1},
+    (ONNX_DOMAIN, "LRN"): {"size": 1},
+    (ONNX_DOMAIN, "LSTM"): _RECURRENT_LEAST,
+    (ONNX_DOMAIN, "RNN"): _RECURRENT_LEAST,
+    (ONNX_DOMAIN, "RoiAlign"): {"output_height": 0, "output_width": 0, "sampling_ratio": 0},
+    (ONNX_DOMAIN, "SpaceToDepth"): {"blocksize": 1},
+    (MICROSOFT_DOMAIN, "Attention"): _HEADS,
+    (MICROSOFT_DOMAIN, "GroupNorm"): {"groups": 1},
+    (MICROSOFT_DOMAIN, "GroupQueryAttention"): _HEADS,
+    (MICROSOFT_DOMAIN, "MultiHeadAttention"): _HEADS,
+}
+#: Operator → attribute → all that it may be.
+_VALUES: Mapping[tuple[str, str], Mapping[str, tuple[str | int, ...]]] = {
+    **dict.fromkeys(_WINDOWED, _WINDOW_VALUES),
+    (ONNX_DOMAIN, "BitShift"): {"direction": ("LEFT", "RIGHT")},
+    (ONNX_DOMAIN, "DepthToSpace"): {"mode": ("DCR", "CRD")},
+    (ONNX_DOMAIN, "GRU"): {"direction": _DIRECTIONS, "layout": (0, 1)},
+    (ONNX_DOMAIN, "Gelu"): {"approximate": ("none", "tanh")},
+    (ONNX_DOMAIN, "GridSample"): {
+        "mode": ("linear", "nearest", "cubic", "bilinear", "bicubic"),
+        "padding_mode": ("zeros", "border", "reflection"),
+    },
+    (ONNX_DOMAIN, "LSTM"): {"direction": _DIRECTIONS, "layout": (0, 1)},
+    (ONNX_DOMAIN, "LpNormalization"): {"p": (1, 2)},
+    (ONNX_DOMAIN, "Pad"): {"mode": ("constant", "reflect", "edge", "wrap")},
+    (ONNX_DOMAIN, "RNN"): {"direction": _DIRECTIONS, "layout": (0, 1)},
+    (ONNX_DOMAIN, "Resize"): {
+        "coordinate_transformation_mode": _COORDINATES,
+        "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
+        "mode": ("nearest", "linear", "cubic"),
+        "nearest_mode": ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    },
+    (ONNX_DOMAIN, "RoiAlign"): {
+        "coordinate_transformation_mode": ("half_pixel", "output_half_pixel"),
+        "mode": ("avg", "max"),
+    },
+    (ONNX_DOMAIN, "ScatterElements"): {"reduction": _REDUCTIONS},
+    (ONNX_DOMAIN, "ScatterND"): {"reduction": _REDUCTIONS},
+    (ONNX_DOMAIN, "SpaceToDepth"): {"mode": ("DCR", "CRD")},
+}
+_STATE_WEIGHT = 2
+#: Inputs of Resize with a number for each axis, since opset 11.
+_RESIZE_SLOTS = {2: "scales", 3: "sizes"}
+_RESIZE_WITH_SIZES = 11
+
+
+def attribute_problems(node: Node) -> Iterator[str]:
+    """Return what is wrong with a node's attributes, whatever its inputs are.
+
+    Each is a sentence without its subject, the node. Attributes of another kind than their operator
+    defines are let be.
+    """
+    operator = (node.domain, node.op_type)
+    for name, least in _LEAST.get(operator, {}).items():
+        if any(number < least for number in _integers(node, name)):
+            yield (
+                f"has the attribute {quoted(name)} of {node.attribute(name)}; numbers of {least} or"
+                " more were expected"
+            )
+    for name, values in _VALUES.get(operator, {}).items():
+        value = node.attribute(name)
+        if value is not None and type(value) is type(values[0]) and value not in values:
+            yield (
+                f"has the attribute {quoted(name)} of"
+                f" {quoted(value) if isinstance(value, str) else value}; one of"
+                f" {', '.join(map(str, values))} was expected"
+            )
+    if operator in _WINDOWED:
+        yield from _misfit_lists(node, _window_rank(node))
+    if operator == (ONNX_DOMAIN, "Transpose"):
+        order = _integers(node, "perm")
+        if sorted(order) != list(range(len(order))):
+            yield f"has the attribute 'perm' of {order}; each axis was expected once"
+
+
+def fit_problem(graph: Graph, node: Node) -> str:
+    """Return what of a node's attributes does not fit the shapes of its inputs, as far as known.
+
+    A sentence without its subject, the node; "" where nothing is wrong.
+    """
+    if (node.domain, node.op_type) in _WINDOWED:
+        return next(_window_misfits(graph, node), "")
+    if node.domain != ONNX_DOMAIN:
+        return ""
+    if node.op_type == "Resize" and node.since_version >= _RESIZE_WITH_SIZES:
+        return _resize_misfit(graph, node)
+    if node.op_type in _RECURRENT:
+        state, sizes = _shape(graph, node, _STATE_WEIGHT), _integers(node, "hidden_size")
+        if state and sizes and isinstance(state[-1], int) and state[-1] != sizes[0]:
+            return (
+                f"has the attribute 'hidden_size' of {sizes[0]}, which does not fit its weight R of"
+                f" shape {_text(state)}"
+            )
+    return ""
+
+
+def verify_fits(graph: Graph) -> None:
+    """Raises InvalidGraphError for a node whose attributes do not fit the shapes of its inputs.
+
+    Sub-graphs are included. What is not known yet, kernels ask in a run.
+    """
+    for current in all_graphs(graph):
+        for node in current.nodes:
+            problem = fit_problem(current, node)
+            if problem:
+                raise InvalidGraphError(f"{node} {problem}", node_name=node.name)
+
+
+def open_question(graph: Graph, node: Node) -> str:
+    """Return why a run alone can say whether a node's attributes fit its inputs; "" where not.
+
+    A clause that a provider may give as its reason to leave the node.
+    """
+    operator = (node.domain, node.op_type)
+    if operator not in _WINDOWED:
+        return ""
+    if _window_rank(node) is not None and _shape(graph, node, 0) is None:
+        return "only a run shows how many axes its windows have"
+    slot = _WINDOWED[operator]
+    weight = None if slot is None else _shape(graph, node, slot)
+    is_known = weight is not None and all(isinstance(size, int) for size in weight[2:])
+    if slot is not None and _integers(node, "kernel_shape") and not is_known:
+        return "only a run shows whether its weight has the size that kernel_shape says"
+    return ""
+
+
+# --- windows --------------------------------------------------------------------------------------
+
+
+def _window_rank(node: Node) -> int | None:
+    """Return the number of spatial axes by the first list that is there; None without any."""
+    for name, (per_axis, _) in _WINDOW_LISTS.items():
+        numbers = _integers(node, name)
+        if numbers:
+            return len(numbers) // per_axis
+    return None
+
+
+def _misfit_lists(node: Node, rank: int | None) -> Iterator[str]:
+    for name, (per_axis, _) in _WINDOW_LISTS.items():
+        numbers = _integers(node, name)
+        if rank is not None and numbers and len(numbers) != per_axis * rank:
+            yield (
+                f"has the attribute {quoted(name)} of {numbers}; {per_axis * rank} numbers were"
+                f" expected for windows over {rank} axes"
+            )
+
+
+def _window_misfits(graph: Graph, node: Node) -> Iterator[str]:
+    data = _shape(graph, node, 0)
+    if data is not None:
+        yield from _misfit_lists(node, len(data) - 2)
+    slot = _WINDOWED[node.domain, node.op_type]
+    weight = None if slot is None else _shape(graph, node, slot)
+    if not weight or len(weight) < 3:
+        return
+    kernel, sizes = _integers(node, "kernel_shape"), weight[2:]
+    if kernel and (
+        len(kernel) != len(sizes)
+        or any(
+            isinstance(size, int) and size != given
+            for size, given in zip(sizes, kernel, strict=True)
+        )
+    ):
+        yield (
+            f"has the attribute 'kernel_shape' of {kernel}, which does not fit its weight of shape"
+            f" {_text(weight)}"
+        )
+    group = _integers(node, "group")
+    if group and isinstance(weight[0], int) and weight[0] % group[0]:
+        yield (
+            f"has the attribute 'group' of {group[0]}, which does not divide the first axis of its"
+            f" weight of shape {_text(weight)}"
+        )
+
+
+def _resize_misfit(graph: Graph, node: Node) -> str:
+    data, axes = _shape(graph, node, 0), _integers(node, "axes")
+    expected = len(axes) or (None if data is None else len(data))
+    for slot, name in _RESIZE_SLOTS.items():
+        shape = _shape(graph, node, slot)
+        count = shape[0] if shape else None
+        # No numbers at all mean that the input is left out.
+        if isinstance(count, int) and expected is not None and count not in (0, expected):
+            return f"takes {count} {name}; {expected} were expected, one for each axis"
+    return ""
+
+
+# --- what a node says -----------------------------------------------------------------------------
+
+
+def _integers(node: Node, name: str) -> tuple[int, ...]:
+    found = node.attributes.get(name)
+    if found is None or found.kind not in ("INT", "INTS"):
+        return ()
+    return (found.value,) if found.kind == "INT" else tuple(found.value)
+
+
+def _shape(graph: Graph, node: Node, slot: int) -> Shape | None:
+    value = node.inputs[slot] if slot < len(node.inputs) else ""
+    value_type = graph.type_of(value) if value else None
+    return value_type.shape if isinstance(value_type, TensorType) else None
+
+
+def _text(shape: Shape) -> str:
+    return f"({', '.join(map(str, shape))})"

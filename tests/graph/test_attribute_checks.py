@@ -1,0 +1,191 @@
+"""Attributes that no provider can compute with: refused by all of them, in the same sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ortpkg import InferenceSession
+from ortpkg.errors import InvalidGraphError, OrtpkgError
+from ortpkg.graph.attribute_checks import open_question
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.shapes.inference import infer_types
+from tests.graph.model_factories import parse
+
+IMAGE = "float[1,4,6,6] x"
+
+
+def windowed(operator: str, attributes: str, *, weight: str = "4,4,3,3") -> str:
+    """A node of an image; ``weight``: the sizes of its weight, "" for pools."""
+    inputs = f"{IMAGE}, float[{weight}] w" if weight else IMAGE
+    taken = "x, w" if weight else "x"
+    return f"g ({inputs}) => (float[A,B,C,D] y) {{ [n1] y = {operator} <{attributes}> ({taken}) }}"
+
+
+def pool(operator: str, attributes: str) -> str:
+    return windowed(operator, f"kernel_shape = [2, 2], {attributes}", weight="")
+
+
+def simple(operator: str, attributes: str) -> str:
+    return windowed(operator, attributes, weight="")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (windowed("Conv", "group = 0"), "the attribute 'group' of 0; numbers of 1 or more"),
+        (windowed("ConvTranspose", "group = -1"), "'group' of -1; numbers of 1 or more"),
+        (windowed("Conv", "pads = [-1, 0, 0, 0]"), "'pads' of (-1, 0, 0, 0); numbers of 0 or more"),
+        (windowed("Conv", "strides = [0, 1]"), "'strides' of (0, 1); numbers of 1 or more"),
+        (windowed("Conv", "dilations = [1, -1]"), "'dilations' of (1, -1); numbers of 1 or more"),
+        (windowed("Conv", "kernel_shape = [0, 3]"), "'kernel_shape' of (0, 3); numbers of 1 or"),
+        (
+            windowed("Conv", 'auto_pad = "FOO"'),
+            "'auto_pad' of 'FOO'; one of NOTSET, SAME_UPPER, SAME_LOWER, VALID was expected",
+        ),
+        (windowed("ConvTranspose", "output_padding = [-1, 0]"), "'output_padding' of (-1, 0)"),
+        (windowed("ConvTranspose", "output_shape = [0, 1]"), "'output_shape' of (0, 1)"),
+        (pool("AveragePool", "pads = [0, 0, -2, 0]"), "'pads' of (0, 0, -2, 0)"),
+        (pool("AveragePool", 'auto_pad = "SAME"'), "'auto_pad' of 'SAME'"),
+        (pool("MaxPool", "storage_order = 2"), "'storage_order' of 2; one of 0, 1 was expected"),
+        (pool("LpPool", "p = 0"), "'p' of 0; numbers of 1 or more"),
+        (
+            pool("MaxPool", "strides = [1]"),
+            "'strides' of (1,); 2 numbers were expected for windows over 2 axes",
+        ),
+        (pool("com.microsoft.NhwcMaxPool", "pads = [1, 1]"), "'pads' of (1, 1); 4 numbers were"),
+        (simple("LRN", "size = 0"), "the attribute 'size' of 0; numbers of 1 or more"),
+        (simple("LRN", "size = -1"), "the attribute 'size' of -1"),
+        (simple("LpNormalization", "p = 3"), "'p' of 3; one of 1, 2 was expected"),
+        (simple("DepthToSpace", "blocksize = 0"), "'blocksize' of 0"),
+        (simple("DepthToSpace", 'blocksize = 2, mode = "X"'), "'mode' of 'X'; one of DCR, CRD"),
+        (simple("SpaceToDepth", "blocksize = -2"), "'blocksize' of -2"),
+        (simple("Gelu", 'approximate = "X"'), "'approximate' of 'X'; one of none, tanh"),
+        (simple("Transpose", "perm = [0, 0, 1, 2]"), "'perm' of (0, 0, 1, 2); each axis was"),
+        (
+            f'g ({IMAGE}, int64[8] p) => (float[A,B,C,D] y) {{ [n1] y = Pad <mode = "X"> (x, p) }}',
+            "'mode' of 'X'; one of constant, reflect, edge, wrap",
+        ),
+        (simple("Resize", 'nearest_mode = "X"'), "'nearest_mode' of 'X'; one of round_prefer_fl"),
+        (simple("Resize", 'keep_aspect_ratio_policy = "X"'), "'keep_aspect_ratio_policy' of 'X'"),
+        (
+            (
+                f"g ({IMAGE}, float[4] s) => (float[A,B,C,D] y)"
+                " { [n1] y = GroupNormalization <num_groups = 0> (x, s, s) }"
+            ),
+            "'num_groups' of 0",
+        ),
+        (
+            (
+                "g (float[2,3,8] x) => (float[2,3,8] y)"
+                " { [n1] y = com.microsoft.MultiHeadAttention <num_heads = 0> (x, x, x) }"
+            ),
+            "'num_heads' of 0",
+        ),
+        (
+            (
+                "g (float[T,1,2] x, float[1,8,2] w) => (float[A,B,C,D] y)"
+                ' { [n1] y = LSTM <hidden_size = 2, direction = "X"> (x, w, w) }'
+            ),
+            "'direction' of 'X'; one of forward, reverse, bidirectional",
+        ),
+    ],
+)
+def test_refuses_an_attribute_when_the_model_is_read(text: str, message: str) -> None:
+    with pytest.raises(InvalidGraphError) as caught:
+        load_model(parse(text))
+
+    assert message in str(caught.value)
+    assert caught.value.node_name == "n1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        windowed("Conv", "pads = [0, 9, 0, 9], group = 1, kernel_shape = [3, 3]"),
+        windowed("Conv", "kernel_shape = [3, 3], strides = [2, 1], dilations = [1, 2]"),
+        simple("LRN", "size = 2"),
+        simple("Transpose", "perm = [3, 1, 2, 0]"),
+        simple("Resize", 'mode = "nearest", nearest_mode = "ceil"'),
+    ],
+)
+def test_lets_through_what_onnx_defines(text: str) -> None:
+    load_model(parse(text))
+
+
+MISFITS = [
+    (windowed("Conv", "kernel_shape = [2, 2]"), "'kernel_shape' of (2, 2), which does not fit its"),
+    (windowed("ConvTranspose", "kernel_shape = [2, 2]"), "weight of shape (4, 4, 3, 3)"),
+    (windowed("Conv", "kernel_shape = [3]"), "'kernel_shape' of (3,); 2 numbers were expected"),
+    (windowed("Conv", "strides = [1]"), "'strides' of (1,); 2 numbers were expected"),
+    (windowed("Conv", "pads = [1, 1]"), "'pads' of (1, 1); 4 numbers were expected"),
+    (windowed("Conv", "group = 3"), "'group' of 3, which does not divide the first axis of its"),
+    (
+        f"g ({IMAGE}) => (float[A,B,C,D] y) {{ y = MaxPool <kernel_shape = [2]> (x) }}",
+        "'kernel_shape' of (2,); 2 numbers were expected for windows over 2 axes",
+    ),
+    (
+        (
+            f"g ({IMAGE}) => (float[A,B,C,D] y) <float[4] s = {{1, 1, 2, 2}}>"
+            "{ y = Resize <axes = [2, 3]> (x, , s) }"
+        ),
+        "takes 4 scales; 2 were expected, one for each axis",
+    ),
+    (
+        (
+            "g (float[T,1,2] x, float[1,8,2] w) => (float[A,B,C,D] y)"
+            " { y = LSTM <hidden_size = 3> (x, w, w) }"
+        ),
+        "'hidden_size' of 3, which does not fit its weight R of shape (1, 8, 2)",
+    ),
+]
+
+
+@pytest.mark.parametrize("provider", ["CPU", "LLVM", "OpenVINO"])
+@pytest.mark.parametrize(("text", "message"), MISFITS)
+def test_every_provider_refuses_an_attribute_that_does_not_fit_in_the_same_words(
+    text: str, message: str, provider: str
+) -> None:
+    pytest.importorskip({"LLVM": "llvmlite", "OpenVINO": "openvino"}.get(provider, "numpy"))
+
+    with pytest.raises(InvalidGraphError) as caught:
+        InferenceSession(
+            parse(text).SerializeToString(), providers=[f"{provider}ExecutionProvider"]
+        )
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (windowed("Conv", "kernel_shape = [2, 2]", weight="4,4,K,L"), "that kernel_shape says"),
+        (
+            (
+                "g (float[] a) => (y) { x = com.microsoft.Unknown(a)"
+                " [n1] y = MaxPool <kernel_shape = [2, 2]> (x) }"
+            ),
+            "only a run shows how many axes its windows have",
+        ),
+        (windowed("Conv", "group = 1", weight="4,4,K,L"), ""),
+        (windowed("Conv", "kernel_shape = [3, 3]"), ""),
+    ],
+)
+def test_says_what_only_a_run_can_judge(text: str, reason: str) -> None:
+    model = load_model(parse(text))
+    infer_types(model)
+    (node,) = (node for node in model.graph.nodes if node.name == "n1")
+
+    assert reason in open_question(model.graph, node)
+    assert bool(reason) == bool(open_question(model.graph, node))
+
+
+def test_a_run_refuses_a_weight_of_another_size_than_the_attribute_says() -> None:
+    text = windowed("Conv", "kernel_shape = [2, 2]", weight="4,4,K,L")
+    feeds = {"x": np.ones((1, 4, 6, 6), np.float32), "w": np.ones((4, 4, 3, 3), np.float32)}
+
+    with (
+        InferenceSession(parse(text).SerializeToString(), providers=["cpu"]) as session,
+        pytest.raises(OrtpkgError, match="kernel_shape"),
+    ):
+        session.run(None, feeds)
