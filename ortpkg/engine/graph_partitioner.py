@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ortpkg.engine.claim_cycles import are_free_of_cycles, leaves_and_returns
 from ortpkg.engine.device_copies import is_copy
+from ortpkg.engine.execution_plan import implicit_inputs_of
 from ortpkg.engine.fused_kernel import FusedKernel
 from ortpkg.engine.kernel_lookup import no_kernel
 from ortpkg.engine.partition import Partition, PartitionResult, constants_of
@@ -98,6 +99,8 @@ def _partition_with_subgraphs(
             partitions += inner.partitions
             fused.update(inner.fused)
             choices += inner.choices
+        if node.subgraphs:  # constants of fused nodes went along with them
+            graph.set_implicit_inputs(node, implicit_inputs_of(node))
     return PartitionResult(partitions=tuple(partitions), fused=fused, choices=tuple(choices))
 
 

@@ -207,6 +207,15 @@ class Graph:
             graph = graph.parent
         return None
 
+    def elements_of(self, value: str) -> tuple[int | str, ...] | None:
+        """The elements that are known of a value of this graph or of a graph around it."""
+        graph: Graph | None = self
+        while graph is not None:
+            if value in graph.known_elements or graph.defines(value):
+                return graph.known_elements.get(value)
+            graph = graph.parent
+        return None
+
     def constant(self, value: str) -> Initializer | None:
         """The constant of that name in this graph or a graph around it.
 

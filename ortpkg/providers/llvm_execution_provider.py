@@ -58,7 +58,7 @@ from ortpkg.providers.llvm_standby import StandbyPartition, can_stand_by, forget
 from ortpkg.providers.llvm_texts import KeptPartitions
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX, NO_CPU_FALLBACK_ENTRY
-from ortpkg.providers.supported_subgraphs import supported_subgraphs
+from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs
 
 if TYPE_CHECKING:
     from ortpkg.codegen.assembly.compilation_target import CompilationTarget
@@ -77,7 +77,8 @@ _IR_VERSION = 10
 _MOST_NAMES_SHOWN = 5
 #: How often what is left of claims is grouped again.
 _MOST_ROUNDS = 16
-_INNER_GRAPH = "it lies in a graph inside of another node, such as If or Loop"
+_HAS_GRAPHS = "its operator is not compiled"
+_UNUSED = "nobody uses what it makes"
 _UNSETTLED = f"its neighbours were left to others one after another, {_MOST_ROUNDS} times"
 
 
@@ -115,9 +116,6 @@ class LLVMExecutionProvider(ExportingProvider):
         """Nodes that the compiler lowers: their sizes are known, or formulas of symbols."""
         free = [node for node in viewer.nodes if not node.execution_provider]
         self._refusals = {}
-        if viewer.graph.parent is not None:
-            self._refusals = dict.fromkeys((node.index for node in free), _INNER_GRAPH)
-            return ()
         reason = self._reason_against_compiling()
         if reason is not None:
             self._reasons[reason] = None
@@ -128,10 +126,36 @@ class LLVMExecutionProvider(ExportingProvider):
         from ortpkg.codegen.claims import reasons_against
         from ortpkg.shapes.inference import infer_sizes
 
-        known = infer_sizes(Model(graph=viewer.graph, ir_version=_IR_VERSION))
-        against = reasons_against(viewer.graph, free, known)
+        if viewer.graph.parent is None:
+            known = infer_sizes(Model(graph=viewer.graph, ir_version=_IR_VERSION))
+            against = reasons_against(viewer.graph, free, known)
+        else:
+            against = self._reasons_in_inner_graph(viewer.graph, free)
         self._refuse(viewer.graph, against)
         return [node.index for node in free if node.index not in against]
+
+    def _reasons_in_inner_graph(self, graph: Graph, free: Sequence[Node]) -> Mapping[int, str]:
+        """Why nodes of a branch or a loop's body are not compiled, by index.
+
+        They are looked at as one partition, whose inputs are what they take from elsewhere: the
+        graphs around them are neither inferred nor changed.
+        """
+        from ortpkg.codegen.claims import reasons_against
+        from ortpkg.shapes.inference import infer_sizes
+
+        against = {node.index: _HAS_GRAPHS for node in free if node.subgraphs}
+        nodes = [node for node in free if not node.subgraphs]
+        claim = subgraph_claim(graph, tuple(node.index for node in nodes), graph.name)
+        if claim is None:
+            return against | dict.fromkeys((node.index for node in nodes), _UNUSED)
+        assert claim.meta_def is not None
+        body = fused_node_of(graph, nodes, claim.meta_def, self.name).body
+        known = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
+        copies = list(body.nodes)
+        indices = {copy.index: node.index for copy, node in zip(copies, nodes, strict=True)}
+        for index, reason in reasons_against(body, copies, known).items():
+            against[indices[index]] = reason
+        return against
 
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
@@ -161,11 +185,11 @@ class LLVMExecutionProvider(ExportingProvider):
         """Groups that save more than a call of compiled code takes; all, where none is left out.
 
         A model that is compiled as a whole is compiled however small it is: whoever runs it calls
-        it once.
+        it once. The body of a loop is called again and again.
         """
         from ortpkg.codegen.claims import reason_against_piece  # as above
 
-        if sum(map(len, groups)) == len(viewer.nodes):
+        if viewer.graph.parent is None and sum(map(len, groups)) == len(viewer.nodes):
             return list(groups)
         kept: list[tuple[int, ...]] = []
         for group in groups:

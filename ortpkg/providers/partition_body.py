@@ -57,7 +57,9 @@ def partition_body(
             body.set_type(value, found)
     # what computed these is outside, and a size that they hold would be nobody's there
     body.known_elements = {
-        value: graph.known_elements[value] for value in meta.inputs if value in graph.known_elements
+        value: elements
+        for value in meta.inputs
+        if (elements := graph.elements_of(value)) is not None
     }
     return body
 
