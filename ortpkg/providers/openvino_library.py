@@ -8,6 +8,7 @@ those of ONNX Runtime's OpenVINO execution provider.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
+from ortpkg.providers.openvino_core import new_core
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import (
     CompiledGroup,
@@ -85,10 +87,14 @@ class OpenVinoLibrary(GroupLibrary):
         self._options = dict(options or {})
         self._device = openvino_device(ep_devices, self._options)
         self._properties = {**_properties_of(self._options), **self._loaded_config()}
-        self._core = openvino.Core()
+
+    @functools.cached_property
+    def _core(self) -> Any:
+        core = new_core()
         if "precision" not in self._options:
             # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU.
-            self._core.set_property("CPU", _PRECISIONS[_DEFAULT_PRECISION])
+            core.set_property(_CPU, _PRECISIONS[_DEFAULT_PRECISION])
+        return core
 
     def use_settings(self, settings: SessionSettings) -> None:
         """Gives the session's threads to the CPU device, unless a provider option says more."""

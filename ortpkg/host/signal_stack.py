@@ -1,0 +1,53 @@
+"""Stack on which the calling thread's signal handlers run, kept while a library's code runs.
+
+Python's handlers run on a thread's alternate signal stack (sigaltstack(2)) where it has one. A
+library that sets one and frees its memory later leaves the thread with a stack that is not there:
+the next signal, Ctrl-C say, ends the process with SIGSEGV.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SS_DISABLE = 2
+
+
+class _Stack(ctypes.Structure):
+    """``stack_t`` of Linux."""
+
+    _fields_ = (
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("nbytes", ctypes.c_size_t),
+    )
+
+
+@contextmanager
+def keep_signal_stack() -> Iterator[None]:
+    """Restore the calling thread's alternate signal stack on the way out; Linux alone has work."""
+    if sys.platform != "linux":
+        yield
+        return
+    before = _signal_stack()
+    try:
+        yield
+    finally:
+        if _libc().sigaltstack(ctypes.byref(before), None) != 0:
+            # Too small by now: AMX, once it is asked for, enlarges what a signal saves there.
+            # Without one, handlers run on the thread's own stack.
+            _libc().sigaltstack(ctypes.byref(_Stack(flags=_SS_DISABLE)), None)
+
+
+def _signal_stack() -> _Stack:
+    stack = _Stack()
+    _libc().sigaltstack(None, ctypes.byref(stack))
+    return stack
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

@@ -1,0 +1,25 @@
+"""OpenVINO's core, made so that its CPU plug-in leaves the thread's signal stack alone.
+
+The plug-in gives the thread that loads it an alternate signal stack, and frees that when the core
+goes. Where two cores live at once, as two sessions do, or where a core goes on another thread, the
+thread keeps a stack that was freed: the next signal ends the process. (Seen in OpenVINO 2026.4;
+plain OpenVINO does the same with two ``Core`` objects.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from ortpkg.host.signal_stack import keep_signal_stack
+from ortpkg.providers.quiet_openvino import openvino
+
+
+def new_core() -> Any:
+    """Return a new core with its CPU plug-in loaded."""
+    core = openvino.Core()
+    # Loaded by the first question, here rather than by a call that is not guarded. A build of
+    # OpenVINO may lack it: then there is nothing to guard.
+    with keep_signal_stack(), contextlib.suppress(RuntimeError):
+        core.get_property("CPU", "FULL_DEVICE_NAME")
+    return core
