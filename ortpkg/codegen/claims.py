@@ -39,54 +39,54 @@ def reasons_against(
 
 
 def _reasons_of(scope: LoweringScope, nodes: Iterable[Node]) -> dict[int, str]:
-    """Lowers nodes into a scope; why some cannot be, by index."""
-    found = {}
+    """Lower nodes into a scope; return why some cannot be lowered, by node index."""
+    reasons = {}
     for node in nodes:
         count = len(scope.operations)
         try:
             lower_node(scope, node)
         except NotLoweredError as error:
-            found[node.index] = str(error)
+            reasons[node.index] = str(error)
             continue
         except TooLargeError:
-            found[node.index] = "the formula of a size is too large"
+            reasons[node.index] = "the formula of a size is too large"
             continue
         except Exception as error:  # noqa: BLE001 - whatever a fault raises
-            found[node.index] = refusal_for(error, str(node))
+            reasons[node.index] = refusal_for(error, str(node))
             continue
         for operation in scope.operations[count:]:
             reason = reason_against(operation)
             if reason is not None:
-                found[node.index] = reason
-    return found
+                reasons[node.index] = reason
+    return reasons
 
 
 class Examined(NamedTuple):
-    """A partition's reasons against compiling nodes, by index, or what its nodes became."""
+    """Outcome of examining a partition: reasons against it by node index, or its stages."""
 
     reasons: Mapping[int, str]
     stages: TensorStages | None = None
 
 
 def reasons_in_partition(body: Graph, schedules: SchedulesByForm) -> Mapping[int, str]:
-    """The reasons of :func:`examine_partition`."""
+    """Return why nodes of a partition cannot be compiled, by index; see examine_partition."""
     return examine_partition(body, schedules).reasons
 
 
 def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
-    """Why nodes of a partition are not compiled after all, seen from inside of it.
+    """Return why nodes of a partition cannot be compiled, judged from the partition alone.
 
-    What a graph knows of a value may be lost where its maker is outside: elements of a shape that
-    comes in as a tensor. Then a size is in no input's shape, and nobody could tell it before a run.
+    A graph may know more of a value than its partition does: the elements of a shape that enters as
+    a tensor, for example. A size that is in no input's shape is unknown until the partition runs.
 
     ``schedules``: for the CPU that it is to be compiled for; has its schedules afterwards.
     """
-    known = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
+    knowledge = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
     nodes = [body.node(index) for index in topological_order(body)]
-    scope = LoweringScope(body, known)
-    found = _reasons_of(scope, nodes)
+    scope = LoweringScope(body, knowledge)
+    reasons = _reasons_of(scope, nodes)
     stages: TensorStages | None = None
-    if not found:
+    if not reasons:
         try:
             stages = _scheduled_stages(scope, schedules)
         except (NotLoweredError, TooLargeError) as error:
@@ -95,18 +95,20 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
         except Exception as error:  # noqa: BLE001 - whatever a fault raises
             reason = refusal_for(error, f"partition {quoted(body.name)}")
             return Examined(dict.fromkeys((node.index for node in nodes), reason))
-    bound = _bound_symbols(body, known)
+    bound = _bound_symbols(body, knowledge)
     for node in nodes:
-        used = [size for name in node.outputs if name for size in _sizes(known, name)]
-        if any(symbol not in bound for size in used for symbol in symbols_of(size)):
-            found.setdefault(node.index, "a size of what it makes is in no input of its partition")
-    return Examined(found, None if found else stages)
+        sizes = [size for name in node.outputs if name for size in _sizes(knowledge, name)]
+        if any(symbol not in bound for size in sizes for symbol in symbols_of(size)):
+            reasons.setdefault(
+                node.index, "a size of what it makes is in no input of its partition"
+            )
+    return Examined(reasons, None if reasons else stages)
 
 
 def _scheduled_stages(scope: LoweringScope, schedules: SchedulesByForm) -> TensorStages:
-    """The stages of a partition whose nodes are lowered, all of whose operations have schedules.
+    """Return the stages of a lowered partition, after scheduling each of its operations.
 
-    Raises NotLoweredError or TooLargeError where it has none.
+    Raises NotLoweredError or TooLargeError where an operation cannot be scheduled.
     """
     stages = TensorStages.of_lowered(scope.program(scope.graph.name), schedules.model)
     constants = frozenset(stages.blocked.constants)
@@ -115,9 +117,9 @@ def _scheduled_stages(scope: LoweringScope, schedules: SchedulesByForm) -> Tenso
     return stages
 
 
-def _bound_symbols(body: Graph, known: Mapping[str, Knowledge]) -> frozenset[Symbol]:
-    """The symbols that an input's shape tells."""
-    sizes = (size for name in body.inputs for size in _sizes(known, name))
+def _bound_symbols(body: Graph, knowledge: Mapping[str, Knowledge]) -> frozenset[Symbol]:
+    """Return the symbols that are a whole dimension of some input."""
+    sizes = (size for name in body.inputs for size in _sizes(knowledge, name))
     return frozenset(
         size.symbol for size in sizes if isinstance(size, Expression) and size.symbol is not None
     )

@@ -33,18 +33,20 @@ def compilation_texts(
     Raises CompileError where a node cannot be lowered after all, or LLVM fails.
     """
     with told_as_compile_errors(graph.name):
-        made = TensorStages.of(graph, machine_model(target))
-        made.verify()
+        tensor_stages = TensorStages.of(graph, machine_model(target))
+        tensor_stages.verify()
         programs = {
-            Stage.TENSOR: made.lowered, Stage.FUSED: made.fused, Stage.BLOCKED: made.blocked
-        }  # fmt: skip
+            Stage.TENSOR: tensor_stages.lowered,
+            Stage.FUSED: tensor_stages.fused,
+            Stage.BLOCKED: tensor_stages.blocked,
+        }
         texts: dict[Stage, Mapping[str, str]] = {
             stage: {graph.name: operations_text(program.operations)}
             for stage, program in programs.items()
             if stage in stages
         }
         if any(stage in stages for stage in KERNEL_STAGES):
-            library = _library(made.blocked, target)
+            library = _library(tensor_stages.blocked, target)
             names = [name for name in library.texts() if kernel in (None, name)]
             makers = {
                 Stage.KERNELS: library.texts().__getitem__,

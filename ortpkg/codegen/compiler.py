@@ -32,9 +32,9 @@ class Compiler:
         self._stages = KeptStages()
 
     def reasons_against(self, body: Graph) -> Mapping[int, str]:
-        """Why nodes of a partition are not compiled, seen from inside of it, by index.
+        """Return why nodes of a partition cannot be compiled, by node index.
 
-        What was made of a partition without any is kept, for when it is compiled.
+        Where there is no such node, the partition's stages are kept until it is compiled.
         """
         key = graph_key(body)
         examined = examine_partition(body, self._schedules)

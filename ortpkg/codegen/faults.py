@@ -1,8 +1,8 @@
-"""Faults of the compiler itself: what it raises that says nothing of the model.
+"""Turns unexpected exceptions of the compiler into refusals of a node or partition.
 
-A provider that nobody asked for costs no session (docs/adr/0016-default-providers.md): a node or a
+A default provider must not break a session (docs/adr/0016-default-providers.md): a node or
 partition at which the compiler fails is left to the next provider, with a warning. Tests set the
-variable by which faults are raised, so that none hides behind a refusal.
+variable that raises such exceptions instead, so that no fault hides behind a refusal.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 def refusal_for(error: Exception, subject: str) -> str:
-    """Return the reason why a subject is not compiled, and warn; or raise the fault itself.
+    """Log a warning and return why the subject is not compiled; in tests, raise ``error``.
 
     Args:
-        error: what the compiler raised, other than its own refusals.
+        error: an exception of the compiler that is none of its own refusals.
         subject: the node or partition, for the warning.
     """
     if os.environ.get(STRICT_VARIABLE) == "1":

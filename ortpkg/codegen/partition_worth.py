@@ -1,10 +1,10 @@
-"""Whether a partition saves more than its border costs, where a model is cut into pieces.
+"""Decides whether a partition saves more time than its border costs, where a model is cut.
 
-The other way to run its nodes are numpy's kernels, one after another. A node takes some calls of
-numpy's library there, each with a time of its own and a pass over memory; compiled code takes one
-call for all nodes, which binds sizes, allocates outputs and hands over addresses, and passes over
-memory about once. Products take as long in either. Times are of a server's core in a quiet hour; it
-is their ratio that decides.
+The alternative to compiled code is the numpy kernels, node by node. A node makes several calls of
+numpy there; each has a fixed cost and passes over memory once. Compiled code is one call for all
+nodes, which binds sizes, allocates outputs and passes addresses, and about one pass over memory.
+Matrix products take as long in either. The times were measured on an idle server core; only their
+ratio matters.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from math import prod
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import TensorType
 
-#: A call of a compiled partition, whatever it computes.
+#: Fixed cost of a call of a compiled partition.
 _BORDER_NS = 12_000
-#: A call of numpy's library, and of the kernel around it.
+#: Fixed cost of a call of numpy, with the kernel around it.
 _CALL_NS = 1_500
-#: A pass over memory, for each element: in numpy, and of compiled code.
+#: Cost of a pass over memory, per element: in numpy, and in compiled code.
 _PASS_NS, _FUSED_PASS_NS = 0.25, 0.1
-#: What a size counts as that only a run can tell.
+#: Assumed size of a dimension that is known only at run time.
 _NOMINAL_SIZE = 64
-#: Nodes that are one call, or a view.
+#: Calls of numpy for an operator that is not in the table.
 _SIMPLE_CALLS = 1
-#: Operator → calls of numpy's library in its kernel, about.
+#: Operator → approximate number of numpy calls in its kernel.
 _CALLS: Mapping[str, int] = {
     "Attention": 16,
     "AveragePool": 12,
@@ -67,7 +67,7 @@ _CALLS: Mapping[str, int] = {
 
 
 def reason_against_piece(graph: Graph, nodes: Iterable[Node]) -> str | None:
-    """Why nodes of a model that is cut anyway are not compiled together; None where it pays."""
+    """Return why compiling these nodes as one partition does not pay; None where it does."""
     saved_ns = sum(_saved_ns(graph, node) for node in nodes)
     if saved_ns >= _BORDER_NS:
         return None
@@ -78,14 +78,14 @@ def reason_against_piece(graph: Graph, nodes: Iterable[Node]) -> str | None:
 
 
 def _saved_ns(graph: Graph, node: Node) -> float:
-    """Return the nanoseconds that compiled code saves for a node, beside numpy's kernels."""
+    """Return the nanoseconds that compiled code saves for a node, compared with numpy's kernels."""
     calls = _CALLS.get(node.op_type, _SIMPLE_CALLS)
     elements = max((_element_count(graph, value) for value in node.outputs if value), default=0)
     return calls * _CALL_NS + (calls * _PASS_NS - _FUSED_PASS_NS) * elements
 
 
 def _element_count(graph: Graph, value: str) -> int:
-    found = graph.type_of(value)
-    if not isinstance(found, TensorType) or found.shape is None:
+    value_type = graph.type_of(value)
+    if not isinstance(value_type, TensorType) or value_type.shape is None:
         return _NOMINAL_SIZE
-    return prod(size if isinstance(size, int) else _NOMINAL_SIZE for size in found.shape)
+    return prod(size if isinstance(size, int) else _NOMINAL_SIZE for size in value_type.shape)

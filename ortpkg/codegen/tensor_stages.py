@@ -1,4 +1,4 @@
-"""A partition as tensor programs, from its nodes to what kernels are made of."""
+"""Stages of a partition as tensor programs: lowered, fused, and blocked for kernels."""
 
 from __future__ import annotations
 
@@ -39,43 +39,44 @@ class TensorStages:
 
     @classmethod
     def of(cls, graph: Graph, model: MachineModel) -> TensorStages:
-        """The stages of a graph. NotLoweredError where a node cannot be lowered after all."""
-        known = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
-        return cls.of_lowered(lower_graph(graph, known, graph.name), model)
+        """Return the stages of a graph. NotLoweredError where a node cannot be lowered."""
+        knowledge = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
+        return cls.of_lowered(lower_graph(graph, knowledge, graph.name), model)
 
     @classmethod
     def of_lowered(cls, lowered: TensorProgram, model: MachineModel) -> TensorStages:
-        """The stages after lowering. NotLoweredError where sizes do not fit one another."""
+        """Return the stages after lowering. NotLoweredError where sizes contradict each other."""
         guards = size_guards(lowered)
         fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
         blocked = block_channels(fused, model.lanes(Scalar.F32))
         return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
 
     def verify(self) -> None:
-        """Raises OperationFaultError where a stage made what is wrong."""
+        """Raise OperationFaultError where a stage made an invalid operation."""
         for stage in (self.fused, self.blocked):
             verify_operations(stage.operations)
 
 
 class KeptStages:
-    """Stages of graphs that were looked at before they are compiled, each until it is taken."""
+    """Stages of graphs that were examined, each kept until its graph is compiled."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[Graph, TensorStages]] = {}
 
     def keep(self, key: Hashable, graph: Graph, stages: TensorStages) -> None:
-        """Keeps the stages, and the graph too: the key has addresses of what it is made of."""
+        """Keep the stages and the graph, whose parts the key names by address."""
         self._kept[key] = (graph, stages)
 
     def take(self, key: Hashable) -> TensorStages | None:
-        """The stages of a graph with that key, which are kept no longer; None without any."""
+        """Return the stages under that key and forget them; None if there are none."""
         return self._kept.pop(key, (None, None))[1]
 
 
 def graph_key(graph: Graph) -> Hashable:
-    """Equal for graphs of the same nodes, attributes, constants and types, while one is held.
+    """Return a key that is equal for graphs with the same nodes, attributes, constants and types.
 
-    It is the key of a graph as it was given: inference writes types.
+    It holds addresses, so one of the graphs must stay alive. Inference changes the key, as it
+    writes types.
     """
     return (
         graph.inputs,
@@ -83,13 +84,13 @@ def graph_key(graph: Graph) -> Hashable:
         tuple(graph.opset_imports.items()),
         tuple([graph.known_elements.get(name) for name in graph.inputs]),
         frozenset(graph.types.items()),
-        frozenset((name, id(each)) for name, each in graph.initializers.items()),
+        frozenset((name, id(initializer)) for name, initializer in graph.initializers.items()),
         frozenset([_node_key(node) for node in graph.nodes]),
     )
 
 
 def _node_key(node: Node) -> Hashable:
-    attributes = tuple([(name, id(each)) for name, each in node.attributes.items()])
+    attributes = tuple([(name, id(attribute)) for name, attribute in node.attributes.items()])
     return (
         node.name,
         node.domain,

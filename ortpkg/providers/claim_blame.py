@@ -19,7 +19,7 @@ from ortpkg.providers.partition_border import PartitionBorder
 from ortpkg.providers.supported_subgraphs import subgraph_claim
 
 MOST_NAMES_SHOWN = 5
-#: How many kinds of nodes are compiled alone in a session; the others are not to blame.
+#: Most kinds of nodes that are compiled alone in a session; further kinds are never blamed.
 _MOST_KINDS = 64
 
 
@@ -31,7 +31,7 @@ class ClaimBlame:
         ep_name: whose claims they are, for messages.
         library: that refuses.
         border: to it.
-        verdicts: kinds of nodes that were compiled alone so far, and whether the library refused.
+        verdicts: kinds of nodes compiled alone so far → whether the library refused them.
     """
 
     ep_name: str

@@ -89,7 +89,7 @@ class CompilingProvider(CompilingInterface):
 
     @property
     def first_loader(self) -> ContextLoader | None:
-        """Loader for native code; None for code of our own, and for what looks after itself."""
+        """Loader for native code; None where contexts need no first load in a child process."""
         make = self._make_first_loader
         return None if make is None else make(self.session_settings.only(self.obeyed_settings))
 

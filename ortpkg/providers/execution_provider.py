@@ -199,7 +199,7 @@ class ExecutionProvider:
             until :meth:`made_by` was called.
         is_requested: whether the caller asked for it; the embedded CPU provider joins every session
             unasked.
-        is_picked: whether a session picked it of itself because its caller named no provider.
+        is_picked: whether a session chose it by default because its caller named no provider.
         computes_natively: whether what it fuses is computed by a native library with threads of its
             own.
         obeyed_settings: session options (attributes, keys of config entries) that a plug-in obeys

@@ -30,18 +30,18 @@ def _tell(doing: str) -> None:
 def foreign_code(ep_name: str, doing: str) -> Iterator[None]:
     """Around a call into a plug-in.
 
-    Whatever it raises, SystemExit among it, is an ExecutionProviderError; only errors of ours, a
-    KeyboardInterrupt, and what a signal handler of the program raises stay what they are. What
-    Python code prints goes to standard error, because standard output may be a document.
+    Every exception, SystemExit too, becomes an ExecutionProviderError. Passed on unchanged are
+    ortpkg's own errors, KeyboardInterrupt, and exceptions that a signal handler raised. Output of
+    Python code goes to standard error, because standard output may be a document.
 
     Args:
         ep_name: the execution provider's.
         doing: what was asked of it, e.g. "make an execution provider".
     """
-    inside = threading.Lock()
+    presence = threading.Lock()
     try:
-        with inside:
-            _prints_to_stderr.begin(inside)
+        with presence:
+            _prints_to_stderr.begin(presence)
             with _as_our_errors(ep_name, doing):
                 yield
     finally:
@@ -58,17 +58,17 @@ def _as_our_errors(ep_name: str, doing: str) -> Iterator[None]:
         raise
     except BaseException as error:
         pass_on_handlers_error(error)
-        said = f"{type(error).__name__}: {error}"
+        description = f"{type(error).__name__}: {error}"
         raise ExecutionProviderError(
-            f"{ep_name} failed to {doing}: {quoted(said)}", ep_name=ep_name
+            f"{ep_name} failed to {doing}: {quoted(description)}", ep_name=ep_name
         ) from error
 
 
 class _PrintsToStderr:
     """``sys.stdout`` is ``sys.stderr`` as long as any thread is inside.
 
-    Several may be, and leave in any order. One is inside while it holds its lock, so that no
-    interrupt can leave it there (:mod:`ortpkg.host.turns`).
+    Several threads may be inside and leave in any order. A thread is inside while its own lock is
+    held, so that an interrupt cannot leave it inside for ever (:mod:`ortpkg.host.turns`).
     """
 
     def __init__(self) -> None:
@@ -76,17 +76,17 @@ class _PrintsToStderr:
         self._inside: list[threading.Lock] = []
         self._stdout: TextIO | None = None
 
-    def begin(self, inside: threading.Lock) -> None:
-        """Divert standard output, for as long as ``inside`` is locked."""
+    def begin(self, presence: threading.Lock) -> None:
+        """Divert standard output as long as the lock ``presence`` is held."""
         with self._lock:
-            self._inside.append(inside)
+            self._inside.append(presence)
             if self._stdout is None:
                 self._stdout, sys.stdout = sys.stdout, sys.stderr
 
     def settle(self) -> None:
-        """Give standard output back if nobody is inside any more."""
+        """Restore standard output if no thread is inside any more."""
         with self._lock:
-            self._inside[:] = [inside for inside in self._inside if inside.locked()]
+            self._inside[:] = [presence for presence in self._inside if presence.locked()]
             if not self._inside and self._stdout is not None:
                 sys.stdout, self._stdout = self._stdout, None
 

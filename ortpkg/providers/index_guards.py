@@ -1,6 +1,6 @@
-"""Checks of indices that enter a partition, for libraries that do not look at them.
+"""Checks indices of Gather that enter a partition, for libraries that do not check them.
 
-ONNX has an index of Gather beyond its axis be an error. A library may answer with zeros instead.
+ONNX defines an index out of range as an error. A library may answer with zeros instead.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _KEEPS_ELEMENTS = frozenset(
 
 
 class IndexGuard(NamedTuple):
-    """Indices of one Gather.
+    """Check of the indices of one Gather.
 
     Attributes:
-        node: its name.
-        indices: the input of the partition that holds them; None for constants.
-        limits: the least and the greatest of constants.
-        data: the input of the partition that holds what they point into; None for a known size.
-        axis: of that.
-        size: of the axis, where ``data`` is None.
+        node: name of the node.
+        indices: position of the partition's input that holds them; None for constants.
+        data: position of the input that they index; None if the size is known.
+        axis: axis of the data that they index.
+        size: of that axis, if ``data`` is None.
+        limits: lowest and highest of constant indices.
     """
 
     node: str
@@ -42,14 +42,14 @@ class IndexGuard(NamedTuple):
 
 
 def index_guards(body: Graph) -> tuple[IndexGuard, ...]:
-    """Return the checks for a partition: of each Gather whose indices come in from outside."""
-    places = {name: place for place, name in enumerate(body.inputs)}
-    guards = (_guard(body, node, places) for node in body.nodes if _is_gather(node))
+    """Return the checks for a partition: one per Gather with entering or constant indices."""
+    input_positions = {name: position for position, name in enumerate(body.inputs)}
+    guards = (_guard(body, node, input_positions) for node in body.nodes if _is_gather(node))
     return tuple(guard for guard in guards if guard is not None)
 
 
 def guarded(info: NodeComputeInfo, guards: Sequence[IndexGuard]) -> NodeComputeInfo:
-    """Return how a partition runs after its indices were looked at."""
+    """Return a compute info that checks the indices before each run of the partition."""
     if not guards:
         return info
 
@@ -65,14 +65,14 @@ def _is_gather(node: Node) -> bool:
     return node.op_type == "Gather" and not node.domain
 
 
-def _guard(body: Graph, node: Node, places: dict[str, int]) -> IndexGuard | None:
+def _guard(body: Graph, node: Node, input_positions: dict[str, int]) -> IndexGuard | None:
     data, indices = node.inputs[0], _origin(body, node.inputs[1])
     limits = _limits(body, indices)
-    if limits is None and indices not in places:
+    if limits is None and indices not in input_positions:
         return None
     guard = IndexGuard(
         node=node.name,
-        indices=places.get(indices),
+        indices=input_positions.get(indices),
         data=None,
         axis=int(node.attribute("axis", 0)),
         size=0,
@@ -81,11 +81,11 @@ def _guard(body: Graph, node: Node, places: dict[str, int]) -> IndexGuard | None
     size = _size(body, data, guard.axis)
     if size is not None:
         return guard._replace(size=size)
-    return guard._replace(data=places[data]) if data in places else None
+    return guard._replace(data=input_positions[data]) if data in input_positions else None
 
 
 def _limits(body: Graph, indices: str) -> tuple[int, int] | None:
-    """Return the least and the greatest of constant indices; None for others, and for none."""
+    """Return the lowest and highest of constant indices; None if not constant, or empty."""
     constant = body.constant(indices)
     numbers = None if constant is None else constant.numpy()
     return None if numbers is None or not numbers.size else (int(numbers.min()), int(numbers.max()))
@@ -101,7 +101,7 @@ def _size(body: Graph, data: str, axis: int) -> int | None:
 
 
 def _origin(body: Graph, value: str) -> str:
-    """Return the value whose elements ``value`` has, as far back as they stay the same."""
+    """Return the earliest value with the same elements as ``value``."""
     maker = body.producer_of(value)
     while maker is not None and maker.op_type in _KEEPS_ELEMENTS and not maker.domain:
         value = maker.inputs[0]

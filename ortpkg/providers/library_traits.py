@@ -56,8 +56,8 @@ class LibraryTraits:
         operator_lists: in its messages: a list of operators that it lacks, as group ``names``,
             separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
-        faults: nodes of a graph, by index, that it takes and gets wrong: what is wrong with each.
-        verifies_indices: whether an index of Gather that is out of range is an error there.
+        faults: returns the nodes of a graph that it computes wrongly: node index → description.
+        verifies_indices: whether it reports an index of Gather that is out of range.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES

@@ -70,7 +70,7 @@ _log = logging.getLogger(__name__)
 CHECK_ENTRY = f"{LLVM_ENTRY_PREFIX}check"
 #: Config entry: "0" has convolutions add up their windows one by one.
 WINOGRAD_ENTRY = f"{LLVM_ENTRY_PREFIX}winograd"
-#: Config entry: "0" has runs fail whose shapes the code does not take.
+#: Config entry: "0" makes runs fail whose shapes the code was not compiled for.
 STANDBY_ENTRY = f"{LLVM_ENTRY_PREFIX}standby"
 _COMPILER = "compiler"
 _IR_VERSION = 10
@@ -182,24 +182,24 @@ class LLVMExecutionProvider(ExportingProvider):
     def _worthwhile(
         self, viewer: GraphViewer, groups: Sequence[tuple[int, ...]]
     ) -> list[tuple[int, ...]]:
-        """Groups that save more than a call of compiled code takes; all, where none is left out.
+        """Return the groups that save more time than a call of compiled code costs.
 
-        A model that is compiled as a whole is compiled however small it is: whoever runs it calls
-        it once. The body of a loop is called again and again.
+        A main graph that is one partition is always compiled, since its run is a single call
+        anyway. The body of a loop is called in every iteration.
         """
         from ortpkg.codegen.claims import reason_against_piece  # as above
 
         if viewer.graph.parent is None and sum(map(len, groups)) == len(viewer.nodes):
             return list(groups)
-        kept: list[tuple[int, ...]] = []
+        worthwhile: list[tuple[int, ...]] = []
         for group in groups:
             nodes = [viewer.graph.node(index) for index in group]
             reason = reason_against_piece(viewer.graph, nodes)
             if reason is None:
-                kept.append(group)
+                worthwhile.append(group)
             else:
                 self._refuse(viewer.graph, dict.fromkeys(group, reason))
-        return kept
+        return worthwhile
 
     def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
         """Why nodes of a claim cannot be compiled after all, by their index in the graph."""
@@ -254,7 +254,7 @@ class LLVMExecutionProvider(ExportingProvider):
         return made
 
     def _stands_by(self, fused: FusedNode) -> bool:
-        """Whether runs of a partition with other shapes than it is compiled for are taken."""
+        """Return True if runs with shapes that the code was not compiled for go to numpy."""
         return (
             self.graph_engine is not None
             and self.context_node_of(fused) is None
@@ -421,7 +421,7 @@ class LLVMExecutionProvider(ExportingProvider):
 
 
 class _MachineCodePartition:
-    """A loaded program's compute function, and what makes the parts of its context."""
+    """A loaded program's compute function, and a function that returns its context's parts."""
 
     def __init__(
         self,

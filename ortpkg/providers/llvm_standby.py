@@ -1,8 +1,8 @@
-"""The numpy engine in the place of machine code, for runs whose shapes the code does not take.
+"""Runs a partition on the numpy engine where shapes differ from those that code was compiled for.
 
-Code is compiled for what a model says of its sizes: that two inputs have the same batch, that a
-dimension is 3. Models say such things wrongly, and run elsewhere all the same. A provider that
-nobody asked for must not cost such a run (docs/adr/0016-default-providers.md).
+Code is compiled for the sizes that a model declares: equal batches of two inputs, a dimension of 3.
+Some models declare them wrongly and run with other engines nevertheless. A default provider must
+not make such runs fail (docs/adr/0016-default-providers.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ortpkg.providers.execution_provider import ExecutionProvider, GraphEngine, 
 
 _log = logging.getLogger(__name__)
 
-#: Constants of a partition that lie in no file are kept for it up to so many bytes.
+#: Largest size in bytes of constants in memory that a partition keeps for its standby.
 _MOST_KEPT_NBYTES = 16 << 20
 
 
@@ -40,14 +40,14 @@ class StandbyPartition:
     def compute(
         self, inputs: Sequence[Any], context: OpKernelContext, reason: ShapesMisfitError
     ) -> Sequence[Any]:
-        """Runs the nodes on arrays in the order of the partition's inputs.
+        """Run the nodes; ``inputs`` are in the order of the partition's inputs.
 
-        Raises ``reason`` where the engine has no kernel for a node, and what kernels raise.
+        Raises ``reason`` where the engine has no kernel for a node, and errors of kernels.
         """
         return self._ready(reason).run(inputs, context)
 
     def release(self) -> None:
-        """Frees the memory that it keeps between runs."""
+        """Free the memory that is kept between runs."""
         if self._planned is not None:
             self._planned.release()
 
@@ -79,14 +79,14 @@ class _EmbeddedKernels(ExecutionProvider):
 
 
 def forget_arrays(graph: Graph) -> None:
-    """Lets go of what was decoded of constants that stay in files."""
+    """Drop the decoded arrays of constants that can be read from their files again."""
     for initializer in graph.initializers.values():
         if isinstance(initializer, MappedInitializer):
             initializer.forget()
 
 
 def can_stand_by(graph: Graph) -> bool:
-    """Whether a partition's constants may stay: they lie in files, or are small."""
+    """Return True if a partition's constants can be kept: all but 16 MiB lie in files."""
     return (
         sum(
             initializer.nbytes

@@ -1,7 +1,7 @@
 """Which nodes a native library takes.
 
-Only compiling tells for certain, so each maximal sub-graph is tried, without the nodes that were
-refused, until nothing is refused any more, or it was refused too often.
+Only compiling tells for certain. So each maximal sub-graph is tried, then again without the nodes
+that were refused, until the library refuses nothing or has refused too often.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgr
 Attempt = Callable[[Graph, ComputeCapability], ClaimRefusal | None]
 
 
-#: How often a library may refuse in one session before it is asked no more.
+#: Most refusals by a library in one session; after these it is asked no more.
 MOST_REFUSALS = 16
 #: The same where nobody named the library's provider.
 MOST_REFUSALS_UNNAMED = 4
@@ -34,8 +34,8 @@ class NativeClaims:
     Attributes:
         blame: tells who is to blame for what the library raised.
         reasons: why nodes were left, each once, in the order in which they were found.
-        most_refusals: after so many the library is asked about nothing more.
-        left: why nodes of the graph that was looked at last were left, by their index.
+        most_refusals: after this many the library is asked no more.
+        reasons_by_node: why nodes of the last graph were left, by their index.
     """
 
     def __init__(self, ep_name: str, library: NativeLibrary) -> None:
@@ -43,7 +43,7 @@ class NativeClaims:
         self._border = PartitionBorder(library.traits.border_types)
         self.blame = ClaimBlame(ep_name=ep_name, library=library, border=self._border)
         self.reasons: dict[str, None] = {}
-        self.left: dict[int, str] = {}
+        self.reasons_by_node: dict[int, str] = {}
         self.most_refusals = MOST_REFUSALS
         self._refusals = 0
         #: Operators that the library said it lacks: it is not asked again.
@@ -53,13 +53,13 @@ class NativeClaims:
         """All nodes but what the library lacks or gets wrong, or what brings foreign values in."""
         faults = self._traits.faults(viewer.graph)
         self.reasons |= dict.fromkeys(faults.values())
-        self.left = dict(faults)
-        found = {
+        self.reasons_by_node = dict(faults)
+        candidates = {
             node.index
             for node in viewer.nodes
             if operator_of(node) not in self._unknown and node.index not in faults
         }
-        return self._within_border(viewer, found)
+        return self._within_border(viewer, candidates)
 
     def subgraphs(
         self,
@@ -97,20 +97,22 @@ class NativeClaims:
         self.reasons |= dict.fromkeys(refusal.reasons)
         makes = refusal.makes
         refused = {index for index in claim.node_indices if first_made(graph.node(index)) in makes}
-        self.left |= dict.fromkeys(refused, "; ".join(refusal.reasons))
+        self.reasons_by_node |= dict.fromkeys(refused, "; ".join(refusal.reasons))
         return refused
 
     def _give_up(self, group: Collection[int]) -> None:
         reason = f"it has refused {self._refusals} parts of the model, and is asked no more"
         self.reasons[reason] = None
-        self.left |= dict.fromkeys(group, reason)
+        self.reasons_by_node |= dict.fromkeys(group, reason)
 
     def _within_border(self, viewer: GraphViewer, nodes: set[int]) -> set[int]:
         """Those of ``nodes`` that exchange, across their partition's border, what may cross it."""
-        while found := self._border.foreign_values(viewer, nodes):
-            for value in found.values():
+        while foreign_values := self._border.foreign_values(viewer, nodes):
+            for value in foreign_values.values():
                 reason = f"it cannot take or give values of the type of {quoted(value)}"
                 self.reasons[reason] = None
-            self.left |= dict.fromkeys(found, "it cannot take or give values of such types")
-            nodes = nodes - set(found)
+            self.reasons_by_node |= dict.fromkeys(
+                foreign_values, "it cannot take or give values of such types"
+            )
+            nodes = nodes - set(foreign_values)
         return nodes

@@ -75,7 +75,7 @@ from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
-#: Libraries' messages have a thousand.
+#: Longest reason in a log line; messages of libraries may have a thousand characters.
 _MOST_REASON_CHARACTERS = 200
 
 #: Backend → how onnxruntime's execution provider on the same library keeps contexts.
@@ -111,7 +111,7 @@ class NativeExecutionProvider(CompilingProvider):
         self._handed_over: tuple[Graph, NativeModel] | None = None
         #: What the provider of onnxruntime would say of what was kept for it.
         self._kept_info = ""
-        #: Whether nobody named it and it takes too little of the model.
+        #: Whether it leaves the whole model: nobody named it, and it could take too little.
         self._leaves_model = False
         self._has_logged = False
         #: Handed out, by the fused node's name.
@@ -148,26 +148,26 @@ class NativeExecutionProvider(CompilingProvider):
     def _most_or_none(
         self, viewer: GraphViewer, claims: list[ComputeCapability]
     ) -> list[ComputeCapability]:
-        """The claims that are worth a call if they are most of the model, and those of contexts."""
+        """Return claims of contexts, and the others worth taking if they are most of the model."""
         contexts = [claim for claim in claims if _is_of_contexts(viewer.graph, claim)]
-        own = [claim for claim in claims if claim not in contexts]
-        kept = worth_taking(viewer.graph, [claim.node_indices for claim in own])
-        if not kept:
+        compiled = [claim for claim in claims if claim not in contexts]
+        worthwhile = worth_taking(viewer.graph, [claim.node_indices for claim in compiled])
+        if not worthwhile:
             self._leave_model()
-        for position, claim in enumerate(own):
-            if position not in kept and claim.meta_def is not None:
+        for position, claim in enumerate(compiled):
+            if position not in worthwhile and claim.meta_def is not None:
                 self._claimed.pop(claim.meta_def.name, None)
-                self._claims.left |= dict.fromkeys(
-                    claim.node_indices, TOO_SMALL if kept else TOO_LITTLE
+                self._claims.reasons_by_node |= dict.fromkeys(
+                    claim.node_indices, TOO_SMALL if worthwhile else TOO_LITTLE
                 )
-        return [*contexts, *(own[position] for position in kept)]
+        return [*contexts, *(compiled[position] for position in worthwhile)]
 
     def _leave_model(self) -> None:
         self._leaves_model = True
         self._claims.reasons[TOO_LITTLE] = None
 
     def _log_reasons(self, *, took_some: bool) -> None:
-        """Says once why nodes were left; the plan has it node for node."""
+        """Log, once, why nodes were left; the plan has the reasons node by node."""
         if self._has_logged or not self._claims.reasons:
             return
         self._has_logged = True
@@ -195,15 +195,15 @@ class NativeExecutionProvider(CompilingProvider):
         if self._leaves_model:
             return ()
         self._library.opened()
-        found = self._claims.candidates(viewer)
+        candidates = self._claims.candidates(viewer)
         if (
             self.is_picked
             and viewer.graph.parent is None
-            and not worth_taking(viewer.graph, [found])
+            and not worth_taking(viewer.graph, [candidates])
         ):
             self._leave_model()  # before anything is compiled
             return ()
-        return found
+        return candidates
 
     def claim_subgraphs(
         self, viewer: GraphViewer, supported: Collection[int]
@@ -285,15 +285,15 @@ class NativeExecutionProvider(CompilingProvider):
     def refusal_text(self) -> str:
         """Why it left nodes; "" where it left none."""
         reasons = [shortened(reason) for reason in self._claims.reasons]
-        more = len(reasons) - MOST_NAMES_SHOWN
-        rest = [f"and {more} more"] if more > 0 else []
-        return "; ".join([*reasons[:MOST_NAMES_SHOWN], *rest])
+        unshown_count = len(reasons) - MOST_NAMES_SHOWN
+        unshown = [f"and {unshown_count} more"] if unshown_count > 0 else []
+        return "; ".join([*reasons[:MOST_NAMES_SHOWN], *unshown])
 
     def get_refusal(self) -> str:
         return "" if self._compiled else self.refusal_text
 
     def get_node_refusals(self) -> Mapping[int, str]:
-        return self._claims.left
+        return self._claims.reasons_by_node
 
     # --- compiling, keeping, loading --------------------------------------------------------------
 
@@ -353,8 +353,8 @@ class NativeExecutionProvider(CompilingProvider):
 
         The latter is taken as it is here.
 
-        What it does say is compared as always: the release, the kind of device. Where it names no
-        release, the library itself says whether it takes the blob, in a child process first.
+        Release and kind of device are compared as always, where it states them. Where it states no
+        release, the library decides whether it takes the blob, first in a child process.
         """
         self._note_info(entry.parts)
         named = {**signature_part(node.inputs, node.outputs), **entry.parts}
@@ -475,7 +475,7 @@ def _is_of_contexts(graph: Graph, claim: ComputeCapability) -> bool:
 
 
 def shortened(reason: str) -> str:
-    """The reason in at most as many characters as a line of a log bears."""
+    """Return the reason, cut to 200 characters for a log line."""
     if len(reason) <= _MOST_REASON_CHARACTERS:
         return reason
     return reason[: _MOST_REASON_CHARACTERS - 1] + "…"

@@ -1,4 +1,4 @@
-"""Counts about how many operations a node is, from the sizes of its values alone."""
+"""Estimates the number of operations of a node from the sizes of its values."""
 
 from __future__ import annotations
 
@@ -7,43 +7,47 @@ import math
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import TensorType
 
-#: What a dimension counts as that only a run can tell.
+#: Assumed size of a dimension that is known only at run time.
 NOMINAL_DIMENSION = 64
-#: So many operations count as much as calling a node.
+#: Cost of calling a node, counted in operations.
 OPERATIONS_PER_CALL = 10_000
 
 
 def operation_count(graph: Graph, node: Node) -> int:
-    """About how many operations a node takes: two for each step of a sum, else one an element."""
-    made = sum(value_size(graph, value) for value in node.outputs if value)
-    taken = [value_size(graph, value) if value else 0 for value in node.inputs]
-    kind = node.op_type
-    if "MatMul" in kind or kind in {"Gemm", "QGemm"}:
-        return 2 * made * _inner_size(graph, node)
-    if "Conv" in kind and len(taken) > 1:
+    """Estimate a node's operations: two per term of a sum of products, else one per element."""
+    output_size = sum(value_size(graph, value) for value in node.outputs if value)
+    input_sizes = [value_size(graph, value) if value else 0 for value in node.inputs]
+    op_type = node.op_type
+    if "MatMul" in op_type or op_type in {"Gemm", "QGemm"}:
+        return 2 * output_size * _inner_size(graph, node)
+    if "Conv" in op_type and len(input_sizes) > 1:
         channels = _dimensions(graph, node.inputs[1])[:1]
-        return 2 * made * max(taken[1] // max(channels[0] if channels else 1, 1), 1)
-    return max([made, *taken])
+        return 2 * output_size * max(input_sizes[1] // max(channels[0] if channels else 1, 1), 1)
+    return max([output_size, *input_sizes])
 
 
 def node_work(graph: Graph, node: Node) -> int:
-    """The operations of one call of the node; those of graphs inside it are not counted."""
+    """Return the operations of calling the node once, without those of its subgraphs."""
     return OPERATIONS_PER_CALL + operation_count(graph, node)
 
 
 def whole_work(graph: Graph, node: Node) -> int:
-    """The same with each node inside it once."""
-    inside = (whole_work(inner, each) for inner in node.subgraphs.values() for each in inner.nodes)
-    return node_work(graph, node) + sum(inside)
+    """Return the operations of calling the node and each node of its subgraphs once."""
+    inner_work = (
+        whole_work(inner, inner_node)
+        for inner in node.subgraphs.values()
+        for inner_node in inner.nodes
+    )
+    return node_work(graph, node) + sum(inner_work)
 
 
 def value_size(graph: Graph, value: str) -> int:
-    """Elements of a value, unknown dimensions counted as nominal ones."""
+    """Return the number of elements of a value; unknown dimensions count as 64."""
     return math.prod(_dimensions(graph, value))
 
 
 def _inner_size(graph: Graph, node: Node) -> int:
-    """The length of the sums of a matrix product."""
+    """Return the number of terms in each sum of a matrix product."""
     sizes = _dimensions(graph, node.inputs[0]) if node.inputs else ()
     if not sizes:
         return 1
@@ -51,9 +55,9 @@ def _inner_size(graph: Graph, node: Node) -> int:
 
 
 def _dimensions(graph: Graph, value: str) -> tuple[int, ...]:
-    found = graph.type_of(value)
-    if not isinstance(found, TensorType):
+    value_type = graph.type_of(value)
+    if not isinstance(value_type, TensorType):
         return ()
-    if found.shape is None:
+    if value_type.shape is None:
         return (NOMINAL_DIMENSION,)
-    return tuple(size if isinstance(size, int) else NOMINAL_DIMENSION for size in found.shape)
+    return tuple(size if isinstance(size, int) else NOMINAL_DIMENSION for size in value_type.shape)

@@ -194,26 +194,26 @@ def _read_index(data: memoryview) -> Mapping[str, Value]:
     return index
 
 
-def _weight_files(data: memoryview, where: str) -> Mapping[str, int]:
+def _weight_files(data: memoryview, label: str) -> Mapping[str, int]:
     try:
         weights = _read_index(data).get(_WEIGHTS) or {}
         if not isinstance(weights, dict) or len(weights) > MOST_ENTRIES:
             raise ValueError(f"{_WEIGHTS} of its index is no document of at most {MOST_ENTRIES}")
         files: dict[str, int] = {}
-        for name, place in weights.items():
-            location, end = _end_of_weight(name, place)
+        for name, record in weights.items():
+            location, end = _end_of_weight(name, record)
             files[location] = max(files.get(location, 0), end)
     except (BsonError, ValueError) as error:
         raise EpContextError(
-            f"{where} is damaged: {error}", ep_name=OPENVINO_EP, source=OPENVINO_EP
+            f"{label} is damaged: {error}", ep_name=OPENVINO_EP, source=OPENVINO_EP
         ) from error
     return files
 
 
-def _end_of_weight(name: str, place: Value) -> tuple[str, int]:
-    """Return a weight's file, and the first byte behind it."""
-    stated = place if isinstance(place, dict) else {}
-    location, offset, nbytes = (stated.get(key) for key in ("location", "data_offset", "size"))
+def _end_of_weight(name: str, record: Value) -> tuple[str, int]:
+    """Return a weight's file, and the offset in it at which the weight ends."""
+    fields = record if isinstance(record, dict) else {}
+    location, offset, nbytes = (fields.get(key) for key in ("location", "data_offset", "size"))
     if not isinstance(location, str) or type(offset) is not int or type(nbytes) is not int:
         raise ValueError(f"the place of weight {quoted(name)} is no location, offset and size")
     if offset < 0 or nbytes < 0:

@@ -1,9 +1,10 @@
-"""What OpenVINO computes otherwise than ONNX defines it: the table that decides what it may claim.
+"""Differences between OpenVINO and ONNX: the table that decides which nodes OpenVINO may claim.
 
-Seen in OpenVINO 2026.4.1's CPU plug-in. A row names operators, says what is otherwise, and tells
-which nodes of these it is about; ``tests/providers/test_openvino_differences.py`` has a model for
-each row that the library itself computes wrong. What it refuses to convert needs no row: that shows
-when it compiles. Nothing here loads OpenVINO.
+They were observed in the CPU plug-in of OpenVINO 2026.4.1. A row names operators, describes the
+difference, and has a predicate for the nodes that it affects;
+``tests/providers/test_openvino_differences.py`` has a model for each row that OpenVINO computes
+wrongly. Operators that it refuses to convert need no row, since compiling shows that. Nothing here
+loads OpenVINO.
 
 Three differences are no rows, since they would leave too little to claim: activations, Max, Min and
 Clip do not pass NaN on, QuantizeLinear with an odd zero point is one step off exactly between two
@@ -41,7 +42,7 @@ class _Call:
         return self.node.inputs[slot : slot + 1] not in ((), ("",))
 
     def is_constant(self, slot: int) -> bool:
-        """Return True where the input is left out, too."""
+        """Return True if the input is a constant or left out."""
         if not self.has_input(slot):
             return True
         value = self.node.inputs[slot]
@@ -51,7 +52,7 @@ class _Call:
         )
 
     def numbers(self, slot: int) -> tuple[float, ...] | None:
-        """The elements of a constant input; None where it is no initializer."""
+        """Return the elements of an input that is an initializer, flat; None for others."""
         constant = self.graph.constant(self.node.inputs[slot]) if self.has_input(slot) else None
         return None if constant is None else tuple(map(float, constant.numpy().ravel()))
 
@@ -59,8 +60,8 @@ class _Call:
         return element_type_of(self.graph, value) if value else None
 
     def shape(self, slot: int) -> Shape | None:
-        found = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
-        return found.shape if isinstance(found, TensorType) else None
+        value_type = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
+        return value_type.shape if isinstance(value_type, TensorType) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +70,9 @@ class Difference:
 
     Attributes:
         name: of the row, for tests and documents.
-        operators: that it is about; empty for all of the domain that nobody exempts.
-        what: OpenVINO does, for people; a fragment that begins with "it" or with the subject.
-        applies: whether a node of these operators is among those.
+        operators: the operators it is about; empty for all operators of the domain.
+        what: OpenVINO's behaviour, in words; a fragment that begins with "it" or with the subject.
+        applies: returns True for the nodes of these operators that are affected.
         domain: of the operators.
     """
 
@@ -83,10 +84,10 @@ class Difference:
 
 
 def openvino_faults(graph: Graph) -> Mapping[int, str]:
-    """Return why OpenVINO gets nodes wrong, or what lies inside them, by node index."""
+    """Return why OpenVINO computes nodes, or nodes of their subgraphs, wrongly, by node index."""
     integers = SmallIntegers(graph, None if graph.parent is None else OuterIntegers(graph.parent))
-    found = {node.index: _fault(graph, node, integers) for node in graph.nodes}
-    return {index: fault for index, fault in found.items() if fault}
+    faults = {node.index: _fault(graph, node, integers) for node in graph.nodes}
+    return {index: fault for index, fault in faults.items() if fault}
 
 
 def _fault(graph: Graph, node: Node, integers: SmallIntegers) -> str:
@@ -96,17 +97,17 @@ def _fault(graph: Graph, node: Node, integers: SmallIntegers) -> str:
         if row.domain == domain and row.applies(call):
             operator = f"{domain}:{node.op_type}" if domain else node.op_type
             return f"it would get {operator} wrong: {row.what}"
-    inside = (
-        _fault(inner, each, integers.inside(node, name))
+    inner_faults = (
+        _fault(inner, inner_node, integers.inside(node, name))
         for name, inner in node.subgraphs.items()
-        for each in inner.nodes
+        for inner_node in inner.nodes
     )
-    return next(filter(None, inside), "")
+    return next(filter(None, inner_faults), "")
 
 
 # --- integers, and floats of 64 bits --------------------------------------------------------------
 
-#: Operators that take integers for what they are, and that other rows are about.
+#: Operators that compute integers correctly, or that have rows of their own.
 _TAKES_INTEGERS = frozenset(
     {
         "Constant", "ConstantOfShape", "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear",
@@ -122,14 +123,14 @@ _EXACT_CASTS = _CAST | {ElementType.FLOAT, ElementType.FLOAT16}
 
 
 def _is_of_64_bits(call: _Call) -> bool:
-    """Whether integers of 64 bits cross the node that need not be sizes or indices."""
+    """Return True if 64-bit integers that may be large enter or leave the node."""
     if call.node.op_type in _TAKES_INTEGERS:
         return False
-    # Of uint32, too, it makes the lower half alone.
-    made = _LONG | {ElementType.UINT32} if call.node.op_type == "Cast" else _LONG
+    # Its Cast to uint32 is wrong in the upper half of the range, too.
+    narrowed = _LONG | {ElementType.UINT32} if call.node.op_type == "Cast" else _LONG
     wide = [
         *(value for value in _data_of(call) if call.type_of(value) in _LONG),
-        *(value for value in call.node.outputs if call.type_of(value) in made),
+        *(value for value in call.node.outputs if call.type_of(value) in narrowed),
     ]
     return not all(_is_safe(call, value) for value in wide)
 
@@ -137,22 +138,22 @@ def _is_of_64_bits(call: _Call) -> bool:
 def _computes_integers(call: _Call) -> bool:
     if call.node.op_type in _TAKES_INTEGERS:
         return False
-    taken = {
-        found
+    input_types = {
+        element_type
         for value in _data_of(call)
-        if (found := call.type_of(value)) in INTEGERS and not _is_safe(call, value)
+        if (element_type := call.type_of(value)) in INTEGERS and not _is_safe(call, value)
     }
-    if not taken:
+    if not input_types:
         return False
     if call.node.op_type in MOVES:
         # Constants of uint32 end at 2**31 - 1 there, as those of 64 bits do.
-        is_unsigned = ElementType.UINT32 in taken and call.node.op_type != "Identity"
+        is_unsigned = ElementType.UINT32 in input_types and call.node.op_type != "Identity"
         return is_unsigned or bool(call.node.attribute("reduction", "none") != "none")
     if call.node.op_type in _COMPARISONS:
-        return not taken <= _SHORT
+        return not input_types <= _SHORT
     if call.node.op_type == "Cast":
         is_exact = call.type_of(call.node.outputs[0]) in _EXACT_CASTS
-        return not is_exact or not taken <= _CAST
+        return not is_exact or not input_types <= _CAST
     return True
 
 
@@ -162,7 +163,7 @@ def _is_of_double(call: _Call) -> bool:
 
 
 def _data_of(call: _Call) -> Iterable[str]:
-    """The inputs of which the node computes; sizes, axes and indices are none of these."""
+    """Yield the inputs that hold data; sizes, axes and indices are left out."""
     indices = INDEX_SLOTS.get(call.node.op_type, frozenset())
     limits = LIMIT_SLOTS.get(call.node.op_type, frozenset())
     for slot, value in enumerate(call.node.inputs):
@@ -185,7 +186,7 @@ _SLICE_STEPS, _LONG_STEP = 4, 1 << 31
 
 
 def _has_attribute(name: str, *usual: object) -> Callable[[_Call], bool]:
-    """Whether the attribute is there with another value than the usual ones."""
+    """Return a predicate: the attribute has a value other than the usual ones."""
     return lambda call: call.node.attribute(name, usual[0]) not in usual
 
 
@@ -207,7 +208,7 @@ def _is_compared_with_infinity(call: _Call) -> bool:
 
 
 def _last_window_is_padding(call: _Call) -> bool:
-    """Whether rounding up may give a window that begins behind the elements."""
+    """Return True if ceil_mode may add a window that begins after the last element."""
     if not call.node.attribute("ceil_mode", 0):
         return False
     kernel = call.node.attribute("kernel_shape", ())
@@ -221,7 +222,7 @@ def _last_window_is_padding(call: _Call) -> bool:
 
 
 def _rounds_scales(call: _Call) -> bool:
-    """Whether a nearest pixel is taken by the sizes' quotient where a scale is stated."""
+    """Return True if the quotient of sizes, taken for the scale, may choose another pixel."""
     is_nearest = call.node.attribute("mode", "nearest") == "nearest"
     rounding = call.node.attribute("nearest_mode", "round_prefer_floor")
     if not (is_nearest and call.has_input(_RESIZE_SCALES) and not call.has_input(_RESIZE_SIZES)):
@@ -252,11 +253,11 @@ def _takes_no_axes(call: _Call) -> bool:
 
 
 def _ends_in_two_ranks(call: _Call) -> bool:
-    ends = zip(*(graph.outputs for graph in call.node.subgraphs.values()), strict=False)
+    outputs = zip(*(graph.outputs for graph in call.node.subgraphs.values()), strict=False)
     graphs = tuple(call.node.subgraphs.values())
-    for values in ends:
+    for values in outputs:
         types = [graph.type_of(value) for graph, value in zip(graphs, values, strict=True)]
-        shapes = [found.shape for found in types if isinstance(found, TensorType)]
+        shapes = [value_type.shape for value_type in types if isinstance(value_type, TensorType)]
         if len({len(shape) for shape in shapes if shape is not None}) > 1:
             return True
     return False
@@ -269,28 +270,30 @@ def _makes_large_integers(call: _Call) -> bool:
 
 
 def _differs_beside_the_axis(call: _Call) -> bool:
-    """Whether the indices may have other sizes than the data where they need not."""
+    """Return True if indices and data may differ in size on an axis other than ``axis``."""
     data, indices = call.shape(0), call.shape(1)
     if data is None or indices is None:
         return True
     axis = call.node.attribute("axis", 0) % max(len(data), 1)
-    pairs = [pair for at, pair in enumerate(zip(data, indices, strict=False)) if at != axis]
-    return any(one != other for one, other in pairs)
+    pairs = [
+        pair for dimension, pair in enumerate(zip(data, indices, strict=False)) if dimension != axis
+    ]
+    return any(data_size != index_size for data_size, index_size in pairs)
 
 
 def _may_leave_the_tensor(call: _Call) -> bool:
-    """Whether an index may lie outside; constants are looked at, what is fed is not trusted."""
+    """Return True if an index may be out of range; only constants can prove that none is."""
     indices, data = call.numbers(1), call.shape(0)
     if indices is None or data is None:
         return True
-    # By the smallest size: a row of indices has one for each axis.
+    # Against the smallest size, since a row has an index for each axis.
     sizes = [size if isinstance(size, int) else 0 for size in data]
     smallest = min(sizes, default=0)
     return not all(-smallest <= index < smallest for index in indices)
 
 
 def _has_long_steps(call: _Call) -> bool:
-    """Whether a step may have 32 bits or more."""
+    """Return True if a step may be 2**31 or more in magnitude."""
     if not call.has_input(_SLICE_STEPS):
         return False
     steps = call.numbers(_SLICE_STEPS)

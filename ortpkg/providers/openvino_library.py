@@ -276,9 +276,9 @@ class _OpenVinoModel:
 
 
 def _lendable(value: Any) -> Any:
-    """The value as OpenVINO takes it: it lends itself no read-only array without dimensions.
+    """Return the array, copied if it is a read-only scalar, which OpenVINO does not accept.
 
-    Other read-only arrays it copies by itself.
+    OpenVINO copies other read-only arrays by itself.
     """
     return value.copy() if value.ndim == 0 and not value.flags.writeable else value
 

@@ -55,7 +55,7 @@ def partition_body(
         found = graph.type_of(value)
         if found is not None:
             body.set_type(value, found)
-    # what computed these is outside, and a size that they hold would be nobody's there
+    # the nodes that compute these are outside; without their elements, sizes inside are unknown
     body.known_elements = {
         value: elements
         for value in meta.inputs

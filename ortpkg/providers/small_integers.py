@@ -1,15 +1,15 @@
 """Finds the integers of a graph that are sizes, positions or indices, and so fit in 24 bits.
 
-A library that computes integers in 32 bits, or by way of float32, is right about these and about no
-others. An integer is *small* where it is made of sizes, positions and small constants alone; it is
-an *index* where nothing but sizes, positions and indices of other nodes are made of it. The index
-of a tensor's element is below the tensor's size, whoever computes it.
+A library that computes integers in 32 bits, or in float32, is right about these only. An integer is
+*small* if it is computed from sizes, positions and small constants alone. It is an *index* if all
+that is computed from it are sizes, positions and indices; an index that is used is below the size
+of a tensor.
 
-Floats count, too, where they are computed of small integers and constants, as sizes that are scaled
-are: of these, integers are made again.
+Floats count as small if they are computed from small integers and constants, as scaled sizes are,
+because they become integers again.
 
-The limit of what is known here: a product of sizes is taken for small, which a tensor of more than
-2**24 elements breaks.
+Known limit: a product of sizes counts as small, which is wrong for tensors of more than 2**24
+elements.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SMALLEST_LARGE = 1 << 24
 #: Constants with more elements are tables of data.
 _MOST_ELEMENTS = 1 << 16
 
-#: Operators that make sizes, positions or indices: which of their outputs.
+#: Operators that make sizes, positions or indices → the outputs that hold these.
 _SOURCES: Mapping[str, tuple[int, ...]] = {
     "ArgMax": (0,),
     "ArgMin": (0,),
@@ -39,7 +39,7 @@ _SOURCES: Mapping[str, tuple[int, ...]] = {
     "Size": (0,),
     "TopK": (1,),
 }
-#: Operators that move elements and compute nothing: in which slots they take them.
+#: Operators that only move elements → the input slots of these elements; None for all.
 MOVES: Mapping[str, tuple[int, ...] | None] = {
     "Compress": (0,),
     "Concat": None,
@@ -64,7 +64,7 @@ MOVES: Mapping[str, tuple[int, ...] | None] = {
     "Unsqueeze": (0,),
     "Where": (1, 2),
 }
-#: Operators whose results are small where all that they compute of is.
+#: Operators whose results are small if all their inputs are.
 _KEEPS_SMALL = frozenset(
     {
         "Abs", "Add", "Clip", "CumSum", "Div", "Max", "Min", "Mod", "Mul", "Neg", "Range",
@@ -73,7 +73,7 @@ _KEEPS_SMALL = frozenset(
         "Ceil", "Floor", "Log", "Round", "Sqrt",
     }
 )  # fmt: skip
-#: Slots of sizes, axes and indices. A value that makes no sense there is an error anyway.
+#: Input slots of sizes, axes and indices, by operator. Senseless values there are errors anyway.
 INDEX_SLOTS: Mapping[str, frozenset[int]] = {
     "ConstantOfShape": frozenset({0}),
     "CumSum": frozenset({1}),
@@ -106,14 +106,14 @@ INDEX_SLOTS: Mapping[str, frozenset[int]] = {
     "TopK": frozenset({1}),
     "Unsqueeze": frozenset({1}),
 }
-#: Slots that mean "as far as there is", so that constants of any size stand in them.
+#: Input slots that are clamped to the axis, so that a constant there may be of any size.
 LIMIT_SLOTS: Mapping[str, frozenset[int]] = {
     "Slice": frozenset({1, 2}),
     "Trilu": frozenset({1}),
 }
-#: Operators that look at no element.
+#: Operators that read the shape and no element.
 _SIZES_ALONE = frozenset({"Shape", "Size"})
-#: What may lie between an integer and the index that is made of it: right in 32 bits, wrapped.
+#: Operators allowed between an integer and the index computed from it: exact modulo 2**32.
 _MAKES_INDEX = frozenset({"Add", "Mul", "Sub"})
 _INDEX_TYPES = frozenset({ElementType.INT32, ElementType.INT64})
 
@@ -131,20 +131,20 @@ _NUMBERS = INTEGERS | {ElementType.FLOAT, ElementType.FLOAT16}
 
 
 def element_type_of(graph: Graph, value: str) -> ElementType | None:
-    """The element type of a tensor; None for what is no tensor, or unknown."""
-    found = graph.type_of(value)
-    return found.element_type if isinstance(found, TensorType) else None
+    """Return the element type of a tensor; None for other values and unknown types."""
+    value_type = graph.type_of(value)
+    return value_type.element_type if isinstance(value_type, TensorType) else None
 
 
 class OuterIntegers:
-    """Small integers of a graph around another one, looked for once somebody asks."""
+    """Small integers of an enclosing graph, computed on first use."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._own: SmallIntegers | None = None
 
     def is_small(self, value: str) -> bool:
-        """Return True as :meth:`SmallIntegers.is_small` of that graph does."""
+        """Return True if the value is small in that graph; see :meth:`SmallIntegers.is_small`."""
         if self._own is None:
             parent = self._graph.parent
             self._own = SmallIntegers(
@@ -154,7 +154,7 @@ class OuterIntegers:
 
 
 class SmallIntegers:
-    """Small integers and indices of one graph; of graphs inside it, ask :meth:`inside`."""
+    """Small integers and indices of one graph; :meth:`inside` returns those of its subgraphs."""
 
     def __init__(
         self,
@@ -162,12 +162,12 @@ class SmallIntegers:
         outer: SmallIntegers | OuterIntegers | None = None,
         inputs: Iterable[str] = (),
     ) -> None:
-        """Goes through the graph once in each direction.
+        """Walk the graph once in each direction.
 
         Args:
-            graph: its types inferred.
-            outer: of the graph around it.
-            inputs: those of the graph that are small.
+            graph: with inferred types.
+            outer: small integers of the enclosing graph, if there is one.
+            inputs: inputs of the graph that are small.
         """
         self._graph = graph
         self._outer = outer
@@ -179,7 +179,7 @@ class SmallIntegers:
         self._indices = self._find_indices(reversed(order))
 
     def is_small(self, value: str) -> bool:
-        """Return True for an integer below 2**24 in magnitude, by where it comes from."""
+        """Return True if the value's origin shows that it is below 2**24 in magnitude."""
         constant = self._graph.constant(value)
         if constant is not None:
             return _is_small_constant(constant)
@@ -189,11 +189,11 @@ class SmallIntegers:
         return is_outer and self._outer is not None and self._outer.is_small(value)
 
     def is_index(self, value: str) -> bool:
-        """Return True where only sizes, positions and indices are made of ``value``."""
+        """Return True if only sizes, positions and indices are computed from ``value``."""
         return value in self._indices
 
     def inside(self, node: Node, name: str) -> SmallIntegers:
-        """The same of a graph inside ``node``, by the attribute that holds it."""
+        """Return the small integers of a subgraph of ``node``, by its attribute's name."""
         return self._inside[node.index, name]
 
     # --- from where values are made ---------------------------------------------------------------
@@ -231,7 +231,7 @@ class SmallIntegers:
         return element_type_of(self._graph, value) in _NUMBERS and self.is_small(value)
 
     def _enter(self, node: Node) -> None:
-        """Follows values through branches and loop bodies."""
+        """Follow values into branches and loop bodies."""
         if node.op_type == "Loop":
             self._enter_body(node, first_state=2, passed=1, iteration=True)
         elif node.op_type == "Scan" and node.since_version >= _SCAN_WITHOUT_BATCH:
@@ -250,7 +250,7 @@ class SmallIntegers:
                     self._small.add(output)
 
     def _enter_body(self, node: Node, *, first_state: int, passed: int, iteration: bool) -> None:
-        """A state is small while it begins so and each turn of the body leaves it so."""
+        """Find small loop states: small at first, and small after each iteration of the body."""
         ((name, body),) = node.subgraphs.items()
         states = {
             slot: body.inputs[slot]
@@ -259,23 +259,27 @@ class SmallIntegers:
         }
         counter = set(body.inputs[:1]) if iteration else set()
         while True:
-            found = SmallIntegers(body, self, {*counter, *states.values()})
+            integers = SmallIntegers(body, self, {*counter, *states.values()})
             # A body's outputs stand as its inputs do, but for the number of the iteration.
             broken = [
                 slot
                 for slot in states
                 if slot - passed < len(body.outputs)
-                and not found.is_small(body.outputs[slot - passed])
+                and not integers.is_small(body.outputs[slot - passed])
             ]
             if not broken:
                 break
             for slot in broken:
                 del states[slot]
-        self._inside[node.index, name] = found
+        self._inside[node.index, name] = integers
         first = first_state - passed
         for slot, output in enumerate(node.outputs):
-            at = slot + first
-            if output and at < len(body.outputs) and found.is_small(body.outputs[at]):
+            body_slot = slot + first
+            if (
+                output
+                and body_slot < len(body.outputs)
+                and integers.is_small(body.outputs[body_slot])
+            ):
                 self._small.add(output)
 
     # --- to where values go -----------------------------------------------------------------------
@@ -320,11 +324,11 @@ def _is_small_constant(constant: Any) -> bool:
 
 
 def _has_small_value(node: Node) -> bool:
-    """Whether the value of a Constant or ConstantOfShape is small; floats are not."""
+    """Return True if the value of a Constant or ConstantOfShape is small; floats are not."""
     number = node.attribute("value_int")
     numbers = node.attribute("value_ints")
     if number is not None or numbers is not None:
         values = (number,) if numbers is None else tuple(numbers)
-        return all(abs(each) < SMALLEST_LARGE for each in values)
+        return all(abs(integer) < SMALLEST_LARGE for integer in values)
     tensor = node.attribute("value")
     return tensor is not None and _is_small_constant(tensor)

@@ -1,8 +1,8 @@
 """Keeps float16 values in float32 between the operations of a program, as the numpy engine does.
 
-Operators of float16 compute in float32, and what they make is rounded where it leaves the program
-alone: what exceeds float16's range on the way stays finite (docs/guide.md). Inputs, constants and
-what only moves elements of them stay float16, since that rounds nothing.
+Operators of float16 compute in float32, and values are rounded to float16 only where they leave the
+program. So intermediate values may exceed float16's range (docs/guide.md). Inputs, constants and
+operations that only move their elements stay float16, since moving rounds nothing.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _HALVES = frozenset({Scalar.F16})
 
 
 def widen_halves(program: TensorProgram) -> TensorProgram:
-    """The program with float32 in the place of float16 that operations make for one another."""
+    """Return the program with its intermediate float16 tensors replaced by float32 ones."""
     wide = _wide_tensors(program)
     if not wide:
         return program
-    operations: list[Operation] = [_widened(each, wide) for each in program.operations]
+    operations: list[Operation] = [_widened(operation, wide) for operation in program.operations]
     for output in dict.fromkeys(program.outputs):
         if output in wide:
             places = tuple(along(axis) for axis in range(len(output.shape)))
@@ -59,10 +59,10 @@ def widen_halves(program: TensorProgram) -> TensorProgram:
 
 
 def _wide_tensors(program: TensorProgram) -> dict[Tensor, Tensor]:
-    """The tensors of float16 that are computed, with what takes their place.
+    """Return each computed float16 tensor with the float32 tensor that replaces it.
 
-    An output into which elements of float16 are moved beside others, as a cache is that grows, is
-    rounded where it is written: its elements would be copied twice.
+    Left out are outputs that also receive moved float16 elements, such as a growing cache: they are
+    rounded where they are written, since a float32 copy would move all elements twice.
     """
     computed: dict[Tensor, None] = {}
     moved: set[Tensor] = set()
@@ -74,16 +74,16 @@ def _wide_tensors(program: TensorProgram) -> dict[Tensor, Tensor]:
                 moved.add(tensor)
             else:
                 computed[tensor] = None
-    kept = moved.intersection(program.outputs)
+    rounded_outputs = moved.intersection(program.outputs)
     return {
-        each: Tensor(f"{each.name} in f32", Scalar.F32, each.shape)
-        for each in computed
-        if each not in kept
+        narrow: Tensor(f"{narrow.name} in f32", Scalar.F32, narrow.shape)
+        for narrow in computed
+        if narrow not in rounded_outputs
     }
 
 
 def _moves_halves(operation: Operation, computed: Collection[Tensor]) -> bool:
-    """Whether an operation only moves elements that no operation computed, or writes numbers."""
+    """Return True if the operation writes only constants, or elements that nothing computed."""
     if isinstance(operation, Alias):
         return operation.source not in computed
     if not isinstance(operation, Map) or not _is_choice(operation.value):
@@ -92,7 +92,7 @@ def _moves_halves(operation: Operation, computed: Collection[Tensor]) -> bool:
 
 
 def _is_choice(value: Element) -> bool:
-    """Whether an element is one of float16, or chosen among such."""
+    """Return True if the element is a float16 read or number, or a selection among such."""
     if scalar_of(value) not in _HALVES:
         return False
     if isinstance(value, Call):
@@ -101,7 +101,7 @@ def _is_choice(value: Element) -> bool:
 
 
 def _widened(operation: Operation, wide: dict[Tensor, Tensor]) -> Operation:
-    """The operation with reads and writes of tensors in float32."""
+    """Return the operation, reading and writing the float32 tensors."""
     changed = with_elements(operation, lambda element: _read_wide(element, wide))
     written: dict[str, Any] = {"output": wide.get(operation.output, operation.output)}
     match changed:
@@ -112,7 +112,7 @@ def _widened(operation: Operation, wide: dict[Tensor, Tensor]) -> Operation:
             written["weights"] = wide.get(weights, weights)
         case RowNormalize(statistics=(mean, deviation)):
             written["statistics"] = tuple(
-                each and wide.get(each, each) for each in (mean, deviation)
+                statistic and wide.get(statistic, statistic) for statistic in (mean, deviation)
             )
         case Recurrence(last=last, last_cell=cell):
             written["last"] = last and wide.get(last, last)
@@ -128,7 +128,7 @@ def _widened(operation: Operation, wide: dict[Tensor, Tensor]) -> Operation:
 
 
 def _read_wide(element: Element, wide: dict[Tensor, Tensor]) -> Element:
-    """The expression over the tensors in float32; what it chose of float16 is float32 too."""
+    """Return the expression, reading the float32 tensors; selections become float32 too."""
 
     def change(read: Read) -> Element:
         return Read(wide.get(read.tensor, read.tensor), read.places)
@@ -137,29 +137,29 @@ def _read_wide(element: Element, wide: dict[Tensor, Tensor]) -> Element:
 
 
 def _with_one_kind(element: Element) -> Element:
-    """The expression with operands of calls of one kind again, none converted to its own kind."""
+    """Return the expression with equal scalar types within each call, and no needless Convert."""
     match element:
         case Convert(operand, scalar):
             return _of_kind(_with_one_kind(operand), scalar)
         case Call(function, operands):
             changed = list(map(_with_one_kind, operands))
             first = 1 if function is Function.SELECT else 0
-            kinds = {scalar_of(each) for each in changed[first:]}
+            kinds = {scalar_of(part) for part in changed[first:]}
             if kinds == {Scalar.F16, Scalar.F32}:
-                changed[first:] = [_of_kind(each, Scalar.F32) for each in changed[first:]]
+                changed[first:] = [_of_kind(part, Scalar.F32) for part in changed[first:]]
             return Call(function, tuple(changed))
         case _:
             return element
 
 
 def _of_kind(element: Element, scalar: Scalar) -> Element:
-    """The element as a kind of number; not rounded to float16 on the way to float32."""
+    """Return the element converted to a scalar type; float32 is reached without a float16 step."""
     if scalar is Scalar.F32 and isinstance(element, Convert) and element.scalar in _HALVES:
         element = element.operand
     return element if scalar_of(element) is scalar else Convert(element, scalar)
 
 
 def _epilogue(element: Element, scalar: Scalar) -> Element | None:
-    """The epilogue that makes a kind of number; None where that is what was made."""
-    made = _of_kind(element, scalar)
-    return None if isinstance(made, Made) else made
+    """Return the epilogue with a result of this scalar type; None if it would change nothing."""
+    converted = _of_kind(element, scalar)
+    return None if isinstance(converted, Made) else converted

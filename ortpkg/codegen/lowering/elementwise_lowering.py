@@ -143,18 +143,18 @@ def _where_negative(x: Element, then: Element) -> Element:
 
 
 def exp_less_one(x: Element) -> Element:
-    """exp(x) - 1 of what is not above 0, within 6 units in the last place.
+    """Return exp(x) - 1 for x <= 0, within 6 units in the last place.
 
-    With t = tanh(x / 2) it is 2 t / (1 - t), where nothing cancels.
+    With t = tanh(x / 2) it is 2 t / (1 - t), in which nothing cancels.
     """
     tangent = f32(_F.TANH, f32(_F.MUL, x, 0.5))
     return f32(_F.DIV, f32(_F.ADD, tangent, tangent), f32(_F.SUB, 1.0, tangent))
 
 
 def log_of_one_and(x: Element) -> Element:
-    """log(1 + x) of what is not below 0, within 4 units in the last place.
+    """Return log(1 + x) for x >= 0, within 4 units in the last place.
 
-    What 1 + x loses of x is made up for by x / ((1 + x) - 1), which is near 1. Source: Kahan.
+    The factor x / ((1 + x) - 1), which is near 1, corrects the rounding of 1 + x. Source: Kahan.
     """
     whole = f32(_F.ADD, x, 1.0)
     ratio = f32(_F.DIV, x, f32(_F.SUB, whole, 1.0))
@@ -175,13 +175,13 @@ def gelu_tanh(x: Element) -> Element:
     """GELU by a hyperbolic tangent."""
     cube = f32(_F.MUL, f32(_F.MUL, x, x), x)
     twice = f32(_F.MUL, f32(_F.ADD, x, f32(_F.MUL, cube, _GELU_CUBE)), 2 * _SQRT_2_BY_PI)
-    # (1 + tanh(z)) / 2 is the sigmoid of 2 z, which loses nothing where the tangent is near -1
+    # (1 + tanh(z)) / 2 is the sigmoid of 2 z, which keeps its digits where tanh(z) is near -1
     return f32(_F.MUL, x, f32(_F.SIGMOID, twice))
 
 
 def _softplus(x: Element) -> Element:
-    rest = log_of_one_and(f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))))
-    return f32(_F.ADD, f32(_F.MAX, x, 0.0), rest)
+    correction = log_of_one_and(f32(_F.EXP, f32(_F.NEG, f32(_F.ABS, x))))
+    return f32(_F.ADD, f32(_F.MAX, x, 0.0), correction)
 
 
 #: Operator → its formula over x, alpha and beta, and the defaults of these.
@@ -283,7 +283,7 @@ def _known_power(base: Element, exponent: float) -> Element | None:
 
 
 def _root_as_power(base: Element) -> Element:
-    """The square root as a power: of -infinity infinity, of -0 0."""
+    """Return the square root as Pow defines it: infinity for -infinity, 0 for -0."""
     is_least = f32(_F.EQ, base, -math.inf)
     return f32(_F.SELECT, is_least, math.inf, f32(_F.ADD, Call(_F.SQRT, (base,)), 0.0))
 
@@ -330,10 +330,10 @@ _WHOLE = frozenset(Scalar) - {Scalar.F64, Scalar.F32, Scalar.F16, Scalar.BF16, S
 
 
 def _whole(element: Element, target: Scalar) -> Element:
-    """A float as an integer whose low bits are those of the Cast operator.
+    """Convert a float to a 32- or 64-bit integer whose low bits are the result of Cast.
 
-    Out of range ONNX leaves the result open. It is the one that numpy and onnxruntime have on x86,
-    on every CPU: the lowest integer of 32 bits, or of 64 where the target has those.
+    ONNX does not define the result out of range. On every CPU it is the one of numpy and
+    onnxruntime on x86: the lowest integer of 32 bits, or of 64 bits for 64-bit targets.
     """
     value = element if scalar_of(element) is Scalar.F64 else widened(element)
     kind, wide = scalar_of(value), Scalar.I64 if target.nbytes == 8 else Scalar.I32
@@ -341,7 +341,7 @@ def _whole(element: Element, target: Scalar) -> Element:
     beyond = number(float(1 << 8 * wide.nbytes - 1), kind)
 
     def converted(part: Element) -> Element:
-        fits = Call(_F.LT, (part, beyond))  # below, and of NaN to 0, the conversion saturates
+        fits = Call(_F.LT, (part, beyond))  # Convert saturates at the lowest integer; NaN becomes 0
         return Call(_F.SELECT, (fits, Convert(part, wide), lowest))
 
     whole = converted(value)

@@ -39,10 +39,10 @@ def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
     axis = axis_of(node, rank, default=0)
     size = source.shape[axis]
     scope.require_not_negative(size - 1)
-    kept = [each for each in range(rank) if each != axis]
-    shape = tuple(source.shape[each] for each in kept)
-    order = [*kept, axis]
-    value = widened(Read(source, tuple(along(order.index(each)) for each in range(rank))))
+    kept_axes = [dimension for dimension in range(rank) if dimension != axis]
+    shape = tuple(source.shape[dimension] for dimension in kept_axes)
+    order = [*kept_axes, axis]
+    value = widened(Read(source, tuple(along(order.index(dimension)) for dimension in range(rank))))
     if scalar_of(value) not in _COMPARED:
         raise NotLoweredError(f"extrema of {source.scalar.value} are not compiled")
     is_greatest = node.op_type == "ArgMax"
@@ -57,19 +57,21 @@ def lower_extremum_position(scope: LoweringScope, node: Node) -> None:
         )
     )
     is_last = bool(attribute(node, "select_last_index", 0))
-    best = _is_extremum(value, Read(extremum, tuple(along(each) for each in range(len(kept)))))
+    is_best = _is_extremum(
+        value, Read(extremum, tuple(along(dimension) for dimension in range(len(kept_axes))))
+    )
     nowhere = size_element(-1 if is_last else size, Scalar.I64)
-    made = scope.temporary(output.scalar, shape, "position")
+    position = scope.temporary(output.scalar, shape, "position")
     scope.emit(
         Reduce(
-            output=made,
+            output=position,
             axes=shape,
             reduced=(size,),
             combiner=Combiner.MAX if is_last else Combiner.MIN,
-            value=Call(Function.SELECT, (best, Position(len(kept)), nowhere)),
+            value=Call(Function.SELECT, (is_best, Position(len(kept_axes)), nowhere)),
         )
     )
-    scope.alias(output, made)
+    scope.alias(output, position)
 
 
 def _is_extremum(value: Element, extremum: Element) -> Element:

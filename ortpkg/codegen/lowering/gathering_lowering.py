@@ -87,14 +87,14 @@ def lower_one_hot(scope: LoweringScope, node: Node) -> None:
     """One of two values by whether an index is the place along a new axis."""
     indices, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     axis = axis_of(node, len(output.shape), default=-1)
-    places = [along(each) for each in range(len(output.shape)) if each != axis]
+    places = [along(dimension) for dimension in range(len(output.shape)) if dimension != axis]
     index = as_kind(Read(indices, tuple(places)), Scalar.I64)
     depth = SizeValue(output.shape[axis])
     is_negative = Call(Function.LT, (index, number(0, Scalar.I64)))
     counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, depth)), index))
     values = scope.tensor(node.inputs[2])
     scope.require_equal(values.shape[0] if len(values.shape) == 1 else 0, 2)
-    off, on = (Read(values, (Place(offset=each),)) for each in (0, 1))
+    off, on = (Read(values, (Place(offset=slot),)) for slot in (0, 1))
     is_chosen = Call(Function.EQ, (counted, Position(axis)))
     scope.map(output, Call(Function.SELECT, (is_chosen, on, off)))
 

@@ -278,9 +278,9 @@ class LoweringScope:
         self.report(is_wrong, axes, size)
 
     def report(self, is_wrong: Element, axes: Sequence[Size], size: Size) -> None:
-        """Has a run fail where an expression over axes is true for any place.
+        """Make runs fail in which ``is_wrong`` is true at any position of ``axes``.
 
-        ``size``: of the axis that what is wrong points beyond.
+        ``size``: of the axis that the wrong index is out of range for, for the message.
         """
         counted = Call(Function.SELECT, (is_wrong, number(1, Scalar.I64), number(0, Scalar.I64)))
         output = self.temporary(Scalar.I64, (), "wrong indices")
@@ -382,7 +382,7 @@ def attribute(node: Node, name: str, default: Any) -> Any:
 
 
 def counted_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front. NotLoweredError where a tensor of that rank has none such."""
+    """Return a possibly negative axis counted from the front; NotLoweredError if out of range."""
     if not -rank <= axis < rank:
         raise NotLoweredError(f"it has no axis {axis} among {rank}")
     return axis + rank if axis < 0 else axis

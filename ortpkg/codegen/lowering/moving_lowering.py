@@ -33,7 +33,7 @@ from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size
 from ortpkg.shapes.size_operations import larger, smaller
 
-#: No axis has so many elements; a longer step takes no other, and may pass 64 bits.
+#: Longer steps are cut to this, since no axis has as many elements and products could overflow.
 _MOST_STEP = 1 << 31
 
 
@@ -52,28 +52,28 @@ def lower_flatten(scope: LoweringScope, node: Node) -> None:
 def lower_reshape(scope: LoweringScope, node: Node) -> None:
     """The same elements under another shape, which inference found.
 
-    Inference takes for granted that no computed size turns out to be -1, nor 0 where that stands
-    for a size of the input, and that what is left open follows from sizes that are not 0.
+    Inference assumes that no computed size is -1, nor 0 where 0 means "as in the input", and that
+    the size left open by -1 follows from sizes that are not 0. Runs check these assumptions.
     """
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
-    wanted = scope.elements(node.inputs[1]) if len(node.inputs) > 1 else None
+    requested = scope.elements(node.inputs[1]) if len(node.inputs) > 1 else None
     keeps_zero = bool(attribute(node, "allowzero", 0))
-    if wanted is not None and len(wanted) == len(output.shape):
-        is_open = -1 in wanted
-        for axis, (size, made) in enumerate(zip(wanted, output.shape, strict=True)):
+    if requested is not None and len(requested) == len(output.shape):
+        is_open = -1 in requested
+        for axis, (size, output_size) in enumerate(zip(requested, output.shape, strict=True)):
             if not isinstance(size, int):
-                scope.require_equal(size, made)
-                own = source.shape[axis] if axis < len(source.shape) else None
-                if not keeps_zero and size != own:
+                scope.require_equal(size, output_size)
+                source_size = source.shape[axis] if axis < len(source.shape) else None
+                if not keeps_zero and size != source_size:
                     scope.require_not_negative(size - 1)
             if is_open and size != -1:
-                scope.require_not_negative(made - 1)
+                scope.require_not_negative(output_size - 1)
     scope.alias(output, source)
 
 
 @lowers("Squeeze")
 def lower_squeeze(scope: LoweringScope, node: Node) -> None:
-    """The same elements without axes of one element, which must be of one in each run."""
+    """The same elements without the squeezed axes; runs check that these have size 1."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     axes: Sequence[int] = tuple(attribute(node, "axes", ()))
     if len(node.inputs) > 1 and node.inputs[1]:
@@ -97,12 +97,12 @@ def lower_transpose(scope: LoweringScope, node: Node) -> None:
 
 @lowers("Expand")
 def lower_expand(scope: LoweringScope, node: Node) -> None:
-    """Broadcast to a shape, of which each size is that of the output, or 1."""
+    """Broadcast to a shape; runs check that each requested size is 1 or that of the output."""
     output = scope.tensor(node.outputs[0])
-    wanted = scope.elements(node.inputs[1]) or ()
-    for size, made in zip(reversed(wanted), reversed(output.shape), strict=False):
-        if size not in {1, made}:
-            scope.require_equal((made - size) * (size - 1), 0)
+    requested = scope.elements(node.inputs[1]) or ()
+    for size, output_size in zip(reversed(requested), reversed(output.shape), strict=False):
+        if size not in {1, output_size}:
+            scope.require_equal((output_size - size) * (size - 1), 0)
     scope.map(output, scope.broadcast(node.inputs[0], output.shape))
 
 
@@ -187,9 +187,9 @@ def _slice_parameters(
         steps: Sequence[int] = (1,) * len(starts)
     else:
         starts = scope.sizes(node.inputs[1], "starts")
-        given = [*node.inputs, "", ""]
-        axes = scope.numbers(given[3], "axes") if given[3] else range(len(starts))
-        steps = scope.numbers(given[4], "steps") if given[4] else (1,) * len(starts)
+        inputs = [*node.inputs, "", ""]
+        axes = scope.numbers(inputs[3], "axes") if inputs[3] else range(len(starts))
+        steps = scope.numbers(inputs[4], "steps") if inputs[4] else (1,) * len(starts)
     if not len(starts) == len(axes) == len(steps):
         raise NotLoweredError("it has not one start and step for each axis")
     return starts, [counted_axis(axis, rank) for axis in axes], steps
@@ -214,10 +214,10 @@ def lower_pad(scope: LoweringScope, node: Node) -> None:
     """Elements around the tensor: one number, or what is at its edges again."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     rank = len(source.shape)
-    given = [*node.inputs, "", "", ""]
+    inputs = [*node.inputs, "", "", ""]
     is_input = "pads" not in node.attributes
-    pads = scope.numbers(given[1], "pads") if is_input else tuple(attribute(node, "pads", ()))
-    axes = scope.numbers(given[3], "axes") if given[3] else range(rank)
+    pads = scope.numbers(inputs[1], "pads") if is_input else tuple(attribute(node, "pads", ()))
+    axes = scope.numbers(inputs[3], "axes") if inputs[3] else range(rank)
     before = [0] * rank
     if len(pads) != 2 * len(axes):
         raise NotLoweredError("it has not two pads for each axis")
@@ -231,8 +231,8 @@ def lower_pad(scope: LoweringScope, node: Node) -> None:
         return
     if not is_input:
         value: Element = number(float(attribute(node, "value", 0.0)), source.scalar)
-    elif given[2]:
-        value = scope.broadcast(given[2], scope.shape(given[2]))
+    elif inputs[2]:
+        value = scope.broadcast(inputs[2], scope.shape(inputs[2]))
     else:
         value = number(0, source.scalar)
     scope.map(output, value)
@@ -306,13 +306,13 @@ def lower_trilu(scope: LoweringScope, node: Node) -> None:
     rank = len(source.shape)
     if rank < 2:
         raise NotLoweredError("it is no matrix")
-    given = [*node.inputs, ""]
-    diagonal = scope.broadcast(given[1], ()) if given[1] else number(0, Scalar.I64)
+    inputs = [*node.inputs, ""]
+    diagonal = scope.broadcast(inputs[1], ()) if inputs[1] else number(0, Scalar.I64)
     row, column = Position(rank - 2), Position(rank - 1)
     is_upper = bool(attribute(node, "upper", 1))
-    beside = Call(Function.SUB, (column, row))  # row + diagonal may pass 64 bits
-    kept = Call(Function.GE if is_upper else Function.LE, (beside, diagonal))
-    chosen = Call(Function.SELECT, (kept, identity_read(source), number(0, source.scalar)))
+    distance = Call(Function.SUB, (column, row))  # row + diagonal may pass 64 bits
+    is_kept = Call(Function.GE if is_upper else Function.LE, (distance, diagonal))
+    chosen = Call(Function.SELECT, (is_kept, identity_read(source), number(0, source.scalar)))
     scope.map(output, chosen)
 
 
@@ -345,8 +345,8 @@ def lower_tile(scope: LoweringScope, node: Node) -> None:
     if len(repeats) != len(source.shape):
         raise NotLoweredError("it has not one number of repeats for each axis")
     # as (repeat, size) pairs: a broadcast, then an alias
-    paired = [each for pair in zip(repeats, source.shape, strict=True) for each in pair]
-    spread = scope.temporary(source.scalar, paired, "repeats")
+    shape = [size for pair in zip(repeats, source.shape, strict=True) for size in pair]
+    spread = scope.temporary(source.scalar, shape, "repeats")
     places = tuple(along(2 * dimension + 1) for dimension in range(len(source.shape)))
     scope.map(spread, Read(source, places))
     scope.alias(output, spread)

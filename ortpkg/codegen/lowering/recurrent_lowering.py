@@ -92,7 +92,7 @@ def lower_recurrent(scope: LoweringScope, node: Node) -> None:
 
 
 def _report_wrong_lengths(scope: LoweringScope, lengths: Tensor, layer: _Layer) -> None:
-    """Has a run fail where a sequence is said to be longer than the batch, or shorter than 0."""
+    """Make runs fail whose sequence_lens is below 0 or above the number of steps."""
     if len(lengths.shape) != 1:
         raise NotLoweredError("it has not one length for each sequence")
     scope.require_equal(lengths.shape[0], layer.batch)

@@ -84,9 +84,9 @@ def _row(
     """The places of a token's row in a cache: that of its position, or its own."""
     batch, _, length, _ = source.sizes
     if not positions_name:
-        still = scope.stands_still(cache.shape[0], batch)
+        is_shared = scope.stands_still(cache.shape[0], batch)
         scope.require_equal(cache.shape[1], length)
-        return (Place() if still else along(0), along(2))
+        return (Place() if is_shared else along(0), along(2))
     positions = scope.tensor(positions_name)
     rank = len(positions.shape)
     if rank < 2:
@@ -94,9 +94,9 @@ def _row(
             scope.require_equal(positions.shape[0], 1)
         index: Element = Call(Function.ADD, (Read(positions, (Place(),) * rank), Position(2)))
     else:
-        still = scope.stands_still(positions.shape[0], batch)
+        is_shared = scope.stands_still(positions.shape[0], batch)
         scope.require_equal(positions.shape[1], length)
-        index = Read(positions, (Place() if still else along(0), along(2)))
+        index = Read(positions, (Place() if is_shared else along(0), along(2)))
     scope.report_wrong_indices(index, (batch, 1, length), cache.shape[0])
     return (gathered_place(index, cache.shape[0]),)
 

@@ -239,15 +239,15 @@ def _read_reduced(source: Tensor, axes: Sequence[int]) -> tuple[Read, tuple[Size
 
 def _reduced_axes(scope: LoweringScope, node: Node, rank: int) -> list[int]:
     if len(node.inputs) > 1 and node.inputs[1]:
-        given = scope.numbers(node.inputs[1], "axes")
+        axes = scope.numbers(node.inputs[1], "axes")
     else:
-        given = tuple(attribute(node, "axes", ()))
-    if not given and not attribute(node, "noop_with_empty_axes", 0):
-        given = tuple(range(rank))
-    counted = sorted({counted_axis(axis, rank) for axis in given})
-    if len(counted) != len(given):
+        axes = tuple(attribute(node, "axes", ()))
+    if not axes and not attribute(node, "noop_with_empty_axes", 0):
+        axes = tuple(range(rank))
+    counted_axes = sorted({counted_axis(axis, rank) for axis in axes})
+    if len(counted_axes) != len(axes):
         raise NotLoweredError("its axes name an axis twice")
-    return counted
+    return counted_axes
 
 
 def _before(node: Node, value: Element) -> Element:

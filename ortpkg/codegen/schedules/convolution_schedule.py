@@ -84,7 +84,7 @@ def schedule_convolution(
 def _phases_kernels(
     operation: Convolution, model: MachineModel, constants: Collection[Tensor], phases: Phases
 ) -> list[ScheduledKernel]:
-    """The kernels of phases of a transposed convolution: of their weights, and their own."""
+    """Return the kernels of phases of a transposed convolution: weight packing first, if any."""
     axes = [each.axis for each in phases]
     layouts = weight_layouts(
         operation,

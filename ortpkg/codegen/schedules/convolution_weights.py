@@ -1,10 +1,10 @@
 """Weights of convolutions in the order in which a kernel reads them, packed ahead or by a kernel.
 
 The order is (output blocks, pieces of the source, kernel..., lanes of a piece, lanes of the
-output). Of bytes, four neighbouring lanes of a piece stand behind those of the output, as one
-instruction multiplies them. Where an output block has channels of several groups, the lanes of
-other groups have zeros in it: kernels sum each group by itself and keep its own lanes alone, since
-zero times infinity is NaN.
+output). For 8-bit weights, four neighbouring lanes of a piece come last, because one instruction
+multiplies four. Where an output block has channels of several groups, the lanes of other groups
+hold zeros. Kernels then sum each group separately and keep only its lanes, since zero times
+infinity is NaN.
 """
 
 from __future__ import annotations
@@ -73,19 +73,19 @@ class WeightLayout:
 
     @property
     def crosses_groups(self) -> bool:
-        """Whether blocks that share their source may have channels of several groups of floats."""
+        """Return True if blocks that share their source may mix groups; never for 8-bit weights."""
         if self.groups == 1 or self.is_depthwise or self.scalar is Scalar.I8:
             return False
         return self.group_outputs % (self.sharing * self.lanes) != 0
 
     @property
     def group_pieces(self) -> int:
-        """Pieces of the source that a group has, where each piece is of one group."""
+        """Number of source pieces in a group, where each piece belongs to one group."""
         return self.group_channels // self.source_lanes
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """For each ``sharing`` output blocks the pieces that they read: first, and count."""
+        """First piece and number of pieces that each run of ``sharing`` output blocks reads."""
         if self.is_depthwise:
             return [(0, 1)] * self.blocks
         found = []
@@ -98,12 +98,12 @@ class WeightLayout:
 
     @property
     def count(self) -> int:
-        """The most pieces of the source that an output block reads."""
+        """Largest number of source pieces that an output block reads."""
         return max((count for _, count in self.spans), default=0)
 
     @property
     def mean_count(self) -> float:
-        """The pieces of the source that an output block reads, in the mean."""
+        """Mean number of source pieces that an output block reads."""
         return sum(count for _, count in self.spans) / len(self.spans)
 
     @property
@@ -154,7 +154,7 @@ def weight_layouts(
     A depthwise convolution with blocks on both sides has one of its own. ``kernel``: the window's
     sizes, or those of a phase.
     """
-    channels, group_channels = (_number(each) for each in operation.weights.shape[:2])
+    channels, group_channels = (_number(size) for size in operation.weights.shape[:2])
     is_depthwise = operation.is_depthwise and source_lanes == lanes
     blocks = max(1, -(-channels // lanes))
     is_whole = is_depthwise or operation.groups == 1
@@ -206,7 +206,7 @@ class PackedWeights:
 def packed_weights(
     weights: Tensor, layout: WeightLayout, constants: Collection[Tensor]
 ) -> PackedWeights:
-    """The weights in the layout, by a kernel where they are not known when compiling."""
+    """Return the weights in the layout: packed now if constant, else by a kernel in each run."""
     tensor = Tensor(f"{weights.name} in blocks", layout.scalar, layout.shape)
     if weights not in constants:
         kernel = packing_kernel(weights, tensor, layout, taps=[range(k) for k in layout.kernel])
@@ -216,7 +216,7 @@ def packed_weights(
 
 
 def first_piece(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
-    """The first piece of the source that an output block reads."""
+    """Return the index of the first source piece that an output block reads."""
     if len(layout.spans) == 1:
         return b.index(layout.spans[0][0])
     channel = b.mul(b.div(block, layout.sharing), layout.sharing * layout.lanes)
@@ -225,7 +225,7 @@ def first_piece(b: KernelBuilder, layout: WeightLayout, block: Value) -> Value:
 
 
 def group_range(b: KernelBuilder, layout: WeightLayout, block: Value) -> tuple[Value, Value]:
-    """The groups that an output block, and those that share its source, have: first up to last."""
+    """Return the range of groups in the output blocks that share a source: first, and one past."""
     chunk = b.div(block, layout.sharing)
     first = b.mul(chunk, layout.sharing * layout.lanes)
     last = b.sub(b.least(b.add(first, layout.sharing * layout.lanes), layout.channels), 1)
@@ -253,57 +253,57 @@ def packing_kernel(
     taps: Sequence[range],
     first_block: int = 0,
 ) -> ScheduledKernel:
-    """A kernel that packs one output block a tile: zeros, then each weight where it belongs.
+    """Return a kernel that packs one output block per tile: it writes zeros, then each weight.
 
     Args:
-        weights: what is packed.
-        packed: has room for the layout from the output block ``first_block`` on.
-        layout: of the packed weights.
-        taps: along each axis of the window, the taps that the layout has.
-        first_block: where the blocks begin that this kernel writes.
+        weights: the tensor to pack.
+        packed: the target; it has room for the layout from output block ``first_block`` on.
+        layout: the layout to write.
+        taps: for each axis of the window, the taps to pack.
+        first_block: the first output block to write.
     """
     maker = KernelMaker("pack_convolution_weights")
     b = maker.builder
-    given, made = maker.read(weights), maker.written(packed)
-    kernel = [_number(each) for each in weights.shape[2:]]
+    source, target = maker.read(weights), maker.written(packed)
+    kernel = [_number(size) for size in weights.shape[2:]]
     block_count, together = layout.block_stride, layout.together
     begin = b.mul(b.add(b.tile, first_block), block_count)
     zeros = b.constant(0, LoopType(packed.scalar, layout.lanes))
     with b.loop(0, block_count, layout.lanes) as entry:
-        b.store(made, b.add(begin, entry.index), zeros)
+        b.store(target, b.add(begin, entry.index), zeros)
     first_channel = b.mul(b.tile, layout.lanes)
     lanes = b.least(b.sub(layout.channels, first_channel), layout.lanes)
     before = b.mul(first_piece(b, layout, b.tile), layout.source_lanes)
     with b.loop(0, lanes) as lane, b.loop(0, layout.group_channels) as channel:
         output = b.add(first_channel, lane.index)
         group = b.div(output, layout.group_outputs)
-        place = channel.index
+        source_lane = channel.index
         if not layout.is_depthwise:
-            place = b.add(b.sub(b.mul(group, layout.group_channels), before), place)
+            source_lane = b.add(b.sub(b.mul(group, layout.group_channels), before), source_lane)
         row = b.mul(b.add(b.mul(output, layout.group_channels), channel.index), prod(kernel))
-        piece = b.mul(b.div(place, layout.source_lanes), prod(layout.kernel))
+        piece = b.mul(b.div(source_lane, layout.source_lanes), prod(layout.kernel))
         with b.loop(0, prod(layout.kernel)) as tap:
-            weight = b.load(given, b.add(row, _tap_in_window(b, tap.index, taps, kernel)))
+            weight = b.load(source, b.add(row, _tap_in_window(b, tap.index, taps, kernel)))
             inner = b.mul(b.add(piece, tap.index), layout.source_lanes)
-            inner = b.add(inner, b.rem(place, layout.source_lanes))
+            inner = b.add(inner, b.rem(source_lane, layout.source_lanes))
             step = b.add(b.mul(b.div(inner, together), layout.lanes), lane.index)
-            at = b.add(begin, b.add(b.mul(step, together), b.rem(inner, together)))
-            b.store(made, at, b.cast(weight, packed.scalar))
+            index = b.add(begin, b.add(b.mul(step, together), b.rem(inner, together)))
+            b.store(target, index, b.cast(weight, packed.scalar))
     return maker.scheduled(layout.blocks)
 
 
 def _tap_in_window(
     b: KernelBuilder, tap: Value, taps: Sequence[range], kernel: Sequence[int]
 ) -> Value:
-    """Which tap of the whole window one of the chosen taps is, both counted in one row."""
+    """Return the flat index in the whole window of the chosen tap with flat index ``tap``."""
     if all(len(chosen) == size for chosen, size in zip(taps, kernel, strict=True)):
         return tap
-    found, stride = b.index(0), 1
+    window_tap, stride = b.index(0), 1
     for chosen, size in zip(reversed(taps), reversed(kernel), strict=True):
-        own = b.add(b.mul(b.rem(tap, len(chosen)), chosen.step), chosen.start)
-        found = b.add(found, b.mul(own, stride))
+        position = b.add(b.mul(b.rem(tap, len(chosen)), chosen.step), chosen.start)
+        window_tap = b.add(window_tap, b.mul(position, stride))
         tap, stride = b.div(tap, len(chosen)), stride * size
-    return found
+    return window_tap
 
 
 def _number(size: object) -> int:

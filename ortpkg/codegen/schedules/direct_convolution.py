@@ -48,7 +48,7 @@ from ortpkg.codegen.tensor_ir.operations import Convolution
 _MOST_PRODUCTS = 64
 
 
-#: Vectors of so many bytes (AVX-512) are written under a mask for nothing.
+#: Masked writes are free for vectors of this many bytes (AVX-512).
 _MASKED_NBYTES = 64
 
 
@@ -109,7 +109,7 @@ class _DirectConvolution:
             spatial_rank=self._spatial_rank,
             channels=self._layout.channels,
         )
-        sizes = [each.source for each in axes]
+        sizes = [window_axis.source for window_axis in axes]
         self._strides = [
             maker.size(prod(sizes[axis + 1 :], start=self._view.lanes)) for axis in range(len(axes))
         ]
@@ -117,7 +117,7 @@ class _DirectConvolution:
     def scheduled(self) -> ScheduledKernel:
         """The kernel: blocks, then rows, then groups of columns of a tile."""
         tiling, b = self._tiling, self._builder
-        rows = prod((each.output for each in self._axes[:-1]), start=1)
+        rows = prod((window_axis.output for window_axis in self._axes[:-1]), start=1)
         space = TileSpace(
             self._maker,
             (self._view.batch, 1),
@@ -155,53 +155,59 @@ class _DirectConvolution:
             zeros = [b.constant(0, self._sum_type)] * (run.columns * self._tiling.blocks)
             sums = self._piece_sums(run, levels, source, weight, (first, count), zeros)
         padding: list[Operand] = [0] * (self._spatial_rank - len(positions))
-        for number, made in enumerate(sums):
-            place, column = divmod(number, run.columns)
-            where = self._in_output(phase, [*positions[:-1], b.add(positions[-1], column)])
-            self._output.store(made, image, b.add(block, place), [*padding, *where])
+        for number, block_sum in enumerate(sums):
+            block_number, column = divmod(number, run.columns)
+            output_positions = self._in_output(
+                phase, [*positions[:-1], b.add(positions[-1], column)]
+            )
+            self._output.store(
+                block_sum, image, b.add(block, block_number), [*padding, *output_positions]
+            )
 
     def _in_output(self, phase: Value, positions: Sequence[Value]) -> Sequence[Value]:
         """Where windows of a phase stand in the output."""
         if not self._phases:
             return positions
-        b, found = self._builder, []
+        b, output_positions = self._builder, []
         for axis, position in zip(reversed(self._phases), reversed(positions), strict=True):
-            own, phase = b.rem(phase, len(axis.taps)), b.div(phase, len(axis.taps))
-            place = b.add(b.mul(position, axis.spread), axis.first)
-            found.append(b.add(place, own))
-        return found[::-1]
+            phase_offset, phase = b.rem(phase, len(axis.taps)), b.div(phase, len(axis.taps))
+            first = b.add(b.mul(position, axis.spread), axis.first)
+            output_positions.append(b.add(first, phase_offset))
+        return output_positions[::-1]
 
     def _group_sums(
         self, run: ColumnRun, levels: Sequence[_Level], source: Value, weight: Value, block: Value
     ) -> Sequence[Value]:
-        """The sums of blocks with channels of several groups.
+        """Return the sums of blocks that contain channels of several groups.
 
-        Each group is summed by itself, and its own lanes are kept: what another group has may be
-        infinite, and times the zeros that stand for its weights it would be NaN. Where instructions
-        have masks each product is added to its own lanes alone, which takes no registers.
+        Each group is summed separately and only its lanes are kept: another group's source may be
+        infinite, and infinity times a zero weight would be NaN. Where instructions have masks, each
+        product is added under the mask of its group, which needs no more registers.
         """
         b, layout, columns = self._builder, self._layout, run.columns
         first, stop = group_range(b, layout, block)
         pieces = layout.group_pieces
         zeros = [b.constant(0, self._sum_type)] * (columns * self._tiling.blocks)
         with b.loop(first, stop, carried=zeros) as loop:
-            own = b.mul(b.sub(loop.index, first), pieces * self._piece_weights)
+            group_weights = b.mul(b.sub(loop.index, first), pieces * self._piece_weights)
             span = (b.mul(loop.index, pieces), b.index(pieces))
             lanes = self._lanes_of_group(loop.index, block)
             self._masks = lanes if self._has_masks else []
             initial = loop.carried if self._has_masks else zeros
-            sums = self._piece_sums(run, levels, source, b.add(weight, own), span, initial)
+            sums = self._piece_sums(
+                run, levels, source, b.add(weight, group_weights), span, initial
+            )
             if not self._has_masks:
                 sums = [
-                    b.select(lanes[place // columns], made, loop.carried[place])
-                    for place, made in enumerate(sums)
+                    b.select(lanes[number // columns], group_sum, loop.carried[number])
+                    for number, group_sum in enumerate(sums)
                 ]
             self._masks = []
             loop.hand_on(*sums)
         return loop.results
 
     def _lanes_of_group(self, group: Value, block: Value) -> list[Value]:
-        """For each output block that is summed at once which of its lanes are of a group."""
+        """Return a mask of the group's lanes for each output block that is summed at once."""
         b, layout = self._builder, self._layout
         numbers = lane_numbers(b, layout.lanes)
         masks = []
@@ -221,23 +227,29 @@ class _DirectConvolution:
         pieces: tuple[Value, Value],
         sums: Sequence[Value],
     ) -> Sequence[Value]:
-        """The sums with the products of pieces of the source added: of the first, and how many.
+        """Return the sums plus the products of a range of source pieces.
 
-        ``source`` is where windows begin in the image's first channel.
+        Args:
+            run: the columns that are summed at once.
+            levels: loops over the outer taps.
+            source: offset of the window in the image's first channel.
+            weight: offset of the first piece's weights.
+            pieces: first piece, and number of pieces.
+            sums: one vector for each output block and column.
         """
         b, (first, count) = self._builder, pieces
         if b.number_of(count) == 1:
-            at = b.add(source, self._piece_offset(first))
-            return self._summed(run, levels, at, weight, sums)
+            piece_source = b.add(source, self._piece_offset(first))
+            return self._summed(run, levels, piece_source, weight, sums)
         with b.loop(0, count, carried=sums) as loop:
-            at = b.add(source, self._piece_offset(b.add(first, loop.index)))
-            own = b.add(weight, b.mul(loop.index, self._piece_weights))
-            loop.hand_on(*self._summed(run, levels, at, own, loop.carried))
+            piece_source = b.add(source, self._piece_offset(b.add(first, loop.index)))
+            piece_weight = b.add(weight, b.mul(loop.index, self._piece_weights))
+            loop.hand_on(*self._summed(run, levels, piece_source, piece_weight, loop.carried))
         return loop.results
 
     @property
     def _piece_weights(self) -> int:
-        """Return the number of weights that an output block has for a piece of the source."""
+        """Number of weights that an output block has for a source piece."""
         layout = self._layout
         return prod(layout.kernel) * layout.source_lanes * layout.lanes
 
@@ -251,7 +263,7 @@ class _DirectConvolution:
         return b.add(b.mul(b.div(channel, lanes), plane), b.rem(channel, lanes))
 
     def _levels(self, run: ColumnRun, positions: Sequence[Value]) -> list[_Level]:
-        """The loops around the products of a piece: taps of the outer axes."""
+        """Return the loops around the products of a piece: over the taps of the outer axes."""
         b, layout = self._builder, self._layout
         tap = layout.source_lanes * layout.lanes
         levels = []
@@ -323,19 +335,20 @@ class _DirectConvolution:
         sums: Sequence[Value],
     ) -> Sequence[Value]:
         b, lanes_in, together = self._builder, self._layout.source_lanes, self._steps.group
-        steps_in, most = lanes_in // together, _MOST_PRODUCTS if together == 1 else 1
+        steps_in, most_products = lanes_in // together, _MOST_PRODUCTS if together == 1 else 1
         count = (tap.stop - tap.first) * self._tiling.blocks
         at_once = max(
-            each
-            for each in range(1, steps_in + 1)
-            if steps_in % each == 0 and (each == 1 or each * count <= most)
+            count_at_once
+            for count_at_once in range(1, steps_in + 1)
+            if steps_in % count_at_once == 0
+            and (count_at_once == 1 or count_at_once * count <= most_products)
         )
         with b.loop(0, tap_count * lanes_in, at_once * together, carried=sums) as loop:
-            made = list(loop.carried)
+            pass_sums = list(loop.carried)
             for lane in range(0, at_once * together, together):
-                place = b.add(loop.index, lane)
-                self._add_products(run, tap, b.add(source, place), weight, place, made)
-            loop.hand_on(*made)
+                step = b.add(loop.index, lane)
+                self._add_products(run, tap, b.add(source, step), weight, step, pass_sums)
+            loop.hand_on(*pass_sums)
         return loop.results
 
     def _add_products(
@@ -344,15 +357,17 @@ class _DirectConvolution:
         tap: Tap,
         source: Value,
         weight: Value,
-        place: Value,
+        step: Value,
         sums: list[Value],
     ) -> None:
         """Adds the products of the source channels of one step of one tap."""
         b, layout, steps = self._builder, self._layout, self._steps
         lanes_in, lanes = layout.source_lanes, layout.lanes
-        at = b.add(weight, b.add(b.mul(place, lanes), tap.place * lanes_in * lanes))
+        weights_at = b.add(weight, b.add(b.mul(step, lanes), tap.place * lanes_in * lanes))
         vectors = [
-            steps.right(b, self._weights, b.add(at, number * layout.block_stride), lanes, None)
+            steps.right(
+                b, self._weights, b.add(weights_at, number * layout.block_stride), lanes, None
+            )
             for number in range(self._tiling.blocks)
         ]
         for column in range(tap.first, tap.stop):

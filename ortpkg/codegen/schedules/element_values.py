@@ -40,7 +40,10 @@ class ElementValues:
     def __init__(
         self, maker: KernelMaker, model: MachineModel, *, takes_pieces: bool = False
     ) -> None:
-        """``takes_pieces``: whether what is read begins where a parameter says."""
+        """Make values for one kernel.
+
+        ``takes_pieces``: whether the offsets of reads are parameters of the kernel.
+        """
         self._maker, self._model = maker, model
         self._takes_pieces = takes_pieces
 

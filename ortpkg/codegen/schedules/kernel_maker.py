@@ -52,9 +52,9 @@ class KernelMaker:
         return self._sizes[size]
 
     def beginning(self, offset: Size) -> Value:
-        """Offset of a piece of a tensor: a parameter, also where it is known, unless it is 0.
+        """Return an offset into a tensor as a parameter, even if it is known, unless it is 0.
 
-        Kernels that fill or take pieces of one size at many places are one then.
+        So pieces of equal size at different offsets share one kernel.
         """
         if offset == 0:
             return self.builder.constant(0, I64)

@@ -62,7 +62,7 @@ class MapBody:
 
     def __init__(self, maker: KernelMaker, flat_map: FlatMap) -> None:
         self._maker, self._map = maker, flat_map
-        # a map that only moves elements takes a piece, as Split has many of
+        # a map that only moves elements shares its kernel with others: Split makes many of one size
         is_move = isinstance(flat_map.value, Read)
         self._values = ElementValues(maker, flat_map.model, takes_pieces=is_move)
         self._buffer = maker.written(flat_map.output)
@@ -82,14 +82,14 @@ class MapBody:
         made: Value | None = None,
     ) -> None:
         """Stores the value at a position of the axes."""
-        found = self._values.value_of(
+        stored = self._values.value_of(
             value, axes, vector_axis=self._map.vector_axis, lanes=lanes, count=count, made=made
         )
         b, (place,) = self.builder, self._map.flat.places
         index: Value = self._maker.beginning(place.offset)
         for axis, number in place.terms:
             index = b.add(index, b.mul(b.index(axes[axis]), self._maker.size(number)))
-        b.store(self._buffer, index, found, count)
+        b.store(self._buffer, index, stored, count)
 
     def along_vector_axis(
         self, axes: Sequence[Operand], start: Operand, stop: Operand, *, unroll: int = 1

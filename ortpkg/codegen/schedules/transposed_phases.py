@@ -133,9 +133,9 @@ def _joined(alike: Sequence[AxisPhases]) -> AxisPhases:
 def phase_weights(
     operation: Convolution, layout: WeightLayout, phases: Phases, constants: Collection[Tensor]
 ) -> PackedWeights:
-    """The weights of phases one after the other, each with its own taps.
+    """Return the packed weights of all phases, one after another, each with its own taps.
 
-    Packed by kernels, one for each phase, where they are not known when compiling.
+    Constants are packed now; other weights by one kernel per phase in each run.
     """
     shape = (phase_count(phases) * layout.blocks, *layout.shape[1:])
     tensor = Tensor(f"phases of {operation.weights.name} in blocks", layout.scalar, shape)
@@ -143,9 +143,13 @@ def phase_weights(
     if operation.weights not in constants:
         kernels = tuple(
             packing_kernel(
-                operation.weights, tensor, layout, taps=taps, first_block=place * layout.blocks
+                operation.weights,
+                tensor,
+                layout,
+                taps=taps,
+                first_block=phase_number * layout.blocks,
             )
-            for place, taps in enumerate(chosen)
+            for phase_number, taps in enumerate(chosen)
         )
         return PackedWeights(tensor=tensor, layout=layout, packing=None, kernels=kernels)
 
