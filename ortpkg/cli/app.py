@@ -20,7 +20,7 @@ import typer
 from ortpkg.cli import interrupts, streams
 from ortpkg.cli.common_flags import add_common_flags
 from ortpkg.cli.completion import words_to_complete
-from ortpkg.cli.help import SUMMARIES, examples_text, print_help
+from ortpkg.cli.help import SUMMARIES, print_help
 from ortpkg.cli.package_argument import resolved_packages
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 from ortpkg.cli.rendering import Output, OutputError, configure, print_error, reset
@@ -115,7 +115,7 @@ _VERIFY_EXIT_CODES: dict[int, str] = {
 
 #: What can stand before a command.
 _GLOBAL_FLAGS = ("--quiet", "-q", "--no-color")
-_HELP_FLAGS = frozenset({"--help", "-h"})
+_HELP_FLAGS = frozenset({"--help", "-h", "--help-all"})
 _COMPLETION = "_ORTPKG_COMPLETE"
 #: Shows where an error that nobody expected arose.
 TRACEBACK_VARIABLE = "ORTPKG_TRACEBACK"
@@ -215,11 +215,6 @@ def _invoke(
         refused = getattr(error, "ctx", None)
         place = f"; see {refused.command_path} --help" if refused is not None else ""
         return _wrong_usage(f"{error.format_message().rstrip('.')}{place}", output)
-    except SystemExit as error:
-        # rich ends the process where the reader of a help text has gone.
-        if isinstance(error.__context__, BrokenPipeError):
-            raise BrokenPipeError from error
-        raise
     return ExitCode.DONE
 
 
@@ -269,13 +264,14 @@ def _application(called: str | None, defaults: OptionDefaults, *, is_alone: bool
     application = typer.Typer(
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     application.callback()(_global_options)
     for name, module in COMMANDS.items():
         if name == called:
             function = _with_typed_exit(importlib.import_module(module).command, defaults)
-            application.command(name, epilog=examples_text(name), add_help_option=False)(function)
+            application.command(name, add_help_option=False)(function)
         elif not is_alone:
             application.command(name, help=SUMMARIES[name])(_not_loaded)
     return application
@@ -321,9 +317,10 @@ def _with_typed_exit(function: Callable[..., Any], defaults: OptionDefaults) -> 
         quiet: bool = False,
         no_color: bool = False,
         wants_help: bool = False,
+        wants_whole_help: bool = False,
         **options: Any,
     ) -> None:
-        del wants_help  # typer has printed it
+        del wants_help, wants_whole_help  # printed by now
         configure(is_quiet=quiet, is_colorless=no_color)
         output = Output(
             is_json=bool(options.get("as_json")) or options.get("output_format") == "json"

@@ -40,7 +40,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="F",
-        help="Of the output: parquet, csv, jsonl, npy or images; default: that of the input.",
+        help="Format of the output: parquet, csv, jsonl, npy or images; default: the input's.",
     ),
 ]
 MapOption = Annotated[
@@ -108,7 +108,7 @@ PartRowsOption = Annotated[
     typer.Option(
         "--part-rows",
         metavar="N",
-        help="Rows of one part: what is one file of the output.",
+        help="Rows of one part, which is one file of the output.",
         min=1,
         max=1 << 24,
     ),
@@ -118,13 +118,13 @@ WorkersOption = Annotated[
     typer.Option(
         "--workers",
         metavar="N",
-        help="How many; default: as many as cores and memory of the nodes allow.",
+        help="Number of workers; default: as many as cores and memory of the nodes allow.",
         min=1,
         max=1 << 14,
     ),
 ]
 WorkerThreadsOption = Annotated[
-    int, typer.Option("--threads", metavar="N", help="Of one worker.", min=1, max=4096)
+    int, typer.Option("--threads", metavar="N", help="Threads of one worker.", min=1, max=4096)
 ]
 RayOption = Annotated[
     str | None,

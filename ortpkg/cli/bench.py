@@ -41,14 +41,16 @@ BackendOption = Annotated[
 ]
 RepeatOption = Annotated[
     int | None,
-    typer.Option("--repeat", metavar="N", help="At least so many runs of each; default 30.", min=1),
+    typer.Option(
+        "--repeat", metavar="N", help="At least this many runs of each; default 30.", min=1
+    ),
 ]
 DurationOption = Annotated[
     float | None,
     typer.Option(
         "--duration",
         metavar="T",
-        help="Runs of each for so long: 2s, 500ms (alone: seconds).",
+        help="Run each for this long: 2s, 500ms; a number alone is seconds.",
         parser=duration_argument,
     ),
 ]
@@ -67,7 +69,9 @@ RoundsOption = Annotated[
 ]
 ThreadsOption = Annotated[
     int | None,
-    typer.Option("--threads", metavar="N", help="For every backend; default: one per CPU.", min=1),
+    typer.Option(
+        "--threads", metavar="N", help="Threads of every backend; default: one per CPU.", min=1
+    ),
 ]
 TimeoutOption = Annotated[
     float,
@@ -76,8 +80,9 @@ TimeoutOption = Annotated[
         metavar="T",
         help=(
             "Time after which one child process is ended: 90s, 5min; a number alone is seconds. "
-            "Less than 120s is held against no variant."
+            "Default: 120s; less is held against no variant."
         ),
+        show_default=False,
         parser=duration_argument,
     ),
 ]

@@ -8,16 +8,22 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from ortpkg.cli.command_help import print_command_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 
 
 def _print_help(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        typer.echo(ctx.get_help())
+        print_command_help(ctx, is_whole=False)
         raise typer.Exit
 
 
-#: Instead of typer's own, which is shown with a word behind it.
+def _print_whole_help(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        print_command_help(ctx, is_whole=True)
+        raise typer.Exit
+
+
 HelpOption = Annotated[
     bool,
     typer.Option(
@@ -25,10 +31,24 @@ HelpOption = Annotated[
         "-h",
         is_eager=True,
         callback=_print_help,
-        help="Show this message and exit.",
+        help="Show this text and exit.",
     ),
 ]
-_COMMON = {"quiet": QuietOption, "no_color": NoColorOption, "wants_help": HelpOption}
+WholeHelpOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-all",
+        is_eager=True,
+        callback=_print_whole_help,
+        help="Show all options and exit.",
+    ),
+]
+_COMMON = {
+    "quiet": QuietOption,
+    "no_color": NoColorOption,
+    "wants_help": HelpOption,
+    "wants_whole_help": WholeHelpOption,
+}
 
 
 def add_common_flags(command: Callable[..., Any]) -> None:

@@ -66,7 +66,7 @@ VariantsOption = Annotated[
 ]
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="Of the new variant; default: SOURCE-EP."),
+    typer.Option("--name", metavar="NAME", help="Name of the new variant; default: SOURCE-EP."),
 ]
 TargetsOption = Annotated[
     list[str] | None,

@@ -38,7 +38,7 @@ NewPackageArgument = Annotated[
     Path,
     typer.Argument(
         metavar="PKG",
-        help="What to make: name.ortpackage, or name.ortpkg for a file.",
+        help="The new package: name.ortpackage, or name.ortpkg for a file.",
         readable=False,
     ),
 ]

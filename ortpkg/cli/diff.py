@@ -34,7 +34,7 @@ OldArgument = Annotated[
 NewArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="NEW", help="What to compare it with.", parser=package_parser(Use.READ_ALL)
+        metavar="NEW", help="The package to compare it with.", parser=package_parser(Use.READ_ALL)
     ),
 ]
 

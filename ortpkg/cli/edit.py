@@ -33,7 +33,9 @@ NameOption = Annotated[_Text, typer.Option("--name", metavar="NAME", help="The p
 LicenseOption = Annotated[
     _Text,
     typer.Option(
-        "--license", metavar="L", help="Its licence, such as Apache-2.0 (an SPDX expression)."
+        "--license",
+        metavar="L",
+        help="The model's licence, such as Apache-2.0 (an SPDX expression).",
     ),
 ]
 OrderOption = Annotated[
@@ -50,7 +52,7 @@ VariantOption = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME",
-        help="What options and --model are of.",
+        help="The variant that options and --model belong to.",
         autocompletion=complete_variant,
     ),
 ]

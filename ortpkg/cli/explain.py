@@ -14,7 +14,9 @@ from ortpkg.documents.document_rules import ALL_FORMATS, Rule
 
 RuleArgument = Annotated[
     str | None,
-    typer.Argument(metavar="RULE", help="Its id, as in ORT101. Without one, all rules are listed."),
+    typer.Argument(
+        metavar="RULE", help="Id of the rule, as in ORT101. Without one, all rules are listed."
+    ),
 ]
 
 

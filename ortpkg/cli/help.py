@@ -207,11 +207,6 @@ _OPTIONS = {
 }
 
 
-def examples_text(command: str) -> str:
-    """The examples of a command, a paragraph each."""
-    return "\n\n".join(["Examples:", *EXAMPLES[command]])
-
-
 def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> None:
     """Prints help for ``ortpkg``: ``commands`` by group, options, examples, exit codes."""
     output = Output()

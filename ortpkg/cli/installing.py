@@ -28,7 +28,7 @@ ReferencesArgument = Annotated[
 InstallNameOption = Annotated[
     str | None,
     typer.Option(
-        "--name", metavar="NAME", help="Its name in the store; default: that of its repository."
+        "--name", metavar="NAME", help="Name in the store; default: that of the repository."
     ),
 ]
 VariantsOption = Annotated[
@@ -36,7 +36,7 @@ VariantsOption = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME",
-        help="This one, whatever would be chosen: VARIANT or COMPONENT/VARIANT. May be repeated.",
+        help="This variant, whatever would be chosen: VARIANT or COMPONENT/VARIANT. Repeatable.",
     ),
 ]
 ComponentsOption = Annotated[
@@ -45,21 +45,21 @@ ComponentsOption = Annotated[
         "--component",
         "-c",
         metavar="NAME",
-        help="Of this component model alone. May be repeated; default: of each.",
+        help="Only this component model; default: all of them. Repeatable.",
     ),
 ]
-AllVariantsOption = Annotated[bool, typer.Option("--all-variants", help="Everything.")]
+AllVariantsOption = Annotated[bool, typer.Option("--all-variants", help="Take every variant.")]
 InstallTrustOption = Annotated[
     bool,
-    typer.Option("--trust", help="Choose native code, too, that runs with --trust alone."),
+    typer.Option("--trust", help="Also choose native code that only runs with --trust."),
 ]
-SamplesOption = Annotated[bool, typer.Option("--samples", help="The package's samples, too.")]
+SamplesOption = Annotated[bool, typer.Option("--samples", help="Take the package's samples, too.")]
 InstallEpOption = Annotated[
     str | None,
     typer.Option(
         "--ep",
         metavar="EP",
-        help="What runs on this execution provider: cpu, openvino, ...",
+        help="Only variants for this execution provider: cpu, openvino, ...",
         autocompletion=complete_ep,
     ),
 ]
@@ -68,7 +68,7 @@ InstallDeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="D",
-        help="What runs on this kind of device: cpu, gpu or npu.",
+        help="Only variants for this kind of device: cpu, gpu or npu.",
         autocompletion=complete_device,
     ),
 ]

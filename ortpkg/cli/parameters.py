@@ -126,7 +126,7 @@ MaxMemoryOption = Annotated[
     typer.Option(
         "--max-memory",
         metavar="SIZE",
-        help="Of what a variant needs: 500MB, 1.5GiB; a number alone is bytes.",
+        help="Most memory that a variant may need: 500MB, 1.5GiB; a number alone is bytes.",
     ),
 ]
 MaxSizeOption = Annotated[
@@ -134,12 +134,16 @@ MaxSizeOption = Annotated[
     typer.Option(
         "--max-size",
         metavar="SIZE",
-        help="Of a variant's files: 500MB, 1.5GiB; a number alone is bytes.",
+        help="Largest size of a variant's files: 500MB, 1.5GiB; a number alone is bytes.",
     ),
 ]
 MinPrecisionOption = Annotated[
     str | None,
-    typer.Option("--min-precision", metavar="P", help="int4, int8, fp16, bf16, fp32 or fp64."),
+    typer.Option(
+        "--min-precision",
+        metavar="P",
+        help="Lowest precision: int4, int8, fp16, bf16, fp32 or fp64.",
+    ),
 ]
 WhereOption = Annotated[
     list[str] | None,
@@ -154,17 +158,22 @@ MaxLatencyOption = Annotated[
     typer.Option(
         "--max-latency",
         metavar="T",
-        help="Of 95% of the runs that ortpkg bench measured here: 5ms; a number alone is seconds.",
+        help="Longest 95% latency that ortpkg bench measured here: 5ms; a number alone is seconds.",
     ),
 ]
 MaxErrorOption = Annotated[
     float | None,
     typer.Option(
-        "--max-error", metavar="E", help="Of measured outputs: the largest absolute difference."
+        "--max-error",
+        metavar="E",
+        help="Largest absolute error of the outputs that ortpkg bench measured.",
     ),
 ]
 StrictFactsOption = Annotated[
-    bool, typer.Option("--strict-facts", help="Reject also what a limit cannot be checked of.")
+    bool,
+    typer.Option(
+        "--strict-facts", help="Also reject variants for which a limit cannot be checked."
+    ),
 ]
 IncludeAbsentOption = Annotated[
     bool,
@@ -213,7 +222,7 @@ BackendOption = Annotated[
     typer.Option(
         "--backend",
         metavar="B",
-        help="What runs it: auto, embedded, openvino, onnxruntime or a plug-in's name.",
+        help="Backend that runs it: auto, embedded, openvino, onnxruntime or a plug-in's name.",
         autocompletion=complete_backend,
     ),
 ]
@@ -224,7 +233,10 @@ ProviderOptionsOption = Annotated[
 CompileDeviceOption = Annotated[
     str | None,
     typer.Option(
-        "--device", metavar="D", help="For which kind of device.", autocompletion=complete_device
+        "--device",
+        metavar="D",
+        help="Compile for this kind of device.",
+        autocompletion=complete_device,
     ),
 ]
 CompileForOption = Annotated[
@@ -242,7 +254,7 @@ CompileBackendOption = Annotated[
     typer.Option(
         "--backend",
         metavar="B",
-        help="Whose EP of that name: onnxruntime, a plug-in's; default: the first that has it.",
+        help="Backend whose EP compiles: onnxruntime or a plug-in; default: the first that has it.",
         autocompletion=complete_backend,
     ),
 ]
@@ -251,7 +263,8 @@ CompileTimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time that compiling may take: 90s, 30min; a number alone is seconds.",
+        help="Time that compiling may take: 90s, 30min; a number alone is seconds. Default: 1h.",
+        show_default=False,
         parser=duration_argument,
     ),
 ]
@@ -313,7 +326,7 @@ QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print nothing but data and errors.")
 ]
 NoColorOption = Annotated[
-    bool, typer.Option("--no-color", help="No colours; NO_COLOR in the environment does the same.")
+    bool, typer.Option("--no-color", help="Print no colours, as with NO_COLOR set.")
 ]
 StrictOption = Annotated[
     bool, typer.Option("--strict", help="Let warnings, too, end with exit code 1.")

@@ -25,7 +25,7 @@ PlanBackendOption = Annotated[
     typer.Option(
         "--backend",
         metavar="B",
-        help="What plans it; default: embedded, or what offers the --ep.",
+        help="Backend that plans it; default: embedded, or the one that offers the --ep.",
     ),
 ]
 LevelOption = Annotated[
@@ -45,7 +45,7 @@ SizesOption = Annotated[
     typer.Option(
         "--size",
         metavar="NAME=SIZE",
-        help="What it takes where a symbolic dimension is so large, left symbolic.",
+        help="Show the memory at this size of a dimension, which stays symbolic in the plan.",
     ),
 ]
 NodesOption = Annotated[bool, typer.Option("--nodes", help="Every node in order of execution.")]
@@ -58,7 +58,7 @@ PartitionOption = Annotated[
     typer.Option(
         "--partition",
         metavar="P",
-        help="Who gets which nodes: first-come (default), or cost (shows both).",
+        help="How nodes are divided among EPs: first-come (default), or cost (shows both).",
     ),
 ]
 CostsOption = Annotated[
@@ -72,7 +72,7 @@ SvgOption = Annotated[
 ]
 IrOption = Annotated[
     bool,
-    typer.Option("--ir", help="What compiled partitions became, stage by stage (--ep llvm)."),
+    typer.Option("--ir", help="Show what compiled partitions became, stage by stage (--ep llvm)."),
 ]
 StageOption = Annotated[
     list[str] | None,

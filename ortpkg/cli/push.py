@@ -23,7 +23,7 @@ TargetArgument = Annotated[
     str,
     typer.Argument(
         metavar="REF",
-        help="Where: oci://host[:port]/repository[:tag], or oci-layout:FOLDER[:tag].",
+        help="The place: oci://host[:port]/repository[:tag], or oci-layout:FOLDER[:tag].",
     ),
 ]
 TagsOption = Annotated[

@@ -52,13 +52,13 @@ ReportedPackageArgument = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Where the page is written.")
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Write the page to this file.")
 ]
 GraphsOption = Annotated[
     DrawnGraphs,
     typer.Option(
         "--graphs",
-        help="Whose graphs are drawn: of the variants that are chosen here, all, or none.",
+        help="Variants whose graphs are drawn: those chosen here, all, or none.",
     ),
 ]
 PlannedEpsOption = Annotated[
@@ -78,7 +78,7 @@ PlannedBackendOption = Annotated[
         "--backend",
         metavar="B",
         help=(
-            "What plans the graphs; auto: what ortpkg run takes. Default: the embedded engine"
+            "Backend that plans the graphs; auto: that of ortpkg run. Default: the embedded engine"
             " where it runs the variant."
         ),
     ),
@@ -89,8 +89,7 @@ ReportSizesOption = Annotated[
         "--size",
         metavar="NAME=SIZE",
         help=(
-            "Show what memory plans take where a symbolic dimension is so large; default: 1."
-            " Repeatable."
+            "Show the memory of plans at this size of a symbolic dimension; default: 1. Repeatable."
         ),
     ),
 ]

@@ -20,7 +20,10 @@ from ortpkg.store.package_store import PackageStore
 ToOption = Annotated[
     int | None,
     typer.Option(
-        "--to", metavar="N", help="Its number (ortpkg history); default: the one before.", min=1
+        "--to",
+        metavar="N",
+        help="Number of the installation (ortpkg history); default: the one before.",
+        min=1,
     ),
 ]
 

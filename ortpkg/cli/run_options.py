@@ -25,7 +25,7 @@ InputsOption = Annotated[
 RandomOption = Annotated[
     bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Of --random.", min=0)]
+SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --random.", min=0)]
 DimensionsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -44,7 +44,11 @@ OutputOption = Annotated[
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
-        "--threads", metavar="N", help="Within an operator; default: one per CPU.", min=1, max=4096
+        "--threads",
+        metavar="N",
+        help="Threads within an operator; default: one per CPU.",
+        min=1,
+        max=4096,
     ),
 ]
 IsolateOption = Annotated[

@@ -55,7 +55,9 @@ ActionArgument = Annotated[
         )
     ),
 ]
-SampleSetOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Of the sample set.")]
+SampleSetOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Name of the sample set.")
+]
 ExpectedOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -88,7 +90,7 @@ BatchedOption = Annotated[
     bool, typer.Option("--batched", help="The leading axis of each array enumerates samples.")
 ]
 DescriptionOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="What the samples are.")
+    str | None, typer.Option(metavar="TEXT", help="Description of the samples.")
 ]
 
 

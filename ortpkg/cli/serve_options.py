@@ -15,8 +15,8 @@ ServedArgument = Annotated[
     typer.Argument(
         metavar="PKG",
         help=(
-            "The packages: folders (name.ortpackage), names in the store, digits:2 for a version,"
-            " oci://host/repository:tag, ONNX files ..."
+            "The packages: folders, names in the store (digits:2: a version),"
+            " oci://host/repository:tag, ONNX files."
         ),
         parser=package_parser(Use.RUN_SAMPLES),
     ),
@@ -26,24 +26,22 @@ NameOption = Annotated[
     typer.Option(
         "--name",
         metavar="NAME",
-        help="What clients call the package, where there is one; default: as it states itself.",
+        help="Name by which clients ask for the package, where there is one; default: its own.",
     ),
 ]
 HostOption = Annotated[
     str,
     typer.Option(
-        "--host", metavar="H", help="Where to listen; 0.0.0.0 is reached from other machines."
+        "--host", metavar="H", help="Address to listen on; 0.0.0.0 is reached from other machines."
     ),
 ]
 PortOption = Annotated[
     int,
-    typer.Option("--port", metavar="N", help="For HTTP; 0: one that is free.", min=0, max=65535),
+    typer.Option("--port", metavar="N", help="Port of HTTP; 0: a free one.", min=0, max=65535),
 ]
 GrpcPortOption = Annotated[
     int,
-    typer.Option(
-        "--grpc-port", metavar="N", help="For gRPC; 0: one that is free.", min=0, max=65535
-    ),
+    typer.Option("--grpc-port", metavar="N", help="Port of gRPC; 0: a free one.", min=0, max=65535),
 ]
 ConcurrencyOption = Annotated[
     int | None,
@@ -82,7 +80,8 @@ RequestTimeoutOption = Annotated[
     typer.Option(
         "--timeout",
         metavar="T",
-        help="Time that a request may take, waiting included: 90s, 500ms (alone: seconds).",
+        help="Time that a request may take, waiting included: 90s, 500ms. Default: 60s.",
+        show_default=False,
         parser=duration_argument,
     ),
 ]
@@ -102,7 +101,8 @@ RequestSizeOption = Annotated[
     typer.Option(
         "--max-request",
         metavar="SIZE",
-        help="Of a request's body: 64MiB, 500kB; a number alone is bytes.",
+        help="Largest body of a request: 64MiB, 500kB; a number alone is bytes. Default: 64MiB.",
+        show_default=False,
         parser=nbytes_argument,
     ),
 ]
@@ -147,13 +147,14 @@ CertificateOption = Annotated[
     ),
 ]
 PrivateKeyOption = Annotated[
-    Path | None, typer.Option("--ssl-keyfile", metavar="FILE", help="Its private key in PEM.")
+    Path | None,
+    typer.Option("--ssl-keyfile", metavar="FILE", help="Private key of the certificate, in PEM."),
 ]
 TokenFileOption = Annotated[
     Path | None,
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="Ask clients for the bearer token that stands in it; health is told to all.",
+        help="Ask clients for the bearer token in this file; health needs none.",
     ),
 ]

@@ -54,7 +54,7 @@ def option_defaults(called: str, words: Sequence[str], output: Output) -> Option
     Trust that comes from there is said aloud.
     """
     names = [name for name, commands in COMMANDS_OF.items() if called in commands]
-    if not names or not {"--help", "-h"}.isdisjoint(words):
+    if not names or not {"--help", "-h", "--help-all"}.isdisjoint(words):
         return NO_DEFAULTS
     settings = read_settings()
     values = {name: value for name in names if (value := getattr(settings, name)) is not None}

@@ -45,9 +45,7 @@ KeyOption = Annotated[
 ]
 CertificateOption = Annotated[
     Path | None,
-    typer.Option(
-        "--certificate", metavar="FILE", help="What an authority says of that key, in PEM form."
-    ),
+    typer.Option("--certificate", metavar="FILE", help="Certificate of that key, in PEM form."),
 ]
 CertificateChainOption = Annotated[
     Path | None,
@@ -62,7 +60,7 @@ PasswordFileOption = Annotated[
     typer.Option(
         "--password-file",
         metavar="FILE",
-        help="Its first line is the key's password; default: asked for at a terminal.",
+        help="File whose first line is the key's password; default: asked for at a terminal.",
     ),
 ]
 NewKeyOption = Annotated[

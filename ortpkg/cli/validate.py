@@ -29,7 +29,7 @@ from ortpkg.errors import ExitCode, Finding, Severity, UsageError
 
 
 class FindingFormat(StrEnum):
-    """How findings are printed."""
+    """Format in which findings are printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -61,7 +61,9 @@ TargetOption = Annotated[
         ),
     ),
 ]
-FormatOption = Annotated[FindingFormat, typer.Option("--format", help="How findings are printed.")]
+FormatOption = Annotated[
+    FindingFormat, typer.Option("--format", help="Format in which findings are printed.")
+]
 
 
 def command(

@@ -49,7 +49,7 @@ def test_help_groups_every_command_and_has_examples_that_exist(
         options = {word for line in lines for word in line.split() if word.startswith("--")}
         shown = help_of(name).out
         assert options <= set(shown.replace(",", " ").split())
-        assert lines[0].split()[-1] in shown.split("Examples:")[1]
+        assert lines[0].split()[-1] in shown.split("\nExamples\n")[1]
     assert "--input image=scan.npy" in ortpkg("help", "run").out
 
 
