@@ -46,6 +46,9 @@ class ExecutableGraph:
             serves every run.
         memories: those of the session.
         ground: of the frames.
+
+    Runs of a sub-graph return a value that is fed and is an output as it was fed; all else that a
+    run returns is its caller's own.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class ExecutableGraph:
         size_classes: SizeClassPlanner | None = None,
         gate: RunGate | None = None,
         memories: Memories | None = None,
+        is_subgraph: bool = False,
     ) -> None:
         self.plan = plan
         self.allocation = allocation
@@ -78,6 +82,8 @@ class ExecutableGraph:
             no_views=empty_views(len(plan.values)),
         )
         self._execute = execute
+        # Nobody writes to what a sub-graph is fed, so its node need not get a copy back.
+        self._handed_on = frozenset(plan.inputs) if is_subgraph else frozenset()
         self._template: list[Value] = [None] * (len(plan.values) + 1)
         for index, constant in constants.items():
             self._template[index] = constant
@@ -173,7 +179,7 @@ class ExecutableGraph:
             frame.bind(self._bound_outputs.choose(targets, feeds))
         try:
             self._execute(self.instructions, frame)
-            return frame.fetch_all(outputs)
+            return frame.fetch_all(outputs, self._handed_on)
         finally:
             frame.close()
 

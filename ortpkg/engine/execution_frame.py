@@ -9,7 +9,7 @@ always new arrays: they belong to the caller.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -373,15 +373,19 @@ class ExecutionFrame:
         self.is_bookkeeping = True
         return copy
 
-    def fetch_all(self, indices: Sequence[int]) -> list[Value]:
+    def fetch_all(self, indices: Sequence[int], handed_on: Collection[int] = ()) -> list[Value]:
         """The outputs in that order, for whoever asked for them: never what somebody else holds.
 
-        One that is asked for twice is two arrays.
+        One that is asked for twice is two arrays. Inputs among ``handed_on`` are returned as they
+        were fed.
         """
         values, planned = self.values, self._ground.allocation.values
         results: list[Value] = []
         given: set[int] = set()
         for index in indices:
+            if index in handed_on:
+                results.append(values[index])
+                continue
             is_new = planned[index].alloc_kind is AllocKind.ALLOCATE_OUTPUT
             results.append(
                 values[index] if is_new and index not in given else copied(values[index])

@@ -15,6 +15,7 @@ import numpy as np
 
 from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.axes import broadcast_shape, element_count
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -124,9 +125,9 @@ def attend(
             weights = _probabilities(scores, own_bias, steps, captured)
             weights = weights.reshape(last - first, per_key * length, total)
             if per_key == 1:
-                np.matmul(weights, value[b, first:last], out=out[b, own])
+                matmul(weights, value[b, first:last], out=out[b, own])
             else:
-                out[b, own] = np.matmul(weights, value[b, first:last]).reshape(
+                out[b, own] = matmul(weights, value[b, first:last]).reshape(
                     own.stop - own.start, length, -1
                 )
 
@@ -140,7 +141,7 @@ def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:
         root = steps.rounding.type(math.sqrt(steps.scale)).astype(query.dtype)
         scaled = _rounded(np.multiply(query, root, order="C"), steps.rounding)
         key = _rounded(key * root, steps.rounding)
-    product = np.matmul(scaled.reshape(key.shape[0], -1, size), np.swapaxes(key, -1, -2))
+    product = matmul(scaled.reshape(key.shape[0], -1, size), np.swapaxes(key, -1, -2))
     return _rounded(product, steps.rounding).reshape(heads, length, key.shape[1])
 
 

@@ -195,7 +195,7 @@ def scan(info: OpKernelInfo) -> Compute:
         for step in range(length):
             context.check_cancelled()
             results = context.run_subgraph(
-                "body", [*states, *(np.array(x[step], order="C") for x in scanned)]
+                "body", [*states, *(np.asarray(x[step, ...], order="C") for x in scanned)]
             )
             states, elements = results[:state_count], results[state_count:]
             if step == 0:
@@ -264,7 +264,7 @@ def scan_8(info: OpKernelInfo) -> Compute:
         for step in range(length):
             context.check_cancelled()
             results = context.run_subgraph(
-                "body", [*states, *(np.array(x[step], order="C") for x in scanned)]
+                "body", [*states, *(np.asarray(x[step, ...], order="C") for x in scanned)]
             )
             states = results[:state_count]
             collected.append(results[state_count:], context)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count, grid
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import product_in_blocks
@@ -191,7 +192,7 @@ def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: T
             slice(g * per_group, (g + 1) * per_group),
         )
         (columns,) = take_scratch(Slot.TASK, ((per_group * taps, (last - first) * width), x.dtype))
-        np.matmul(
+        matmul(
             weight[own].reshape(channels, -1).T,
             planes[n, own, first * width : last * width],
             out=columns,

@@ -17,6 +17,7 @@ import numpy as np
 from ortpkg.kernels import shifted_products
 from ortpkg.kernels.activation_table import fused_activation
 from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.depthwise_convolution import convolve_depthwise
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened
@@ -126,7 +127,7 @@ def _pointwise(
             own = slice(group * per_group, (group + 1) * per_group)
             poll_run()
             target = epilogue.part(image, own, positions)
-            np.matmul(
+            matmul(
                 matrix[own], columns[image, group * channels : (group + 1) * channels], out=target
             )
             epilogue.finish(target, image, own, positions)
@@ -158,7 +159,7 @@ def _by_panels(
         unroll(padded, windows, start, columns)
         positions = slice(start * per_row, stop * per_row)
         target = epilogue.part(image, own, positions)
-        np.matmul(matrix, columns.reshape(matrix.shape[1], -1), out=target)
+        matmul(matrix, columns.reshape(matrix.shape[1], -1), out=target)
         epilogue.finish(target, image, own, positions)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from ortpkg.errors import quoted
+from ortpkg.kernels.blas_threads import LEAST_SHARED_PRODUCTS, call_held_to_one_thread
 from ortpkg.kernels.element_types import NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -123,7 +125,10 @@ class _Contraction:
         self._context.check_allocation(
             self._held_nbytes + copied_nbytes + made * inputs[0].itemsize
         )
-        return np.asarray(np.einsum(equation, *inputs, optimize=len(inputs) == 2))
+        is_product = len(inputs) == 2
+        product = partial(np.einsum, equation, *inputs, optimize=is_product)
+        is_small = is_product and work < LEAST_SHARED_PRODUCTS
+        return np.asarray(call_held_to_one_thread(product) if is_small else product())
 
     def _stepwise(
         self,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.activations import gelu_tanh_block, relu_block, swish_block
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.special_functions import sigmoid_block
 
@@ -130,7 +131,7 @@ class ExpertLayer:
 
     def apply(self, expert: int, x: Tensor) -> Tensor:
         """The rows of ``x`` through the layer of an expert, in a new array."""
-        found: Tensor = np.matmul(x, self.weights_of(expert).astype(x.dtype, copy=False).T)
+        found: Tensor = matmul(x, self.weights_of(expert).astype(x.dtype, copy=False).T)
         if self.bias is not None:
             found += self.bias[expert].astype(x.dtype, copy=False)
         return found

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 
@@ -138,9 +139,7 @@ def _attend_stretch(
     )
     key = _in_type(sequence.key[shared, keys], key)
     value = _in_type(sequence.value[shared, keys], value)
-    np.matmul(
-        query.reshape(apart, -1, size), key.swapaxes(1, 2), out=found.reshape(apart, -1, count)
-    )
+    matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2), out=found.reshape(apart, -1, count))
     if scores.softcap > 0:
         found /= dtype.type(scores.softcap)
         np.tanh(found, out=found)
@@ -165,7 +164,7 @@ def _attend_stretch(
     )
     if capture is not None and scores.captures_weights:
         np.copyto(capture, found / sums, casting="unsafe")
-    np.matmul(found.reshape(apart, -1, count), value, out=product.reshape(apart, -1, size))
+    matmul(found.reshape(apart, -1, count), value, out=product.reshape(apart, -1, size))
     np.divide(product, sums, out=sequence.out[heads, rows], casting="unsafe")
 
 

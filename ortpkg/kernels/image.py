@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count, grid, int_tuple, normalized_axes, shape_from
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -33,7 +34,8 @@ def affine_grid(info: OpKernelInfo) -> Compute:
         # Coordinates come as x, y[, z]: the last axis first.
         grid = np.stack([*np.meshgrid(*axes, indexing="ij")[::-1], np.ones(sizes)], axis=-1)
         for index in range(shape[0]):
-            np.copyto(out[index], grid @ theta[index].astype(np.float64).T, casting="unsafe")
+            turned = matmul(grid, theta[index].astype(np.float64).T)
+            np.copyto(out[index], turned, casting="unsafe")
         return out
 
     return compute

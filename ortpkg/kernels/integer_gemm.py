@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.linear_quantization import integer_range
 from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
 from ortpkg.kernels.op_kernel import Tensor
@@ -125,7 +126,7 @@ def exact_matmul(a: Tensor, a_largest: float, b: IntegerMatrix, *, extra: float 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
     if min(a.ndim, b.ndim) < 2:
-        return np.asarray(np.matmul(a, b))
+        return np.asarray(matmul(a, b))
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.empty((*batch, a.shape[-2], b.shape[-1]), np.result_type(a, b))
     product_in_blocks(a, b, out)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -99,7 +100,7 @@ def linear_regressor(info: OpKernelInfo) -> Compute:
         out = context.output(0, (len(rows), targets), _FLOAT32)
         context.check_allocation(rows.size * _FLOAT32.itemsize + 3 * out.nbytes)
         poll_run()
-        np.matmul(rows.astype(_FLOAT32, copy=False), weights, out=out)
+        matmul(rows.astype(_FLOAT32, copy=False), weights, out=out)
         np.add(out, intercepts, out=out)
         if targets > 1 or name == "PROBIT":  # of one target onnxruntime leaves the others out
             np.copyto(out, POST_TRANSFORMS[name](out), casting="unsafe")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ortpkg.kernels.axes import grid
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -53,7 +54,7 @@ def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:
             Slot.TASK, ((depth, rows), b.dtype), ((b.shape[1], rows), b.dtype)
         )
         np.copyto(left, a.T)
-        np.matmul(b.T, left, out=product)
+        matmul(b.T, left, out=product)
         np.copyto(out, product.T)
         return
     product_in_blocks(a, b, out)
@@ -85,7 +86,7 @@ def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
         return
     most = _MOST_PRODUCTS_AT_ONCE if a.dtype.kind in "fc" else _MOST_PRODUCTS_WITHOUT_BLAS
     if out.size * a.shape[-1] <= most or min(a.ndim, b.ndim) < 2:
-        np.matmul(a, b, out=out)
+        matmul(a, b, out=out)
     elif out.ndim > 2:
         batch = out.shape[:-2]
         stacks = (
@@ -99,4 +100,4 @@ def product_in_blocks(a: Tensor, b: Tensor, out: Tensor) -> None:
         step = max(most // max(b.size, 1), 1)
         for start in range(0, len(a), step):
             poll_run()
-            np.matmul(a[start : start + step], b, out=out[start : start + step])
+            matmul(a[start : start + step], b, out=out[start : start + step])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -64,7 +65,7 @@ def _attend_heads(
     if (
         _largest_length(scaled) * _largest_length(key) + highest_bias < _LARGEST_SAFE_SCORE
     ):  # false for NaN
-        np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
+        matmul(scaled, key.swapaxes(-1, -2), out=scores)
         if bias is not None:
             scores += bias
         np.exp(scores, out=scores)
@@ -72,7 +73,7 @@ def _attend_heads(
         if sums.min() > _LEAST_SAFE_SUM:
             _weigh(scores, value, sums, scaled, out)
             return
-    np.matmul(scaled, key.swapaxes(-1, -2), out=scores)
+    matmul(scaled, key.swapaxes(-1, -2), out=scores)
     if bias is not None:
         scores += bias
     largest = np.maximum.reduce(scores, axis=-1, keepdims=True)
@@ -90,7 +91,7 @@ def _weigh(powers: Tensor, value: Tensor, sums: Tensor, scratch: Tensor, out: Te
     The product goes to ``scratch`` first where it has its shape, in one piece.
     """
     product = scratch if scratch.shape == out.shape else out
-    np.matmul(powers, value, out=product)
+    matmul(powers, value, out=product)
     np.divide(product, sums, out=out)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ortpkg.errors import quoted
 from ortpkg.kernels.activations import Block
-from ortpkg.kernels.blas_threads import call_held_to_one_thread
+from ortpkg.kernels.blas_threads import LEAST_SHARED_PRODUCTS, call_held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -37,8 +37,6 @@ from ortpkg.kernels.recurrent_steps import (
 )
 from ortpkg.kernels.scratch import Slot, take_scratch
 
-#: Steps of fewer multiplications take longer on two threads than on one.
-_LEAST_SHARED_PRODUCTS = 2_000_000
 _DIRECTIONS = {
     "forward": (False,),
     "foward": (False,),
@@ -142,7 +140,7 @@ class _Prepared(NamedTuple):
             sequence = range(steps - 1, -1, -1) if reverse else range(steps)
             check = context.check_cancelled if context.is_watched else None
             compute = partial(self.plain, inputs, states, out, sequence, check)
-        is_small = batch * width * self.parameters.hidden < _LEAST_SHARED_PRODUCTS
+        is_small = batch * width * self.parameters.hidden < LEAST_SHARED_PRODUCTS
         return call_held_to_one_thread(compute) if is_small else compute()
 
 

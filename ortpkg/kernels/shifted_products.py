@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.conv_epilogue import Epilogue
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
@@ -89,7 +90,7 @@ def convolve(
         )
         shape = (depth // x.shape[0], x.shape[0], stop - start, *windows.output[1:-1], width)
         _unroll(x, windows, start, unrolled.reshape(shape), zero_point)
-        np.matmul(weight, unrolled, out=sums)
+        matmul(weight, unrolled, out=sums)
         place = slice(start * positions, stop * positions)
         part = epilogue.part(image, own, place)
         _add_shifted(sums.reshape(last, filters, rows, width), windows, epilogue.bias_of(own), part)

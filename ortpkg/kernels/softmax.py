@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count, normalized_axis
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.element_types import FLOATS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -48,7 +49,7 @@ def row_sums(x: Tensor) -> Tensor:
     if x.strides[-1] != x.itemsize:
         total: Tensor = np.add.reduce(x, axis=-1, keepdims=True)
         return total
-    product: Tensor = np.matmul(x, np.ones((x.shape[-1], 1), x.dtype))
+    product: Tensor = matmul(x, np.ones((x.shape[-1], 1), x.dtype))
     return product
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.types import ElementType
+from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
@@ -160,7 +161,7 @@ def _named(machine: _Machine, classes: Tensor) -> Tensor:
 def _classified(machine: _Machine, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return class numbers and transformed scores of some rows."""
     if machine.is_linear:
-        scores = rows @ machine.coefficients.T + machine.rho[0]
+        scores = matmul(rows, machine.coefficients.T) + machine.rho[0]
         best = scores.argmax(axis=1)
         most = scores.max(axis=1)
     else:
@@ -192,8 +193,9 @@ def _pair_scores(machine: _Machine, rows: Tensor) -> tuple[Tensor, Tensor]:
         own = slice(machine.starts[i], machine.starts[i + 1])
         for j in range(i + 1, machine.class_count):
             other = slice(machine.starts[j], machine.starts[j + 1])
-            score = similar[:, own] @ machine.coefficients[j - 1, own]
-            score += similar[:, other] @ machine.coefficients[i, other] + machine.rho[len(scores)]
+            score = matmul(similar[:, own], machine.coefficients[j - 1, own])
+            score += matmul(similar[:, other], machine.coefficients[i, other])
+            score += machine.rho[len(scores)]
             votes[:, i] += score > 0
             votes[:, j] += score <= 0
             scores.append(score)
@@ -205,7 +207,7 @@ def _similarities(machine: _Machine, rows: Tensor) -> Tensor:
     if machine.kernel == "RBF":
         squares = np.square(rows[:, None] - machine.vectors).sum(axis=2)
         return np.asarray(np.exp(-machine.gamma * squares))
-    product = rows @ machine.vectors.T
+    product = matmul(rows, machine.vectors.T)
     if machine.kernel == "LINEAR":
         return np.asarray(product)
     scaled = machine.gamma * product + machine.offset

@@ -140,6 +140,7 @@ class GraphPlanner:
             size_classes=size_classes,
             gate=self._gate(graph),
             memories=self._memories,
+            is_subgraph=graph.parent is not None,
         )
 
     @property

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-#: Shorter runs are left alone: the library gives small products one thread anyhow.
+#: Shorter runs are left alone: small products have one thread anyhow (kernels/blas_threads.py).
 LEAST_S = 0.002
 #: How long to keep to one thread at first, and at most: each disappointment doubles it.
 FIRST_REST_S, MOST_REST_S = 0.5, 8.0

@@ -1,4 +1,4 @@
-"""Removes ``Identity`` nodes."""
+"""Removes ``Identity`` nodes, those that hand a carried value through a loop's body among them."""
 
 from __future__ import annotations
 
@@ -13,4 +13,26 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 IDENTITY_ELIMINATION = RewriteRule(
     name="identity-elimination", op_types=frozenset({"Identity"}), rewrite=_rewrite
+)
+
+
+def _hand_on(graph: Graph, node: Node, context: TransformContext) -> bool:
+    """Make the input itself an output of the sub-graph, so that no iteration copies it.
+
+    Who runs the sub-graph knows inputs and outputs by their order. Other runtimes want a node
+    between them.
+    """
+    source, output = node.inputs[0], node.outputs[0]
+    is_carried = graph.parent is not None and graph.is_input(source) and graph.is_output(output)
+    if not is_carried or context.only_portable or graph.type_of(source) is None:
+        return False
+    graph.remove_node(node)
+    graph.replace_all_uses(output, source)
+    graph.set_outputs([source if name == output else name for name in graph.outputs])
+    graph.types.pop(output, None)
+    return True
+
+
+CARRIED_IDENTITY_ELIMINATION = RewriteRule(
+    name="carried-identity-elimination", op_types=frozenset({"Identity"}), rewrite=_hand_on
 )

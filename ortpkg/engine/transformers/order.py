@@ -26,7 +26,10 @@ from ortpkg.engine.transformers.dropout_elimination import DROPOUT_ELIMINATION
 from ortpkg.engine.transformers.dynamic_quantize_matmul_fusion import DYNAMIC_QUANTIZE_MATMUL_FUSION
 from ortpkg.engine.transformers.gelu_fusion import GELU_FUSION
 from ortpkg.engine.transformers.hard_swish_fusion import HARD_SWISH_FUSION
-from ortpkg.engine.transformers.identity_elimination import IDENTITY_ELIMINATION
+from ortpkg.engine.transformers.identity_elimination import (
+    CARRIED_IDENTITY_ELIMINATION,
+    IDENTITY_ELIMINATION,
+)
 from ortpkg.engine.transformers.insert_cast import INSERT_CAST
 from ortpkg.engine.transformers.known_elements_folding import KNOWN_ELEMENTS_FOLDING
 from ortpkg.engine.transformers.known_if_inlining import KNOWN_IF_INLINING
@@ -95,6 +98,7 @@ TRANSFORMERS: Mapping[TransformLevel, tuple[GraphTransformer, ...]] = {
         UNUSED_REMOVAL,
     ),
     TransformLevel.EXTENDED: (
+        RuleDriver("carried-values", [CARRIED_IDENTITY_ELIMINATION]),
         RuleDriver(
             "qdq-eliminations", [QDQ_ACTIVATION_ELIMINATION, QDQ_PAIR_ELIMINATION, QDQ_MOVE]
         ),

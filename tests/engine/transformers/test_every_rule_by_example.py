@@ -69,6 +69,13 @@ EXAMPLES: dict[str, Example] = {
     "identity-elimination": Example(
         "(float[2] x) => (float[2] y)", "a = Identity(x) y = Relu(a)", "y = Relu(x)"
     ),
+    "carried-identity-elimination": Example(
+        "(float[2] x, float[3, 2] r) => (float[2] y, float[3, 2] z)",
+        """y, z = Scan <num_scan_inputs = 1, body = b (float[2] v, float[2] e) => (float[2] w, float[2] d)
+           { w = Identity(v) d = Sub(e, w) }> (x, r)""",
+        """y, z = Scan <num_scan_inputs = 1, body = b (float[2] v, float[2] e) => (float[2] v, float[2] d)
+           { d = Sub(e, v) }> (x, r)""",
+    ),
     "dropout-elimination": Example(
         "(float[2] x) => (float[2] y)", "a, m = Dropout(x) y = Relu(a)", "y = Relu(x)"
     ),

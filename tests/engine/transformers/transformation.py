@@ -109,6 +109,8 @@ class Cleaned:
     def apply(self, graph: Graph, context: TransformContext) -> int:
         own = self._transformer.apply(graph, context)
         self.changes += own
+        for node in graph.nodes:
+            own += sum(self.apply(subgraph, context) for subgraph in node.subgraphs.values())
         return own + UNUSED_REMOVAL.apply(graph, context)
 
 
