@@ -13,6 +13,7 @@ steps, and Pow by a constant 0.5 is a square root, of -inf and -0 too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,13 @@ class _Call:
         """Return the elements of an input that is an initializer, flat; None for others."""
         constant = self.graph.constant(self.node.inputs[slot]) if self.has_input(slot) else None
         return None if constant is None else tuple(map(float, constant.numpy().ravel()))
+
+    def is_row_of_constants(self, slot: int) -> bool:
+        """Return True for a constant input of several elements, or of who knows how many."""
+        if not self.has_input(slot) or not self.is_constant(slot):
+            return False
+        constant = self.graph.constant(self.node.inputs[slot])
+        return constant is None or math.prod(constant.shape) > 1
 
     def type_of(self, value: str) -> ElementType | None:
         return element_type_of(self.graph, value) if value else None
@@ -183,6 +191,7 @@ _PAST_KEY, _PAST_MASK = 4, 3
 _SEQUENCE_LENGTHS, _PEEPHOLES = 4, 7
 _RESIZE_SCALES, _RESIZE_SIZES = 2, 3
 _SLICE_STEPS, _LONG_STEP = 4, 1 << 31
+_RANK_OF_WRONG_REDUCTIONS = 3
 
 
 def _has_attribute(name: str, *usual: object) -> Callable[[_Call], bool]:
@@ -246,6 +255,48 @@ def _attends_causally_to_past(call: _Call) -> bool:
         and call.has_input(_PAST_KEY)
         and call.has_input(_PAST_MASK)
     )
+
+
+#: What may stand between a reduction and a constant that it is joined with.
+_JOINED_WITH_REDUCTIONS = frozenset(
+    {
+        "Abs", "Add", "BatchNormalization", "Cast", "Ceil", "Clip", "DequantizeLinear", "Div",
+        "Dropout", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
+        "LeakyRelu", "Log", "Max", "Mean", "Min", "Mish", "Mul", "Neg", "PRelu", "Pow",
+        "QuantizeLinear", "Reciprocal", "Relu", "Reshape", "Round", "Selu", "Sigmoid", "Sign",
+        "Softplus", "Softsign", "Sqrt", "Squeeze", "Sub", "Sum", "Swish", "Tanh", "Unsqueeze",
+    }
+)  # fmt: skip
+_MOVES_SIZES = frozenset({"Reshape", "Squeeze", "Unsqueeze"})
+
+
+def _reduced_axes(call: _Call) -> Iterable[int]:
+    """The axes of a reduction of three, as far as they are known."""
+    axes = call.node.attribute("axes") or call.numbers(1) or ()
+    return {int(axis) % _RANK_OF_WRONG_REDUCTIONS for axis in axes}
+
+
+def _meets_a_constant(call: _Call) -> bool:
+    """Whether elementwise nodes alone stand between a reduction and a constant with an axis."""
+    shape = call.shape(0)
+    if shape is not None and len(shape) != _RANK_OF_WRONG_REDUCTIONS:
+        return False
+    if 1 in _reduced_axes(call) or (call.node.op_type == "Einsum" and call.has_input(1)):
+        return False
+    value = call.node.outputs[0]
+    while not call.graph.is_output(value) and call.graph.use_count(value) == 1:
+        (use,) = call.graph.consumers_of(value)
+        node = call.graph.node(use.node_index)
+        if use.slot < 0 or node.op_type not in _JOINED_WITH_REDUCTIONS:
+            return False
+        user = _Call(call.graph, node, call.integers)
+        others = [slot for slot, name in enumerate(node.inputs) if name != value]
+        if not all(map(user.is_constant, others)):
+            return False
+        if node.op_type not in _MOVES_SIZES and any(map(user.is_row_of_constants, others)):
+            return True
+        value = node.outputs[0]
+    return False
 
 
 def _takes_no_axes(call: _Call) -> bool:
@@ -441,6 +492,26 @@ _ONNX_ROWS = (
         operators=("ReduceMax", "ReduceMin"),
         what="the maximum of what is -inf alone is a finite number",
         applies=_is_compared_with_infinity,
+    ),
+    Difference(
+        name="constants behind reductions",
+        operators=(
+            "Einsum",
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "ReduceSumSquare",
+        ),
+        what="it joins elements of three axes, reduced, with the wrong ones of a constant",
+        applies=_meets_a_constant,
     ),
     Difference(
         name="reductions without axes",

@@ -55,6 +55,14 @@ def recurrent(
     return text, {"x": normal(3, 2, 5), **feeds}
 
 
+def pooled(nodes: str, batch: str = "N") -> Witness:
+    text = f"""g (float[{batch},2,8] x) => (float y) <float[1,2] c = {{1.5, 4}}, float[2] d = {{1.5, 4}},
+        float[1,2,1] k = {{1.5, 4}}, float two = {{2}}, int64[1] first = {{0}}, int64[1] middle = {{1}},
+        float[8] eight = {{1, 2, 3, 4, 5, 6, 7, 8}}, int64[1] last = {{-1}}>
+        {{ {nodes} }}"""
+    return text, {"x": normal(6, 2, 8)}
+
+
 def constant(name: str, array: Any) -> str:
     """An initializer of floats, in the words of a model's text."""
     sizes = ",".join(map(str, array.shape))
@@ -285,6 +293,18 @@ ONNX_WITNESSES: dict[str, Witness] = {
         """g (float[N,3] x) => (bool[N,1] y) <int64[1] axes = {1}, float low = {-inf}>
         { m = ReduceMax(x, axes) y = Equal(m, low) }""",
         {"x": np.full((2, 3), -np.inf, np.float32)},
+    ),
+    "constants behind reductions": pooled("q = ReduceMax <keepdims = 0> (x, last) y = Add(q, c)"),
+    "constants behind reductions, keepdims": pooled('q = ReduceMean (x, last) y = Mul(q, k)'),
+    "constants behind reductions, activated": pooled('q = ReduceSum <keepdims = 0> (x, last) r = Sigmoid(q) y = Sub(c, r)'),
+    "constants behind reductions, over the batch": pooled('q = ReduceMean (x, first) y = Add(q, k)'),
+    "constants behind reductions, scaled": pooled('q = ReduceSum <keepdims = 0> (x, last) h = Mul(q, two) y = Sub(c, h)'),
+    "constants behind reductions, pooled": pooled('q = GlobalAveragePool(x) y = Add(q, k)'),
+    "constants behind reductions, largest": pooled('q = GlobalMaxPool(x) y = Div(q, k)'),
+    "constants behind reductions, normalized": pooled('q = GlobalAveragePool(x) y = BatchNormalization(q, d, d, d, d)'),
+    "constants behind reductions, summed": pooled('q = Einsum <equation = "ncl->nc"> (x) y = Add(q, c)'),
+    "constants behind reductions, an axis more": pooled(
+        "q = ReduceMean <keepdims = 0> (x, last) r = Unsqueeze(q, last) y = Add(r, k)", batch="6"
     ),
     "reductions without axes": (
         "g (float[2,3] x) => (float[2,3] y) { y = ReduceL1 <noop_with_empty_axes = 1> (x) }",

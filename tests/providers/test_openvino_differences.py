@@ -17,7 +17,7 @@ from ortpkg import InferenceSession
 from ortpkg.errors import RunError
 from ortpkg.providers.native_library import NativeModel
 from ortpkg.providers.openvino_differences import DIFFERENCES
-from tests.providers.openvino_witnesses import HAZARDS, ONNX_WITNESSES, OPSETS
+from tests.providers.openvino_witnesses import HAZARDS, ONNX_WITNESSES, OPSETS, pooled
 
 pytest.importorskip("openvino")
 
@@ -149,6 +149,13 @@ WITNESSES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 RIGHT: dict[str, tuple[str, dict[str, Any]]] = {
+    "a mean of rows, and a constant": pooled(
+        "q = ReduceMean <keepdims = 0> (x, middle) y = Add(q, eight)"
+    ),
+    "a mean that is taken off, and a constant": pooled(
+        "q = ReduceMean (x, last) r = Sub(x, q) y = Mul(r, eight)"
+    ),
+    "a mean and one number": pooled("q = ReduceMean <keepdims = 0> (x, last) y = Mul(q, two)"),
     "FusedGemm": (
         """g (float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y)
         { y = com.microsoft.FusedGemm <activation = "Relu"> (a, b, c) }""",
