@@ -21,7 +21,7 @@ from tests.codegen.reference_elements import DTYPES
 from tests.codegen.reference_program import run_program
 from tests.engine.transformers.transformation import HEADER
 
-_Pass = Callable[[TensorProgram], TensorProgram]
+Pass = Callable[[TensorProgram], TensorProgram]
 #: What every symbolic size is when both programs are run.
 _OPEN_SIZE = 3
 
@@ -33,26 +33,26 @@ def lowered(graph: str) -> TensorProgram:
 
 
 def assert_becomes(
-    program: TensorProgram, change: _Pass, *, before: str, after: str, rtol: float = 1e-6
+    program: TensorProgram, change: Pass, *, before: str, after: str, rtol: float = 1e-6
 ) -> None:
     """The program's text is ``before``, the pass makes ``after`` of it, and both give the same."""
     assert operations_text(program.operations) == textwrap.dedent(before).lstrip("\n")
     changed = change(program)
     assert operations_text(changed.operations) == textwrap.dedent(after).lstrip("\n")
     verify_operations(changed.operations)
-    feeds = [_random(tensor, seed) for seed, tensor in enumerate(program.inputs)]
+    feeds = [random_array(tensor, seed) for seed, tensor in enumerate(program.inputs)]
     for one, other in zip(run_program(changed, feeds), run_program(program, feeds), strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
 
 
-def assert_stays(program: TensorProgram, change: _Pass) -> None:
+def assert_stays(program: TensorProgram, change: Pass) -> None:
     """The pass leaves the program's operations as they are."""
     before = operations_text(program.operations)
     assert operations_text(change(program).operations) == before
 
 
-def _random(tensor: Tensor, seed: int) -> npt.NDArray[Any]:
+def random_array(tensor: Tensor, seed: int) -> npt.NDArray[Any]:
     generator = np.random.default_rng(seed)
     shape = [size if isinstance(size, int) else _OPEN_SIZE for size in tensor.shape]
     dtype = np.dtype(DTYPES[tensor.scalar])

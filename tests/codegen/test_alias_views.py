@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from ortpkg.codegen.fusion.alias_views import read_through_aliases
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ortpkg.codegen.fusion.alias_views import places_in_source, read_through_aliases, root_of
+from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.tensor_ir.elements import Place, Tensor, along
 from tests.codegen.rewritten_programs import assert_becomes, assert_stays, lowered
 
 
@@ -98,3 +105,67 @@ def test_joined_dimensions_are_read_as_the_alias() -> None:
             r = Reshape(x, shape)  y = Add(r, b) }
         """
     assert_stays(lowered(graph), read_through_aliases)
+
+
+_SPLITS: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3), (6,)),
+    ((2, 3), (2, 3)),
+    ((2, 3, 4), (6, 4)),
+    ((2, 3, 4), (2, 12)),
+    ((2, 3, 4, 5), (6, 20)),
+    ((2, 3), (2, 1, 3)),
+    ((2, 1, 3), (2, 3)),
+    ((2, 1, 3, 1), (6,)),
+    ((6, 1, 1), (6,)),
+    ((6,), (6, 1, 1)),
+    ((1, 6), (6, 1)),
+    ((1, 1), (1,)),
+    ((1,), ()),
+    ((), (1, 1)),
+    ((2, 1, 3, 4), (2, 3, 1, 4)),
+]
+
+
+def _sum_of(place: Place, index: Sequence[int]) -> int:
+    assert isinstance(place.offset, int)
+    return place.offset + sum(index[axis] * int(str(times)) for axis, times in place.terms)
+
+
+@pytest.mark.parametrize(("shape", "source"), _SPLITS)
+def test_places_of_an_alias_are_sums_in_its_source(
+    shape: tuple[int, ...], source: tuple[int, ...]
+) -> None:
+    places = places_in_source(shape, source, [along(axis) for axis in range(len(shape))])
+    assert places is not None
+    elements = np.arange(np.prod(shape, dtype=int)).reshape(source)
+    for index in np.ndindex(shape):
+        element = elements[tuple(_sum_of(place, index) for place in places)]
+        assert element == np.ravel_multi_index(index, shape) if shape else element == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "source"),
+    [
+        ((6,), (2, 3)),
+        ((4, 3), (2, 6)),
+        ((3, 2), (2, 3)),
+        ((2, 2), (2, 2, 2)),
+        ((2, 3, 2), (2, 3)),
+        ((2, 3, 2), (6,)),
+        ((4, 2), (6,)),
+    ],
+)
+def test_places_that_are_no_sums_are_none(shape: tuple[int, ...], source: tuple[int, ...]) -> None:
+    axes = [along(axis) for axis in range(len(shape))]
+    assert places_in_source(shape, source, axes) is None
+
+
+def test_a_dimension_of_one_adds_nothing_to_a_place() -> None:
+    places = places_in_source((2, 1, 3), (6,), [along(0), along(7), along(2)])
+    assert places == (Place(((0, 3), (2, 1))),)
+
+
+def test_an_alias_lies_in_the_memory_of_what_the_first_is_of() -> None:
+    first, second, third = (Tensor(name, Scalar.F32, (6,)) for name in "abc")
+    sources = {third: second, second: first}
+    assert [root_of(tensor, sources) for tensor in (first, second, third)] == [first] * 3

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-
 import onnx.parser
 import pytest
 
@@ -14,14 +11,8 @@ from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
-    Convert,
-    Element,
     Function,
-    Made,
-    Number,
-    Place,
     Read,
-    Tensor,
     along,
     parts_of,
     tensors_read,
@@ -29,94 +20,14 @@ from ortpkg.codegen.tensor_ir.elements import (
 from ortpkg.codegen.tensor_ir.operations import (
     Attention,
     Map,
-    Operation,
-    Product,
     RowFunction,
     RowNormalize,
 )
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.shapes.expressions import Size, symbol
+from ortpkg.shapes.expressions import symbol
 from ortpkg.shapes.inference import infer_sizes
-
-_MADE = Made(Scalar.F32)
-
-
-def _tensor(name: str, *shape: Size, scalar: Scalar = Scalar.F32) -> Tensor:
-    return Tensor(name, scalar, shape)
-
-
-def _read(tensor: Tensor, *axes: int) -> Read:
-    return Read(tensor, tuple(along(axis) for axis in axes))
-
-
-def _times(left: Element, number: float) -> Element:
-    return Call(Function.MUL, (left, Number(number, Scalar.F32)))
-
-
-class _Parts:
-    """Attention of 2 sequences of 5 places, 3 heads of width 8, before it is fused."""
-
-    def __init__(self, width: Size = 8, scalar: Scalar = Scalar.F32) -> None:
-        self.query, self.key, self.given = (
-            _tensor(name, 2, 5, 3, width) for name in ("query", "key", "value")
-        )
-        self.mask = _tensor("mask", 2, 5)
-        self.scores = _tensor("scores", 2, 3, 5, 5)
-        self.weights = _tensor("weights", 2, 3, 5, 5, scalar=scalar)
-        self.mixed = _tensor("mixed", 2, 3, 5, width)
-        self.output = _tensor("output", 2, 5, 3, width)
-        self.first = Product(
-            output=self.scores,
-            batch=(2, 3),
-            m=5,
-            n=5,
-            k=width,
-            left=_read(self.query, 0, 2, 1, 3),
-            right=_read(self.key, 0, 3, 1, 2),
-            epilogue=_times(_MADE, 0.25),
-        )
-        self.softmax = RowNormalize(
-            output=self.weights,
-            function=RowFunction.SOFTMAX,
-            axes=self.scores.shape,
-            value=Call(Function.ADD, (_read(self.scores, 0, 1, 2, 3), _read(self.mask, 0, 3))),
-            epilogue=None if scalar is Scalar.F32 else Convert(_MADE, scalar),
-        )
-        left: Element = _read(self.weights, 0, 1, 2, 3)
-        self.second = Product(
-            output=self.mixed,
-            batch=(2, 3),
-            m=5,
-            n=width,
-            k=5,
-            left=left if scalar is Scalar.F32 else Convert(left, Scalar.F32),
-            right=_read(self.given, 0, 2, 1, 3),
-        )
-        self.side_by_side = Map(
-            output=self.output,
-            axes=self.output.shape,
-            value=_read(self.mixed, 0, 2, 1, 3),
-            places=tuple(map(along, range(4))),
-        )
-
-    def mapped(self) -> Map:
-        """A map in the place of the second product."""
-        return Map(
-            output=self.output,
-            axes=(2, 5, 3, 5),
-            value=_times(_read(self.weights, 0, 2, 1, 3), 2.0),
-            places=tuple(map(along, range(4))),
-        )
-
-    def program(self, *operations: Operation, outputs: tuple[Tensor, ...] = ()) -> TensorProgram:
-        return TensorProgram(
-            name="program",
-            inputs=(self.query, self.key, self.given, self.mask),
-            outputs=outputs or (operations[-1].output,),
-            constants={},
-            operations=operations,
-        )
+from tests.codegen.attention_parts import MADE, AttentionParts, read_of, tensor_of, times
 
 
 def _only_attention(program: TensorProgram) -> Attention:
@@ -127,15 +38,15 @@ def _only_attention(program: TensorProgram) -> Attention:
 
 @pytest.mark.parametrize("scalar", [Scalar.F32, Scalar.F16])
 def test_products_around_a_softmax_are_one_attention(scalar: Scalar) -> None:
-    parts = _Parts(scalar=scalar)
+    parts = AttentionParts(scalar=scalar)
     program = parts.program(parts.first, parts.softmax, parts.second, parts.side_by_side)
     attention = _only_attention(fuse_attention(program))
     assert (attention.batch, attention.queries, attention.keys) == ((2, 3), 5, 5)
     assert (attention.width, attention.value_width) == (8, 8)
-    assert attention.query == _read(parts.query, 0, 2, 1, 3)
-    assert attention.key == _read(parts.key, 0, 2, 1, 3)
-    assert attention.value == _read(parts.given, 0, 2, 1, 3)
-    assert attention.score == Call(Function.ADD, (_times(_MADE, 0.25), _read(parts.mask, 0, 3))), (
+    assert attention.query == read_of(parts.query, 0, 2, 1, 3)
+    assert attention.key == read_of(parts.key, 0, 2, 1, 3)
+    assert attention.value == read_of(parts.given, 0, 2, 1, 3)
+    assert attention.score == Call(Function.ADD, (times(MADE, 0.25), read_of(parts.mask, 0, 3))), (
         "scaling and mask"
     )
     assert attention.output is parts.output
@@ -143,7 +54,7 @@ def test_products_around_a_softmax_are_one_attention(scalar: Scalar) -> None:
 
 
 def test_output_lies_as_the_product_where_no_map_follows() -> None:
-    parts = _Parts()
+    parts = AttentionParts()
     attention = _only_attention(
         fuse_attention(parts.program(parts.first, parts.softmax, parts.second))
     )
@@ -152,11 +63,11 @@ def test_output_lies_as_the_product_where_no_map_follows() -> None:
 
 
 def test_a_map_that_computes_stays_behind() -> None:
-    parts = _Parts()
+    parts = AttentionParts()
     doubled = Map(
         output=parts.output,
         axes=parts.output.shape,
-        value=_times(_read(parts.mixed, 0, 2, 1, 3), 2.0),
+        value=times(read_of(parts.mixed, 0, 2, 1, 3), 2.0),
         places=parts.side_by_side.places,
     )
     program = parts.program(parts.first, parts.softmax, parts.second, doubled)
@@ -167,12 +78,12 @@ def test_a_map_that_computes_stays_behind() -> None:
 
 
 def test_a_map_that_takes_a_part_stays_behind() -> None:
-    parts = _Parts()
-    first = _tensor("first", 2, 1, 3, 8)
+    parts = AttentionParts()
+    first = tensor_of("first", 2, 1, 3, 8)
     taking = Map(
         output=first,
         axes=first.shape,
-        value=_read(parts.mixed, 0, 2, 1, 3),
+        value=read_of(parts.mixed, 0, 2, 1, 3),
         places=parts.side_by_side.places,
     )
     program = parts.program(parts.first, parts.softmax, parts.second, taking)
@@ -183,18 +94,18 @@ def test_a_map_that_takes_a_part_stays_behind() -> None:
 
 @pytest.mark.parametrize("name", ["scores", "weights"])
 def test_what_an_output_takes_is_not_fused_away(name: str) -> None:
-    parts = _Parts()
+    parts = AttentionParts()
     outputs = (parts.mixed, getattr(parts, name))
     program = parts.program(parts.first, parts.softmax, parts.second, outputs=outputs)
     assert fuse_attention(program).operations == program.operations
 
 
 def test_what_another_operation_reads_is_not_fused_away() -> None:
-    parts = _Parts()
+    parts = AttentionParts()
     twice = Map(
         output=parts.output,
         axes=(2, 5, 3, 5),
-        value=_read(parts.weights, 0, 2, 1, 3),
+        value=read_of(parts.weights, 0, 2, 1, 3),
         places=tuple(map(along, range(4))),
     )
     program = parts.program(parts.first, parts.softmax, parts.second, twice)
@@ -202,13 +113,13 @@ def test_what_another_operation_reads_is_not_fused_away() -> None:
 
 
 def test_a_width_that_is_not_known_is_left() -> None:
-    parts = _Parts(width=symbol("w"))
+    parts = AttentionParts(width=symbol("w"))
     program = parts.program(parts.first, parts.softmax, parts.second)
     assert fuse_attention(program).operations == program.operations
 
 
 def test_another_function_of_rows_is_left() -> None:
-    parts = _Parts()
+    parts = AttentionParts()
     logarithms = RowNormalize(
         output=parts.weights,
         function=RowFunction.LOG_SOFTMAX,
@@ -220,85 +131,20 @@ def test_another_function_of_rows_is_left() -> None:
 
 
 def test_scores_that_are_taken_elsewhere_than_they_lie_are_left() -> None:
-    parts = _Parts()
+    parts = AttentionParts()
     turned = RowNormalize(
         output=parts.weights,
         function=RowFunction.SOFTMAX,
         axes=parts.softmax.axes,
-        value=_read(parts.scores, 0, 1, 3, 2),
+        value=read_of(parts.scores, 0, 1, 3, 2),
     )
     program = parts.program(parts.first, turned, parts.second)
     assert fuse_attention(program).operations == program.operations
 
 
-def _summed_often(count: int) -> Element:
-    made: Element = _MADE
-    for number in range(count):
-        made = Call(Function.ADD, (made, Number(float(number), Scalar.F32)))
-    return made
-
-
-def _with_other_softmax(parts: _Parts, **changes: object) -> list[Operation]:
-    return [parts.first, replace(parts.softmax, **changes), parts.second]  # type: ignore[arg-type]
-
-
-def _with_other_product(parts: _Parts, **changes: object) -> list[Operation]:
-    return [parts.first, parts.softmax, replace(parts.second, **changes)]  # type: ignore[arg-type]
-
-
-def _with_other_scores(parts: _Parts, **changes: object) -> list[Operation]:
-    return [replace(parts.first, **changes), parts.softmax, parts.second]  # type: ignore[arg-type]
-
-
-_ZERO = Number(1.0, Scalar.F32)
-#: One for each condition: what there is in the place of an attention's parts.
-_NO_ATTENTIONS: Mapping[str, Callable[[_Parts], list[Operation]]] = {
-    "probabilities are scaled": lambda parts: _with_other_softmax(
-        parts, epilogue=_times(_MADE, 2.0)
-    ),
-    "probabilities are turned": lambda parts: _with_other_product(
-        parts, left=_read(parts.weights, 0, 1, 3, 2)
-    ),
-    "probabilities are multiplied with themselves": lambda parts: _with_other_product(
-        parts, right=_read(parts.weights, 0, 1, 2, 3), n=5, output=_tensor("mixed", 2, 3, 5, 5)
-    ),
-    "some rows of probabilities are taken": lambda parts: _with_other_product(
-        parts, m=3, output=_tensor("mixed", 2, 3, 3, 8)
-    ),
-    "some columns of probabilities are taken": lambda parts: _with_other_product(parts, k=4),
-    "some heads are taken": lambda parts: _with_other_product(
-        parts, batch=(2, 2), output=_tensor("mixed", 2, 2, 5, 8)
-    ),
-    "what is mixed is scaled": lambda parts: _with_other_product(
-        parts, epilogue=_times(_MADE, 2.0)
-    ),
-    "probabilities have a zero point": lambda parts: _with_other_product(parts, left_zero=_ZERO),
-    "queries have a zero point": lambda parts: _with_other_scores(parts, left_zero=_ZERO),
-    "scores take many steps": lambda parts: _with_other_scores(parts, epilogue=_summed_often(60)),
-    "one score is repeated": lambda parts: [
-        replace(parts.first, n=1, output=_tensor("scores", 2, 3, 5, 1)),
-        parts.softmax,
-        parts.second,
-    ],
-    "values are computed": lambda parts: [parts.first, parts.softmax, parts.mapped()],
-}
-
-
-@pytest.mark.parametrize("case", _NO_ATTENTIONS)
-def test_what_is_no_attention_stays(case: str) -> None:
-    parts = _Parts()
-    operations = _NO_ATTENTIONS[case](parts)
-    if case == "one score is repeated":
-        scores = operations[0].output
-        value = Read(scores, (along(0), along(1), along(2), Place()))
-        operations[1] = replace(parts.softmax, value=value)
-    program = parts.program(*operations)
-    assert fuse_attention(program).operations == program.operations
-
-
 @pytest.mark.parametrize(("width", "is_fused"), [(512, True), (513, False)])
 def test_heads_that_fill_a_cache_are_left(width: int, is_fused: bool) -> None:
-    parts = _Parts(width=width)
+    parts = AttentionParts(width=width)
     program = parts.program(parts.first, parts.softmax, parts.second)
     kinds = [type(each) for each in fuse_attention(program).operations]
     assert (kinds == [Attention]) is is_fused

@@ -45,18 +45,13 @@ def places_in_source(
     """
     found: list[Place] = []
     own = 0
-    for dimension, size in enumerate(source):
-        if size == 1:
-            found.append(Place())
-            continue
+    for size in source:
         group: list[int] = []
         count: Size = 1
-        while own < len(shape) and (count != size or shape[own] == 1):
+        while own < len(shape) and count != size:
             count = count * shape[own]
             group.append(own)
             own += 1
-            if count == size and not all(each == 1 for each in source[dimension + 1 :]):
-                break
         if count != size:
             return None
         found.append(_joined(group, shape, places))

@@ -101,7 +101,7 @@ def _attention(
     """The attention around a softmax, and where the operations stand that it does the work of."""
     if softmax.function is not RowFunction.SOFTMAX or any(softmax.statistics):
         return None
-    if not _is_made(softmax.epilogue, softmax.output.scalar):
+    if not _is_made(softmax.epilogue):
         return None
     scores = _scores(neighbours, softmax)
     taking = neighbours.reader(softmax.output)
@@ -180,7 +180,7 @@ def _takes_probabilities(second: Product, softmax: RowNormalize, first: Product)
         and softmax.output not in tensors_read(second.right)
         and (second.batch, second.m, second.k) == (first.batch, first.m, first.n)
         and _is_of_floats(second)
-        and _is_made(second.epilogue, second.output.scalar)
+        and _is_made(second.epilogue)
         and all(isinstance(each, int) and 0 < each <= _MOST_WIDTH for each in (first.k, second.n))
     )
 
@@ -189,9 +189,9 @@ def _is_of_floats(product: Product) -> bool:
     return product.left_zero is None and scalar_of(product.left) in _FLOATS
 
 
-def _is_made(epilogue: Element | None, scalar: Scalar) -> bool:
+def _is_made(epilogue: Element | None) -> bool:
     """Whether an epilogue does no more than to write what was made as another kind of float."""
-    if isinstance(epilogue, Convert) and epilogue.scalar is scalar and scalar in _FLOATS:
+    if isinstance(epilogue, Convert) and epilogue.scalar in _FLOATS:
         epilogue = epilogue.operand
     return epilogue is None or isinstance(epilogue, Made)
 
@@ -207,7 +207,7 @@ def _permuted(
     if not isinstance(operation, Map) or not is_whole_map(operation):
         return None
     value = operation.value
-    if not isinstance(value, Read) or operation.output.scalar is not tensor.scalar:
+    if not isinstance(value, Read):
         return None
     places: list[Place | None] = [None] * len(operation.axes)
     for dimension, place in enumerate(value.places):
