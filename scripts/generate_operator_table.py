@@ -22,6 +22,24 @@ DOCUMENT = ROOT / "docs" / "operators.md"
 COUNTS = ROOT / "tests" / "conformance" / "counts.json"
 _ONNX_LINE = "Operator definitions: onnx {}."
 
+#: Held for every provider by tests/providers/test_open_definitions.py.
+_OPEN_DEFINITIONS = """
+## Where onnxruntime differs from the definitions
+
+numpy, machine code and OpenVINO give the same:
+
+- **Slice with a negative step**: an end of 2147483647 or 9223372036854775807 is cut to the last
+  element, as the definition says, so the slice is empty. onnxruntime takes these two numbers for
+  "no end" and reverses. An end of -9223372036854775808 reverses everywhere.
+- **Reshape of a tensor without elements**: 0 in the target keeps a size, and -1 is the product of
+  the sizes that are not kept: `(0, 3)` to `(0, -1)` is `(0, 3)`. The definition leaves this open;
+  onnxruntime refuses it. With `allowzero = 1` the definition forbids 0 beside -1; it gives what
+  onnxruntime's kernel gives, `(0, 3)` to `(-1, 0)` is `(3, 0)`, and an error for a tensor with
+  elements.
+- **Split with `num_outputs`**: the size of a part is rounded up, and the last parts get what is
+  left, which may be nothing: 5 elements in 4 parts are 2, 2, 1 and 0, as in `onnx.reference`.
+  onnxruntime refuses them."""
+
 Operator = tuple[str, str]
 
 
@@ -93,7 +111,7 @@ def document() -> str:
             _row(domain, name, native.get((domain, name), {}), defined.get((domain, name), []))
             for name in names
         ]
-    return "\n".join([*lines, *_conformance(), *_differences()]) + "\n"
+    return "\n".join([*lines, *_conformance(), _OPEN_DEFINITIONS, *_differences()]) + "\n"
 
 
 def _conformance() -> list[str]:

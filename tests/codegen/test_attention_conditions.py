@@ -272,3 +272,23 @@ def test_a_permutation_with_a_dimension_of_one_is_the_place_of_the_output() -> N
     assert isinstance(attention, Attention)
     assert attention.places == (along(0), along(2), Place(), along(1), along(3))
     assert_same_values(program)
+
+
+def test_a_permutation_that_leaves_out_a_dimension_of_one_is_the_place_of_the_output() -> None:
+    parts = AttentionParts()
+    scores, weights, mixed = (
+        tensor_of("scores", 2, 3, 1, 5), tensor_of("weights", 2, 3, 1, 5),
+        tensor_of("mixed", 2, 3, 1, 8),
+    )  # fmt: skip
+    query = Read(parts.query, (along(0), Place(), along(1), along(3)))
+    first = replace(parts.first, m=1, output=scores, left=query)
+    softmax = replace(
+        parts.softmax, axes=weights.shape, output=weights, value=read_of(scores, 0, 1, 2, 3)
+    )
+    second = replace(parts.second, m=1, output=mixed, left=read_of(weights, 0, 1, 2, 3))
+    turned = _whole(parts, "output", Read(mixed, (along(1), along(0), Place(), along(2))), 3, 2, 8)
+    program = parts.program(first, softmax, second, turned)
+    (attention,) = fuse_attention(program).operations
+    assert isinstance(attention, Attention)
+    assert attention.places == (along(1), along(0), along(3))
+    assert_same_values(program)

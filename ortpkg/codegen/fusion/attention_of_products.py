@@ -163,8 +163,6 @@ def _scores(
 def _score(value: Element, product: Product) -> Element:
     """What the softmax is of, over what the product makes."""
     made = Made(Scalar.F32) if product.epilogue is None else product.epilogue
-    if scalar_of(made) is not product.output.scalar:
-        made = Convert(made, product.output.scalar)
     return replace_reads(value, lambda read: made if read.tensor is product.output else read)
 
 

@@ -66,7 +66,7 @@ def _fused(
         return None
     squeezed = _without_unit_axes(reader)
     axes = tuple(each for each in producer.output.shape if each != 1)
-    if squeezed is None or squeezed.axes != axes:
+    if squeezed.axes != axes:
         return None
     positions = [place for place, each in enumerate(producer.output.shape) if each != 1]
     wide = [along(positions[axis]) for axis in range(len(axes))]
@@ -99,7 +99,7 @@ def _own_epilogue(producer: _WithEpilogue) -> Element:
     return Made(scalar if scalar not in {Scalar.F16, Scalar.BF16} else Scalar.F32)
 
 
-def _without_unit_axes(operation: Map) -> Map | None:
+def _without_unit_axes(operation: Map) -> Map:
     """The map without axes of size 1, at which everything stands at 0."""
     kept = [axis for axis, size in enumerate(operation.axes) if size != 1]
     places = [
