@@ -228,7 +228,7 @@ _PAIRS: Mapping[str, tuple[Callable[[], list[Operation]], Callable[[], list[Oper
         _overwritten_and_read, _before(times(read_of(_SQUARE, 0, 1), 2.0), _doubled, 3, 3),
     ),
     "picked for a product": (
-        _before(_FEW, lambda tensor: replace(_multiplied(tensor), k=3), 3, 3),
+        _before(_FEW, lambda tensor: replace(_PRODUCT, left=read_of(tensor, 0, 1), k=3), 3, 3),
         _before(_FEW, _doubled, 3, 3),
     ),
     "picked for a reduction": (_before(_FEW, _rows_summed, 3, 3), _before(_FEW, _doubled, 3, 3)),
