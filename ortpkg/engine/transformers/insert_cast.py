@@ -10,7 +10,8 @@ nodes so (:func:`widen_nodes`), before it, for providers that would run them in 
   dropped: results are nearer to float32's, and stay finite past the narrow type's range.
 - So do nodes between them that only move values. (onnxruntime takes one such node in a row; here as
   many as there are.)
-- A model's own cast next to such a node is dropped likewise, where it converts from or to float32.
+- A model's own cast next to such a node is dropped likewise, where it converts from or to float32;
+  one from other numbers gives float32.
 - Constants are converted once. (With optimization off, onnxruntime casts them in each run.)
 
 Graph inputs and outputs, values that sub-graphs take, and nodes that are about the narrow type keep
@@ -240,7 +241,11 @@ def _wide_input(
         state.left_behind.append(value)
         return producer.inputs[0]
     wide = _wide_value(graph, value)
-    _add_cast(graph, node, value, wide, ElementType.FLOAT)
+    source = value
+    if producer is not None and _casts_numbers(graph, producer, context):
+        state.left_behind.append(value)
+        source = producer.inputs[0]
+    _add_cast(graph, node, source, wide, ElementType.FLOAT)
     return wide
 
 
@@ -282,6 +287,11 @@ def _is_cast(node: Node, context: TransformContext) -> bool:
 
 def _casts_float32(graph: Graph, node: Node) -> bool:
     return node.op_type == "Cast" and _element_type(graph, node.inputs[0]) is ElementType.FLOAT
+
+
+def _casts_numbers(graph: Graph, node: Node, context: TransformContext) -> bool:
+    """Return True for a cast of the model's own that makes narrow floats of other numbers."""
+    return _is_cast(node, context) and _element_type(graph, node.inputs[0]) in _NUMBERS
 
 
 def _target(cast: Node) -> ElementType | None:

@@ -270,3 +270,15 @@ def test_cast_like_of_a_known_type_is_a_cast() -> None:
             " z) }"
         ),
     )
+
+
+def test_a_cast_from_integers_gives_float32() -> None:
+    assert_becomes(
+        INSERT_CAST,
+        before="""g (int32[2] x) => (float16[2] y) { a = Cast <to = 10> (x) y = Sqrt(a) }""",
+        after="""g (int32[2] x) => (float16[2] y) {
+            a_float__0 = Cast <to = 1> (x)
+            y_float__0 = Sqrt(a_float__0)
+            y = Cast <to = 10> (y_float__0) }""",
+        context=EVERY_KERNEL,
+    )
