@@ -57,10 +57,9 @@ class BatchOutput:
         left = f", {before} of them written before" if before else ""
         parts = "1 part" if len(job.parts) == 1 else f"{len(job.parts)} parts"
         size = job.plan.layout.fixed_rows or job.plan.batch_size
-        why = job.plan.layout.single_reason
-        self.note(
-            f"{job.row_count} rows in {parts}{left}; {size} a run{f', since {why}' if why else ''}"
-        )
+        reason = job.plan.layout.single_reason
+        since = f", since {reason}" if reason else ""
+        self.note(f"{job.row_count} rows in {parts}{left}; {size} a run{since}")
         self._event(
             "begin",
             rows=job.row_count,

@@ -1,4 +1,4 @@
-"""Names of commands in other package managers and model runners, and what they are called here."""
+"""Maps commands of other package managers and model runners to the commands of ortpkg."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ortpkg.names import did_you_mean
 
-#: What people type → the commands that do it here, the likeliest first.
+#: Command of another tool → commands of ortpkg that do the same, the likeliest first.
 MEANT_COMMANDS: Mapping[str, tuple[str, ...]] = {
     "ls": ("list",),
     "ps": ("list",),
@@ -60,12 +60,12 @@ MEANT_COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def meant_commands(word: str, commands: Iterable[str]) -> str:
-    """Return what to put behind a command that does not exist: " (did you mean ...?)", or "".
+def meant_commands(typed: str, commands: Iterable[str]) -> str:
+    """Return " (did you mean ...?)" for a command that does not exist, or "".
 
-    Another tool's name for a command comes before one that is spelled alike.
+    A command that other tools call so is preferred to one with a similar spelling.
     """
-    meant = MEANT_COMMANDS.get(word.lower())
-    if meant is None:
-        return did_you_mean(word, commands)
-    return f" (did you mean {' or '.join(f'ortpkg {name}' for name in meant)}?)"
+    equivalents = MEANT_COMMANDS.get(typed.lower())
+    if equivalents is None:
+        return did_you_mean(typed, commands)
+    return f" (did you mean {' or '.join(f'ortpkg {name}' for name in equivalents)}?)"

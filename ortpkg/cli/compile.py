@@ -170,67 +170,67 @@ def command(
     return ExitCode.DONE
 
 
-def _print(made: Sequence[CompiledVariant], duration_s: float, output: Output) -> None:
+def _print(variants: Sequence[CompiledVariant], duration_s: float, output: Output) -> None:
     if output.is_json:
-        variants = [_variant_json(each) for each in made]
-        output.json("compile", {"variants": variants, "duration_s": duration_s})
+        rows = [_variant_json(variant) for variant in variants]
+        output.json("compile", {"variants": rows, "duration_s": duration_s})
         return
-    if not made:
+    if not variants:
         output.line("nothing to renew: no compiled variant is stale")
         return
-    for each in made:
-        output.line(_variant_line(each))
-        if advice := _advice(each):
+    for variant in variants:
+        output.line(_variant_line(variant))
+        if advice := _advice(variant):
             output.warning(advice)
     output.note(f"compiled in {duration_text(duration_s)}")
 
 
-def _variant_json(made: CompiledVariant) -> dict[str, Any]:
-    constraints, share = made.entry.constraints, made.compiled.share
+def _variant_json(variant: CompiledVariant) -> dict[str, Any]:
+    constraints, share = variant.entry.constraints, variant.compiled.share
     return {
-        "component": made.component,
-        "variant": made.name,
-        "source": made.source,
-        "renewed": made.is_renewed,
-        "directory": made.folder,
+        "component": variant.component,
+        "variant": variant.name,
+        "source": variant.source,
+        "renewed": variant.is_renewed,
+        "directory": variant.folder,
         "constraints": {
             "ep": constraints.ep,
             "device": constraints.device,
             "architecture": constraints.architecture,
             "ep_compatibility_info": constraints.ep_compatibility_info,
         },
-        "partitions": made.compiled.partitions,
+        "partitions": variant.compiled.partitions,
         "share": None if share is None else {"nodes": share.nodes, "work": share.work},
-        "left_by": made.compiled.left_by,
-        "other_nodes": made.compiled.other_nodes,
+        "left_by": variant.compiled.left_by,
+        "other_nodes": variant.compiled.other_nodes,
     }
 
 
-def _variant_line(made: CompiledVariant) -> str:
-    compiled = made.compiled
+def _variant_line(variant: CompiledVariant) -> str:
+    compiled = variant.compiled
     covered = ""
     if compiled.share is not None and compiled.other_nodes:
         nodes, work = compiled.share.nodes, compiled.share.work
         covered = f" with {nodes:.0%} of the nodes and {work:.0%} of the work"
     left = f", {compiled.other_nodes} nodes left to other EPs" if compiled.other_nodes else ""
     plural = "" if compiled.partitions == 1 else "s"
-    anew = ", made anew" if made.is_renewed else ""
+    renewed = ", made anew" if variant.is_renewed else ""
     return (
-        f"{made.component}/{made.name}{anew}: {compiled.partitions} compiled"
-        f" partition{plural}{covered}{left}, from {made.source}, in {made.folder}"
+        f"{variant.component}/{variant.name}{renewed}: {compiled.partitions} compiled"
+        f" partition{plural}{covered}{left}, from {variant.source}, in {variant.folder}"
     )
 
 
-def _advice(made: CompiledVariant) -> str:
-    """Return what helps where the code covers too little for selection to prefer it."""
+def _advice(variant: CompiledVariant) -> str:
+    """Return advice where the code covers too little for selection to prefer it, else ""."""
     from ortpkg.selection.compiled_speed import LEAST_SHARE  # as above
 
-    share = made.compiled.share
+    share = variant.compiled.share
     if share is None or share.work >= LEAST_SHARE:
         return ""
-    why = f" ({made.compiled.left_by})" if made.compiled.left_by else ""
+    cause = f" ({variant.compiled.left_by})" if variant.compiled.left_by else ""
     return (
-        f"{made.component}/{made.name} covers {share.work:.0%} of the work{why}: where a library"
-        f" runs {quoted(made.source)} whole, that is chosen; a model of another exporter or with"
-        " fixed sizes may leave less, and ortpkg bench measures which is faster"
+        f"{variant.component}/{variant.name} covers {share.work:.0%} of the work{cause}: where a"
+        f" library runs {quoted(variant.source)} whole, that is chosen; a model of another exporter"
+        " or with fixed sizes may leave less, and ortpkg bench measures which is faster"
     )

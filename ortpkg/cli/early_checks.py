@@ -1,4 +1,4 @@
-"""What options name is looked up before work begins: libraries, models and workers take seconds."""
+"""Checks names in options before work begins: loading libraries and models takes seconds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from ortpkg.package.document_names import MANIFEST
 
 
 def verify_eps(eps: Iterable[str | None]) -> None:
-    """Raises UsageError for an execution provider that neither a release nor this machine has.
+    """Raise UsageError for an execution provider that neither a release nor this machine has.
 
-    For commands that take no other: a package may name a plug-in's that is not installed here.
+    For commands that need the provider itself. Others take :func:`verify_package_eps`, since a
+    package may name a plug-in that is not installed here.
     """
     names = [ep for ep in eps if ep]
     if names:
@@ -23,9 +24,9 @@ def verify_eps(eps: Iterable[str | None]) -> None:
 
 
 def verify_package_eps(eps: Iterable[str | None], package: Path) -> None:
-    """Raises UsageError for an execution provider that neither this machine nor the package has.
+    """Raise UsageError for an execution provider that neither this machine nor the package has.
 
-    A package that is no folder here, or cannot be read, is left to the command.
+    Nothing is checked where ``package`` is no folder with a manifest.
     """
     names = [ep for ep in eps if ep]
     if not names or not (package / MANIFEST).is_file():
@@ -35,18 +36,18 @@ def verify_package_eps(eps: Iterable[str | None], package: Path) -> None:
     from ortpkg.providers.ep_registry import all_known_names
 
     info = open_package(package)
-    stated = {
+    package_eps = {
         variant.constraints.ep
         for component in info.components
         for variant in component.variants
         if variant.constraints.ep
     }
     for ep in names:
-        ep_named(ep, {*all_known_names(), *stated})
+        ep_named(ep, {*all_known_names(), *package_eps})
 
 
 def verify_profiles(profiles: Iterable[str]) -> None:
-    """Raises ProfileError for a machine profile that does not exist or is none."""
+    """Raise ProfileError for a machine profile that does not exist or is invalid."""
     from ortpkg.devices.profiles import read_profile  # with the reader of documents
 
     for profile in profiles:

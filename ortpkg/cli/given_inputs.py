@@ -55,9 +55,9 @@ class GivenInputs:
 
 
 def _verify_is_there(text: str) -> None:
-    """Raises UsageError where the file of ``[NAME=]FILE`` is not there: before a model is loaded.
+    """Raise UsageError if the file of ``[NAME=]FILE`` does not exist, before a model is loaded.
 
-    Reading it says whatever else is wrong with it.
+    Other faults of the file are reported when it is read.
     """
     name, separator, file = text.partition("=")
     path = file if separator else name

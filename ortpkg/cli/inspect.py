@@ -117,12 +117,12 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
             ],
             title=f"component model {component.name}",
         )
-        for name, why in _stale(info, component).items():
-            output.warning(f"variant {quoted(name)} is stale: {why}")
+        for name, reason in _stale(info, component).items():
+            output.warning(f"variant {quoted(name)} is stale: {reason}")
 
 
 def _stale(info: PackageInfo, component: ComponentInfo) -> dict[str, str]:
-    """The stale variants by what is recorded; none where that is damaged, as validate says."""
+    """Return stale variants with reasons; none if the records are damaged, as validate reports."""
     try:
         return stale_variants(component, recorded_digests(info))
     except PackageFormatError:

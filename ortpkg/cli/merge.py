@@ -69,12 +69,15 @@ def command(
             operations=operations_for(dry_run),
         )
     if as_json:
-        lost = [] if output_path is None else [first, second]
-        signed = [str(each / name) for each in lost for name in signature_names(each)]
+        unsigned_sources = [] if output_path is None else [first, second]
+        signed = [
+            str(source / name) for source in unsigned_sources for name in signature_names(source)
+        ]
         output.json("package", {**package_json(info), "lost_signatures": signed})
     else:
         names = ", ".join(
-            f"{each.name} ({len(each.variants)} variants)" for each in info.components
+            f"{component.name} ({len(component.variants)} variants)"
+            for component in info.components
         )
         output.note(f"{output_path or first} has {names}")
     return ExitCode.DONE

@@ -58,9 +58,9 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
 
     Devices, such as /dev/null, may be always.
 
-    Raises UsageError for an ending that is not that of its kind, for a folder that is not there or
-    cannot be written, for a file that is there already where nobody asked to replace it, and for
-    one that is no such output, which is somebody's own.
+    Raises UsageError for a file name with another ending, for a folder that does not exist or
+    cannot be written, for a file that exists without ``overwrite``, and for a file that is not an
+    output of this kind, which is never replaced.
     """
     try:
         is_there, is_device = (
@@ -90,7 +90,7 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
 
 
 def _verify_folder(path: Path, flag: str) -> None:
-    """Raises UsageError where no file can be made in the folder of ``path``."""
+    """Raise UsageError if no file can be made in the folder of ``path``."""
     if not path.parent.is_dir():
         raise UsageError(f"{flag} {quoted(path)}: there is no directory {quoted(path.parent)}")
     if not os.access(path.parent, os.W_OK | os.X_OK):

@@ -43,7 +43,7 @@ def package_json(info: PackageInfo) -> dict[str, Any]:
 
 
 def _stale_signatures(info: PackageInfo) -> list[str]:
-    """Signatures in the package that are over other files than it has now."""
+    """Return the package's signatures that do not cover the files it has now."""
     root = Path(info.root)
     names = [] if info.is_bare_model else signature_names(root)
     if not names:
@@ -52,10 +52,10 @@ def _stale_signatures(info: PackageInfo) -> list[str]:
     from ortpkg.trust.signing.signature_files import read_signatures  # most packages have none
 
     try:
-        record, found = (root / DIGESTS_FILE).read_bytes(), read_signatures(root)
+        record, signatures = (root / DIGESTS_FILE).read_bytes(), read_signatures(root)
     except (OSError, SignatureError):
         return names
-    return [each.where for each in found if not is_over(record, each)]
+    return [signature.where for signature in signatures if not is_over(record, signature)]
 
 
 def license_of(info: PackageInfo) -> str | None:

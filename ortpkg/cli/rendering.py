@@ -192,8 +192,10 @@ class Output:
             with suppress(
                 OSError, ValueError
             ):  # nobody listens there; the data, or the exit code, still counts
-                shown = redacted(str(text))
-                sys.stderr.write(_styled(sys.stderr, _wrapped_for(sys.stderr, shown, "  "), style))
+                message = redacted(str(text))
+                sys.stderr.write(
+                    _styled(sys.stderr, _wrapped_for(sys.stderr, message, "  "), style)
+                )
                 sys.stderr.flush()
 
     def warning(self, text: object) -> None:

@@ -41,11 +41,13 @@ def print_report(report: SampleReport, output: Output) -> None:
         Column("as expected"),
         Column("latency", is_numeric=True, drops=1),
     ]
-    # A model that is no classifier predicts no classes, and nothing may be expected of a sample.
-    shown = [place for place in range(len(columns)) if any(row[place] != "" for row in rows)]
+    # Columns may be empty: a model that is no classifier has no classes, a sample no expectation.
+    used_columns = [
+        position for position in range(len(columns)) if any(row[position] != "" for row in rows)
+    ]
     output.table(
-        [columns[place] for place in shown],
-        [tuple(row[place] for place in shown) for row in rows],
+        [columns[position] for position in used_columns],
+        [tuple(row[position] for position in used_columns) for row in rows],
         title=f"samples {report.sample_set.name}",
     )
     if skipped:
@@ -54,7 +56,7 @@ def print_report(report: SampleReport, output: Output) -> None:
 
 
 def _shown_title(sample_set: SampleSet) -> str:
-    """Heading of what a sample gave: a class is predicted, anything else is an output."""
+    """Heading of the column of results: "predicted" for classes, else the output's name."""
     from ortpkg.package.formats.samples import DisplayKind  # a run of samples has loaded it
 
     display = sample_set.display
@@ -89,7 +91,7 @@ def _summary(report: SampleReport) -> str:
 
 
 def _allowed(tolerance: Tolerance) -> str:
-    """The parts of a tolerance, as a sum."""
+    """Return a tolerance as text, its parts joined as a sum."""
     text = f"{tolerance.absolute:g} + {tolerance.relative:g} of it"
     if tolerance.of_largest:
         text += f" + {tolerance.of_largest:g} of the largest"

@@ -232,32 +232,33 @@ def parse_tolerances(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, 
 
 
 def _number(text: str) -> float:
-    """A number, or a percentage as a part of 1. ValueError for anything else."""
+    """Return a number; a percentage becomes a part of 1. ValueError for other text."""
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
 def _task(text: str, package: Path, component: str | None) -> TaskTolerance:
-    """``[OUTPUT=]KIND[,RATE]``; without an output, of the only one. UsageError for another form."""
+    """Parse ``[OUTPUT=]KIND[,RATE]``; OUTPUT may be left out if there is one. Else UsageError."""
     from ortpkg.package.formats.samples import TaskKind, TaskTolerance
     from ortpkg.package.reader import open_package
     from ortpkg.samples.sample_authoring import declared_values  # numpy, onnx
 
-    output, _, rest = text.rpartition("=")
-    kind, _, rate = rest.partition(",")
-    kinds = [each.value for each in TaskKind]
+    output, _, criterion = text.rpartition("=")
+    word, _, rate = criterion.partition(",")
+    kinds = [kind.value for kind in TaskKind]
     try:
         error_rate = _number(rate or "0")
     except ValueError:
         error_rate = -1.0
-    if kind not in kinds or not 0 <= error_rate <= 1:
+    if word not in kinds or not 0 <= error_rate <= 1:
         raise UsageError(
             f"--task {quoted(text)}: write KIND, KIND,RATE or OUTPUT=KIND,RATE, as in class,2%;"
             f" kinds are {', '.join(kinds)}"
         )
-    names = [each.name for each in declared_values(open_package(package), component)[1]]
+    _, outputs = declared_values(open_package(package), component)
+    names = [declared.name for declared in outputs]
     if not output and len(names) != 1:
         raise UsageError(
-            f"--task {quoted(text)}: say of which output, OUTPUT={rest}: there is"
+            f"--task {quoted(text)}: say of which output, OUTPUT={criterion}: there is"
             f" {', '.join(map(quoted, names))}"
         )
-    return TaskTolerance(output=output or names[0], kind=TaskKind(kind), error_rate=error_rate)
+    return TaskTolerance(output=output or names[0], kind=TaskKind(word), error_rate=error_rate)

@@ -138,14 +138,16 @@ def command(
     roots = packages or [chosen_package(None, output)]
     profiles = profile or ()
     reading = {"allow_external_paths": allow_external_paths, "trust": trust}
-    with _opened(roots, compat, **reading) as (found, places):
+    with _opened(roots, compat, **reading) as (opened_packages, locations):
         if compare:
-            if len(found) > 1 or len(profiles) > 1 or log_json:
+            if len(opened_packages) > 1 or len(profiles) > 1 or log_json:
                 raise UsageError("--compare takes one package and one machine, and logs nothing")
-            there = replace(wishes, profile=profiles[0] if profiles else None)
-            return _compare(found[0], component, ep, there, output)
+            machine_wishes = replace(wishes, profile=profiles[0] if profiles else None)
+            return _compare(opened_packages[0], component, ep, machine_wishes, output)
         with open_decision_log(log_json, is_json=as_json) as log:
-            choices = choose(found, places, component, profiles, replace(wishes, ep=ep, log=log))
+            choices = choose(
+                opened_packages, locations, component, profiles, replace(wishes, ep=ep, log=log)
+            )
         _print_choices(choices, output, show_reasons=show_reasons)
         if not include_absent:
             _tell_of_absent(choices, replace(wishes, ep=ep), output)

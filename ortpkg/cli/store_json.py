@@ -52,15 +52,15 @@ def generation_json(generation: Generation) -> dict[str, Any]:
 
 
 def version_text(generation: Generation) -> str:
-    """The model's version for people, with its tag, else its digest in short: "2.0 (latest)"."""
-    place = generation.tag or generation.digest[: len("sha256:") + 12]
-    return model_version_text(generation.model_version, place)
+    """Return the model's version with its tag or short digest, such as "2.0 (latest)"."""
+    version_id = generation.tag or generation.digest[: len("sha256:") + 12]
+    return model_version_text(generation.model_version, version_id)
 
 
-def model_version_text(version: str, place: str) -> str:
-    """The model's version beside the tag or digest that it lies under: "2.0 (latest)"."""
-    shown = unquoted(version)
-    return f"{shown} ({place})" if shown and shown != place else place
+def model_version_text(version: str, version_id: str) -> str:
+    """Return the model's version with a tag or digest, such as "2.0 (latest)"."""
+    name = unquoted(version)
+    return f"{name} ({version_id})" if name and name != version_id else version_id
 
 
 def time_text(time_s: float) -> str:

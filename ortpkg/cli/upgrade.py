@@ -74,25 +74,25 @@ def named_packages(store: PackageStore, names: Sequence[str] | None) -> list[Gen
     return list(store.packages())
 
 
-def _print_upgrade(found: Upgrade, output: Output) -> None:
-    installed, source = found.installed, found.plan.fetched.source
-    if found.is_current:
+def _print_upgrade(outcome: Upgrade, output: Output) -> None:
+    installed, source = outcome.installed, outcome.plan.fetched.source
+    if outcome.is_current:
         output.line(f"{installed.name}: {version_text(installed)} is current")
         return
-    if found.is_signed_anew:
-        verb = "would get" if found.generation is None else "has"
+    if outcome.is_signed_anew:
+        verb = "would get" if outcome.generation is None else "has"
         output.line(f"{installed.name}: {verb} other signatures over {version_text(installed)}")
         return
     before = f"{version_text(installed)} ({', '.join(installed.variants)})"
-    variants = ", ".join(each.name for each in found.plan.choices)
-    there = model_version_text(found.plan.version, source.tag or source.digest[:19])
-    after = f"{there} ({variants})"
+    variants = ", ".join(choice.name for choice in outcome.plan.choices)
+    new_version = model_version_text(outcome.plan.version, source.tag or source.digest[:19])
+    after = f"{new_version} ({variants})"
     if before == after:
         before, after = installed.digest[:19], source.digest[:19]
-    verb = "would become" if found.generation is None else "is now"
+    verb = "would become" if outcome.generation is None else "is now"
     output.line(f"{installed.name}: {verb} {after}; it was {before}")
-    if found.generation is not None:
-        output.note(f"fetched {nbytes_text(found.moved_nbytes)}")
+    if outcome.generation is not None:
+        output.note(f"fetched {nbytes_text(outcome.moved_nbytes)}")
 
 
 def _upgrade_json(found: Upgrade) -> dict[str, Any]:

@@ -112,15 +112,15 @@ class ExecutableGraph:
         """
         if control.is_watched:
             control.check()
-        wanted = self.plan.outputs if outputs is None else outputs
+        output_indices = self.plan.outputs if outputs is None else outputs
         gate = self.gate
         if gate is None:
-            return self._run_inside(feeds, outer, control, wanted, targets)
+            return self._run_inside(feeds, outer, control, output_indices, targets)
         ticket = gate.ticket()
         try:
             with ticket:
                 gate.enter()
-                return self._run_inside(feeds, outer, control, wanted, targets)
+                return self._run_inside(feeds, outer, control, output_indices, targets)
         finally:
             gate.leave(ticket)
 

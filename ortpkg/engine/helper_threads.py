@@ -1,8 +1,8 @@
-"""Threads that help runs, and that an interrupt of whoever asks for them leaves whole.
+"""Helper threads of runs that stay usable if the caller is interrupted while it submits work.
 
-An executor of the standard library guards itself with locks in Python code: a signal handler that
-raises in the middle of its ``submit`` leaves them taken, and the next one waits for ever. Here the
-caller puts calls into a queue, and starts threads, by single C functions.
+An executor of the standard library takes locks in Python code: a signal handler that raises in the
+middle of ``submit`` leaves them locked, and the next call waits for ever. Here the caller queues
+calls and starts threads by single C functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Calls = SimpleQueue[Callable[[], object] | None]
 
 
 class HelperThreads:
-    """Up to ``count`` threads, each made when it may have something to do."""
+    """Up to ``count`` threads; each call that is submitted starts one more, until there are all."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -30,7 +30,7 @@ class HelperThreads:
         self.shut_down = weakref.finalize(self, _dismiss, self._calls, count)
 
     def submit(self, call: Callable[[], object]) -> None:
-        """Have a thread call it, some time or, in a fork or after the end, never."""
+        """Queue a call for some thread; in a forked process or after the end it is dropped."""
         if not self.shut_down.alive or self._made_in != os.getpid():
             return
         self._calls.put(call)
@@ -41,7 +41,7 @@ class HelperThreads:
 
 
 def _start(calls: Calls, name: str) -> None:
-    """Start a thread in a thread that gets no signals: ``Thread.start`` has such locks, too."""
+    """Start the worker from a thread without signals, since ``Thread.start`` takes locks, too."""
     with suppress(RuntimeError):
         threading.Thread(target=_serve, args=(calls,), name=name, daemon=True).start()
 
@@ -49,7 +49,7 @@ def _start(calls: Calls, name: str) -> None:
 def _serve(calls: Calls) -> None:
     while (call := calls.get()) is not None:
         call()
-        del call  # and what it holds, while there is no other
+        del call  # frees what it holds while this thread waits
 
 
 def _dismiss(calls: Calls, count: int) -> None:

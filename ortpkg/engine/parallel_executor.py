@@ -79,8 +79,8 @@ class ParallelExecutor:
 class _ParallelRun:
     """The state that the threads of one run share, guarded by ``_lock``.
 
-    Threads wait at a queue and for locks alone: an interrupt of the caller's thread may come after
-    any call, and a condition that is interrupted may lose its lock.
+    Threads wait only at a queue and for locks, because an interrupt of the caller's thread may come
+    after any call, and a condition that is interrupted may lose its lock.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class _ParallelRun:
                 self.fail(error)
 
     def end(self) -> None:
-        """Let no helper begin any more, and wait for those at work: they use the run's memory."""
+        """Keep further helpers from beginning, and wait for those that use the run's memory."""
         with self._lock:
             self._has_ended = True
         self._dismiss()
@@ -147,7 +147,7 @@ class _ParallelRun:
                 self._finish(number)
 
     def fail(self, error: BaseException) -> None:
-        """Have the run end with ``error``, or an earlier one, once no node is running."""
+        """End the run with ``error``, unless it has failed already, once no node is running."""
         if self.error is None:
             self.error = error
         self._dismiss()

@@ -18,7 +18,7 @@ class Partition:
         provider: its name.
         graph_path: "" for the main graph, else the way to the sub-graph, e.g.
             ``"if_0.then_branch"``.
-        work: about how many operations all nodes take, sizes that only a run tells as nominal ones.
+        work: estimated operations of all nodes; sizes known only at run time count as 64.
         refusals: node name → provider that was asked before and left it → why, as far as they say.
         weights_of: node name → bytes of the constants that it is the first of the nodes to read, in
             a fused node with those of graphs inside it. What an earlier partition of the same

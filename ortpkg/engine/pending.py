@@ -90,8 +90,8 @@ def finished(pending: Pending, context: OpKernelContext) -> Value:
 
 def settle(futures: Iterable[Future[Any]]) -> None:
     """Cancels what it can and waits for the rest, which reads memory of the next run."""
-    left = list(futures)
-    uninterrupted(lambda: wait([future for future in left if not future.cancel()]))
+    remaining = list(futures)
+    uninterrupted(lambda: wait([future for future in remaining if not future.cancel()]))
 
 
 def waiting(compute: Compute) -> Compute:

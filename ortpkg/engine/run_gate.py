@@ -23,10 +23,10 @@ class MappedSource(Protocol):
 
 
 class RunGate:
-    """Counts the runs that are inside of a session; one per session, for any number of threads.
+    """Keeps track of the runs of a session, from any number of threads; each session has one.
 
-    A run is inside while it holds its lock, so that no interrupt can leave it there
-    (:mod:`ortpkg.host.turns`)::
+    A run is inside while its ticket, a lock, is held, so that an interrupt cannot leave it inside
+    for ever (:mod:`ortpkg.host.turns`)::
 
         ticket = gate.ticket()
         with ticket:
@@ -53,7 +53,7 @@ class RunGate:
         self._threads: dict[threading.Lock, int] = {}
 
     def ticket(self) -> threading.Lock:
-        """Return a new lock, which a run holds while it is inside, until :meth:`leave`."""
+        """Return a new lock that a run holds while it is inside; :meth:`leave` forgets it."""
         ticket = threading.Lock()
         self._threads[ticket] = threading.get_ident()
         return ticket
@@ -61,7 +61,7 @@ class RunGate:
     def enter(self) -> None:
         """Check that the run that holds its ticket may go on.
 
-        Raises SessionError where the session is closed, ModelFileError where a source is shorter.
+        Raises SessionError if the session is closed, ModelFileError if a mapped file got shorter.
         """
         if self._is_closed:
             raise SessionError("the session is closed")
@@ -73,16 +73,16 @@ class RunGate:
         self._threads.pop(ticket, None)
 
     def is_inside(self) -> bool:
-        """Return True if a run of the calling thread is inside: a signal's handler asks then."""
+        """Return True if the calling thread has a run inside, as in a signal handler during one."""
         me = threading.get_ident()
         return any(
             thread == me and ticket.locked() for ticket, thread in self._threads.copy().items()
         )
 
     def close(self) -> None:
-        """Let nobody in any more, and return when nobody is inside.
+        """Refuse further runs, and return when those inside have ended.
 
-        Not for a thread that is inside itself.
+        A thread that is inside itself must not call this.
         """
         self._is_closed = True
         for ticket in self._threads.copy():

@@ -139,7 +139,7 @@ class WorkspacePool:
         self._allocate = allocate
         self._keeps_blocks = keeps_blocks
         self._entries: list[PatternEntry] = []
-        self._lock = threading.RLock()  # a signal handler that comes in between may run the session
+        self._lock = threading.RLock()  # a signal handler may run the session while it is held
 
     def find(self, sizes: Sequence[int]) -> PatternEntry | None:
         """The patterns for a run of these values of the symbols.

@@ -10,8 +10,8 @@ another by yielding their cores, and where other processes take these, a product
 80 ms. Measured on two cores: up to two million multiplications, two threads save nothing of a
 product of matrices, and at most 0.1 ms of one with a single row or column.
 
-A run is over once its lock is free (:mod:`ortpkg.host.turns`): an interrupt that keeps one from
-giving the count back leaves that to the next run.
+A run is over once its lock is free (:mod:`ortpkg.host.turns`): if an interrupt keeps a run from
+restoring the count, the next run restores it.
 
 Kernels have no threads of their own. Measured on two cores: threads that share a kernel's numpy
 calls wait for the interpreter's lock and for being woken, and have to make the library idle
@@ -42,44 +42,45 @@ _LEAST_THREADED_OF_A_VECTOR = 9216
 
 
 class _Counts:
-    """The counts that runs want now, and what the library had before the first of them."""
+    """Thread counts that current runs request, and the library's counts before the first run."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a signal handler that comes in between may run a session
-        self.wanted: dict[threading.Lock, tuple[int, bool]] = {}
+        self.lock = threading.RLock()  # a signal handler may run a session while it is held
+        #: Lock of a run → its count, and whether it holds the library to that count.
+        self.requests: dict[threading.Lock, tuple[int, bool]] = {}
         self.original: list[tuple[object, int]] = []
         self.is_changed = False
         #: What the library was given last; None where nobody may rely on it.
         self.count: int | None = None
 
     def settle(self) -> None:
-        """Give the library what the runs under way want; after the last, what it had."""
+        """Set the library's count to the current runs' request, or restore it after the last."""
         with self.lock:
             self.count = None
-            for run in list(self.wanted):
+            for run in list(self.requests):
                 if not run.locked():
-                    self.wanted.pop(run, None)
-            wanted = list(self.wanted.values())
-            if wanted and not self.is_changed:
+                    self.requests.pop(run, None)
+            requests = list(self.requests.values())
+            if requests and not self.is_changed:
                 libraries = _controller().lib_controllers
                 self.original = [(library, library.get_num_threads()) for library in libraries]
                 self.is_changed = True
             if self.is_changed:
-                count = _count_of(wanted)
+                count = _count_of(requests)
                 for library, original in self.original:
                     library.set_num_threads(count or original)  # type: ignore[attr-defined]
-                self.is_changed = bool(wanted)
+                self.is_changed = bool(requests)
                 self.count = count
 
 
-def _count_of(wanted: Sequence[tuple[int, bool]]) -> int | None:
-    """Return the count for runs that want these (count, is held); None without any."""
-    stated = None
-    for count, is_held in wanted:
+def _count_of(requests: Sequence[tuple[int, bool]]) -> int | None:
+    """Return the count that requests (count, is held) ask for; None without any."""
+    last_count = None
+    for count, is_held in requests:
         if is_held:
             return _HELD
-        stated = count
-    return stated
+        last_count = count
+    return last_count
 
 
 _counts = _Counts()
@@ -92,19 +93,16 @@ def _controller() -> ThreadpoolController:
 
 
 def call_with_blas_threads(count: int, call: Callable[[], ResultT]) -> ResultT:
-    """Return ``call()``; meanwhile the linear-algebra library has ``count`` threads.
-
-    0 leaves it as it is.
-    """
+    """Return ``call()``, with ``count`` threads for linear algebra; 0 leaves the count as it is."""
     if count:
         return _called(count, call, is_held=False)
-    if _counts.is_changed:  # perhaps since a run was interrupted where it gave the count back
+    if _counts.is_changed:  # an interrupted run may not have restored the count
         _counts.settle()
     return call()
 
 
 def call_held_to_one_thread(call: Callable[[], ResultT]) -> ResultT:
-    """Return ``call()`` with one thread: for products that are too small for a second one."""
+    """Return ``call()``, with one thread: for products that are too small for a second one."""
     if _counts.count == _HELD:
         return call()
     return _called(_HELD, call, is_held=True)
@@ -132,13 +130,13 @@ def _called(count: int, call: Callable[[], ResultT], *, is_held: bool) -> Result
     try:
         with run:
             with _counts.lock:
-                _counts.wanted[run] = count, is_held
+                _counts.requests[run] = count, is_held
                 _counts.settle()
             return call()
     finally:
         try:
             _counts.settle()
-        except BaseException:  # an interrupt: again, for there may be no other run
+        except BaseException:  # interrupted: once more, since no other run may follow
             _counts.settle()
             raise
 
@@ -146,7 +144,7 @@ def _called(count: int, call: Callable[[], ResultT], *, is_held: bool) -> Result
 def _forget_runs() -> None:
     """Forgets the runs and locks of a forked child's parent, for which nobody would let go."""
     _counts.lock = threading.RLock()
-    _counts.wanted = {}
+    _counts.requests = {}
     _counts.settle()
 
 

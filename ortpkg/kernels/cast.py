@@ -122,25 +122,25 @@ def converted(
     if target == np.bool_ and is_float(x.dtype):
         return np.asarray(x != 0)
     if is_float(x.dtype) and target.kind in "iu":
-        # Of ml_dtypes' floats numpy knows no direct way to integers.
+        # numpy cannot convert floats of ml_dtypes to integers directly.
         wide = x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
         return wide if _converts_as_cast(target) else _whole_numbers(wide, target)
     return x
 
 
 def _converts_as_cast(target: np.dtype[Any]) -> bool:
-    """Return True if this CPU's own conversion of floats is that of :func:`_whole_numbers`.
+    """Return True if numpy on this CPU converts floats as :func:`_whole_numbers` does.
 
-    To uint32 numpy converts the last elements otherwise than the ones before them.
+    Not to uint32: there numpy converts an array's last elements differently from the others.
     """
     return _CPU_IS_X86 and target != np.uint32
 
 
 def _whole_numbers(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """Return floats as integers whose low bits are those of the Cast operator.
+    """Convert floats to 32- or 64-bit integers whose low bits are the result of Cast.
 
-    Out of range ONNX leaves the result open. It is the one that numpy and onnxruntime have on x86,
-    on every CPU: the lowest integer of 32 bits, or of 64 where the target has those.
+    ONNX does not define the result out of range. On every CPU it is the one of numpy and
+    onnxruntime on x86: the lowest integer of 32 bits, or of 64 bits for 64-bit targets.
     """
     wide: np.dtype[Any] = np.dtype(np.int64 if target.itemsize == 8 else np.int32)
     beyond = x.dtype.type(2.0 ** (8 * wide.itemsize - 1))
@@ -149,11 +149,11 @@ def _whole_numbers(x: Tensor, target: np.dtype[Any]) -> Tensor:
         fits = (part >= -beyond) & (part < beyond)
         return np.asarray(np.where(fits, part, -beyond)).astype(wide)
 
-    whole = converted_part(x)
+    integers = converted_part(x)
     if target in (np.uint32, np.uint64):
         upper = converted_part(x - beyond) ^ np.iinfo(wide).min
-        whole = np.where(x >= beyond, upper, whole)
-    return whole
+        integers = np.where(x >= beyond, upper, integers)
+    return integers
 
 
 def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
@@ -189,15 +189,15 @@ def _parsed(x: Tensor, target: np.dtype[Any]) -> Tensor:
 def _formatted(x: Tensor) -> Tensor:
     """Return each element as text, as onnxruntime writes it.
 
-    Floats of any width have up to eight digits, true is 1, and NaN and infinities have the words
+    Floats of any width have up to eight digits, true is 1, and NaN and infinities are the words
     that Cast reads back (Cast, "string literals reserved for special floating-point values").
     """
     if is_float(x.dtype):
         numbers = x.astype(np.float64).ravel().tolist()
         texts = [_SPECIAL_TEXTS.get(text, text) for text in map("{:.8g}".format, numbers)]
     else:
-        whole = x.astype(np.int8) if x.dtype.kind in "bV" else x  # numpy's bool, ml_dtypes' int4
-        texts = [str(number) for number in whole.ravel().tolist()]
+        integers = x.astype(np.int8) if x.dtype.kind in "bV" else x  # numpy's bool, ml_dtypes' int4
+        texts = [str(number) for number in integers.ravel().tolist()]
     out = np.empty(x.shape, dtype=object)
     out.ravel()[:] = texts
     return out

@@ -158,18 +158,20 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
     return compute
 
 
-def _is_tiling(place: _Placement, kernel_shape: tuple[int, ...], spatial: tuple[int, ...]) -> bool:
+def _is_tiling(
+    placement: _Placement, kernel_shape: tuple[int, ...], spatial: tuple[int, ...]
+) -> bool:
     """Return True if each output belongs to exactly one window, as in upsampling by whole steps.
 
     Not with ``output_padding`` or a larger ``output_shape``: elements behind the last window
     belong to none.
     """
-    tiled = tuple(size * step for size, step in zip(spatial, place.strides, strict=True))
+    tiled = tuple(size * step for size, step in zip(spatial, placement.strides, strict=True))
     return (
-        place.strides == kernel_shape
-        and all(step == 1 for step in place.dilations)
-        and not any(place.before)
-        and place.output == tiled
+        placement.strides == kernel_shape
+        and all(step == 1 for step in placement.dilations)
+        and not any(placement.before)
+        and placement.output == tiled
         and len(kernel_shape) == _PLANE_RANK
     )
 

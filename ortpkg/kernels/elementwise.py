@@ -136,9 +136,9 @@ KERNELS = (
 
 
 def _root(x: Tensor, out: Tensor) -> None:
-    """Write the power 0.5: unlike a square root, infinity of -infinity and 0 of -0.
+    """Write x to the power 0.5: infinity for -infinity and 0 for -0, unlike the square root.
 
-    numpy's power takes the square root where the exponent is a scalar (numpy 2.4).
+    numpy's power itself takes the square root if the exponent is a scalar (numpy 2.4).
     """
     is_lowest = np.equal(x, x.dtype.type(-np.inf))
     np.add(x, x.dtype.type(0), out=out)

@@ -1,6 +1,6 @@
-"""Scaler, Normalizer and LinearRegressor of ai.onnx.ml, which make float32 of every type.
+"""Scaler, Normalizer and LinearRegressor of ai.onnx.ml; outputs are float32 for inputs of any type.
 
-Source: the operators; sums and differences are those of float32, as in onnxruntime.
+Source: the operators. Arithmetic is float32, as in onnxruntime.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 @kernel("Scaler", since=(1,), domain=_DOMAIN, types={"T": _TYPES})
 def scaler(info: OpKernelInfo) -> Compute:
-    """(x - offset) * scale, with one number for all features or one for each."""
+    """(x - offset) * scale; offset and scale are one number, or one for each feature."""
     offset = np.array(info.attribute("offset", ()) or (0.0,), _FLOAT32)
     scale = np.array(info.attribute("scale", ()) or (1.0,), _FLOAT32)
 
@@ -56,7 +56,7 @@ _NORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @kernel("Normalizer", since=(1,), domain=_DOMAIN, types={"T": _TYPES})
 def normalizer(info: OpKernelInfo) -> Compute:
-    """Rows divided by their norm; a row whose norm is 0 stays."""
+    """Rows divided by their norm; a row with norm 0 stays as it is."""
     name = str(info.attribute("norm", "MAX"))
     if name not in _NORMS:
         raise InvalidGraphError(
@@ -79,7 +79,7 @@ def normalizer(info: OpKernelInfo) -> Compute:
 
 @kernel("LinearRegressor", since=(1,), domain=_DOMAIN, types={"T": _TYPES})
 def linear_regressor(info: OpKernelInfo) -> Compute:
-    """A product with one row of coefficients per target, and an intercept for each."""
+    """Product of rows (N, features) and coefficients, plus intercepts: (N, targets)."""
     targets = int(info.attribute("targets", 1))
     coefficients = np.array(info.attribute("coefficients", ()), _FLOAT32)
     intercepts = np.array(info.attribute("intercepts", ()) or (0.0,) * max(targets, 0), _FLOAT32)
@@ -102,7 +102,7 @@ def linear_regressor(info: OpKernelInfo) -> Compute:
         poll_run()
         matmul(rows.astype(_FLOAT32, copy=False), weights, out=out)
         np.add(out, intercepts, out=out)
-        if targets > 1 or name == "PROBIT":  # of one target onnxruntime leaves the others out
+        if targets > 1 or name == "PROBIT":  # onnxruntime ignores the others for a single target
             np.copyto(out, POST_TRANSFORMS[name](out), casting="unsafe")
         return out
 

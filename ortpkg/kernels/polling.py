@@ -24,9 +24,9 @@ _TELL_AGAIN_AFTER_S = 0.1
 
 
 class _Runs(threading.local):
-    """The runs that this thread is at, the innermost last: what raises where one is to end.
+    """Checks of the runs of this thread, the innermost last; a check raises to end its run.
 
-    A run is over once its lock is free, however it ended: :mod:`ortpkg.host.turns`.
+    A run is over once its lock is free, however it ended (:mod:`ortpkg.host.turns`).
     """
 
     def __init__(self) -> None:
@@ -37,10 +37,7 @@ _runs = _Runs()
 
 
 def polled(check: Callable[[], None]) -> threading.Lock:
-    """Return a lock for a ``with`` statement: within, :func:`poll_run` calls ``check``.
-
-    In this thread alone.
-    """
+    """Return a lock; while it is held, :func:`poll_run` calls ``check`` in this thread."""
     checks, lock = _runs.checks, threading.Lock()
     while checks and not checks[-1][0].locked():
         checks.pop()

@@ -1,9 +1,9 @@
-"""The products of a dynamically quantized recurrent layer: integers, scaled to float32.
+"""Matrix products of a dynamically quantized recurrent layer: integers, scaled to float32.
 
-Source: ONNX Runtime, DynamicQuantizeLSTM. The inputs of all steps are quantized at once, the last
-outputs of all sequences at every step; each time over the range of the values themselves. This is
-what onnxruntime computes on one thread; several of its threads quantize each its part of the batch,
-with other scales.
+Source: ONNX Runtime, DynamicQuantizeLSTM. The inputs of all steps are quantized together, the
+previous outputs of all sequences at every step, each over their own range of values. onnxruntime
+computes the same on one thread; with several threads each quantizes its part of the batch, with a
+scale of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ortpkg.kernels.recurrent_steps import Direction
 class QuantizedDirection(Direction):
     """Parameters of one direction whose ``weights`` and ``recurrence`` are integers.
 
-    They are held as float32, with their zero points taken off.
+    They are stored as float32, with their zero points subtracted.
 
     Attributes:
         weights_scale, recurrence_scale: one, or one per column (gates · hidden,).
@@ -34,7 +34,7 @@ class QuantizedDirection(Direction):
     recurrence_scale: Tensor
 
     def project(self, rows: Tensor, out: Tensor) -> None:
-        """Write the inputs' part of all gates of all steps: (steps · batch, gates · hidden)."""
+        """Write the input part of all steps' gates into ``out`` (steps · batch, gates · hidden)."""
         _dynamic_product(rows, self.weights.T, self.weights_scale, out)
         out += self.input_bias
 
@@ -47,7 +47,7 @@ class QuantizedDirection(Direction):
 
 def _dynamic_product(a: Tensor, integers: Tensor, scale: Tensor, out: Tensor) -> None:
     a_scale, a_zero = dynamic_parameters(a)
-    values = np.empty(a.shape, np.float32)  # scratch is in use by who holds ``out``
+    values = np.empty(a.shape, np.float32)  # the caller's ``out`` lies in this thread's scratch
     write_quantized(a, a_scale, a_zero, values)
     scaled_matmul(values, IntegerMatrix(integers, 0, 0), out, np.asarray(a_scale * scale))
 
@@ -65,7 +65,7 @@ def quantized_directions(
 
     Args:
         activations: one list of functions per direction.
-        clip: bound on what goes into an activation, or None.
+        clip: bound on the inputs of activations, or None.
         w, r: integers, (directions, gates · hidden, input or hidden).
         b, p: biases and peepholes, or None.
         quantization: scale and zero point of ``w``, then of ``r``.

@@ -81,7 +81,7 @@ class _Cell:
         clip: float | None,
         parameters: Sequence[Tensor | None],
     ) -> list[Direction]:
-        """Return the parameters of each direction: W, R, B, P, then scales and zero points."""
+        """Return each direction's parameters from W, R, B, P, and scales and zero points."""
         w, r, b, p, *quantization = parameters
         assert w is not None
         assert r is not None
@@ -90,16 +90,16 @@ class _Cell:
         return _directions(activations, clip, w, r, b, p)
 
     def layout_nbytes(self, w: Tensor, r: Tensor, b: Tensor | None) -> int:
-        """Return the most that :meth:`directions` takes."""
+        """Return the largest size in bytes of what :meth:`directions` allocates."""
         if self.is_quantized:
             return 2 * np.dtype(np.float32).itemsize * (w.size + r.size)
         # the recurrent weights are copied in another order
         return widened_nbytes(w, r, b) + r.size * compute_dtype(r.dtype).itemsize
 
     def turned(self, weights: Tensor) -> Tensor:
-        """Return weights as (directions, gates · hidden, columns), however the operator has them.
+        """Return weights as (directions, gates · hidden, columns).
 
-        Those of the quantized operator are transposed.
+        The quantized operator has the last two axes the other way round.
         """
         return weights.swapaxes(1, 2) if self.is_quantized and weights.ndim == 3 else weights
 
@@ -276,7 +276,7 @@ def _run_directions(
     The last states, zeros where nothing runs.
     """
     lasts = [np.zeros(start.shape, x.dtype) for start in starts]
-    if lengths is not None:  # no sequence has more steps, so no scale counts them
+    if lengths is not None:  # steps after the longest sequence must not count in a scale
         longest = int(lengths.max(initial=0))
         out[longest:] = 0
         x, out = x[:longest], out[:longest]

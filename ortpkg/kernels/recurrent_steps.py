@@ -46,12 +46,12 @@ class Direction:
         return int(self.recurrence.shape[0])
 
     def project(self, rows: Tensor, out: Tensor) -> None:
-        """Write the inputs' part of all gates of all steps: (steps · batch, gates · hidden)."""
+        """Write the input part of all steps' gates into ``out`` (steps · batch, gates · hidden)."""
         matrix_product(rows, self.weights.T, out)
         out += self.input_bias
 
     def recur(self, hidden: Tensor) -> Tensor:
-        """Return the product of the last output (batch, hidden) and the recurrence, no bias."""
+        """Return the product of the last output (batch, hidden) and the recurrent weights."""
         return np.asarray(hidden @ self.recurrence)
 
     def clipped(self, gates: Tensor) -> Tensor:
@@ -197,20 +197,24 @@ def _run_steps_of_lengths(
 ) -> tuple[Tensor, ...]:
     """Run all steps of sequences of different lengths, which all begin at the first step.
 
-    Once a sequence has ended, zeros take the place of its output in the product of the next step:
-    a product that is quantized takes its scale from what the sequences still running put out.
+    The output of a sequence that has ended counts as zeros in the next step, so that the scale of a
+    quantized product depends on running sequences only.
     """
     steps, batch = inputs.shape[:2]
     sequences = np.arange(batch)
-    lasts = states
-    for at in range(steps):
+    last_states = states
+    for index in range(steps):
         context.check_cancelled()
-        is_running = at < lengths
+        is_running = index < lengths
         active = is_running[:, None]
-        times = np.where(is_running, lengths - 1 - at, at) if reverse else np.full(batch, at)
+        times = (
+            np.where(is_running, lengths - 1 - index, index) if reverse else np.full(batch, index)
+        )
         new = step(inputs[times, sequences], states)
-        lasts = tuple(np.where(active, fresh, old) for fresh, old in zip(new, lasts, strict=True))
+        last_states = tuple(
+            np.where(active, fresh, old) for fresh, old in zip(new, last_states, strict=True)
+        )
         hidden = np.where(active, new[0], new[0].dtype.type(0))
         out[times, sequences] = hidden
-        states = (hidden, *lasts[1:])
-    return lasts
+        states = (hidden, *last_states[1:])
+    return last_states

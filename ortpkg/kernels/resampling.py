@@ -36,10 +36,10 @@ class AxisPlan:
 
     @property
     def length(self) -> float:
-        """Outputs that the scale stands for, before they are rounded down to a whole number.
+        """Size of the scaled axis before it is rounded down.
 
-        Exactly ``output`` where the scale is a rounded output / size: positions that are products
-        and one division by it then lie on the very pixel, or between two.
+        It is exactly ``output`` if the scale is output / size in float32, so that positions fall
+        exactly on a pixel, or between two, where they should.
         """
         if self.size and np.float32(self.output / self.size) == np.float32(self.scale):
             return self.output
@@ -197,24 +197,24 @@ def _taken(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     return result
 
 
-#: Scales of no more parts give exact sizes: their products with sizes are not rounded.
+#: Largest denominator of scales whose products with sizes are exact.
 _MOST_PARTS = 16
 
 
 def scale_as_ratio(scale: float) -> tuple[int, int] | None:
-    """Return (p, q) where an axis of any ``size`` becomes one of ``size * p // q``.
+    """Return (p, q) such that scaling makes ``size * p // q`` of every ``size``.
 
-    None for a scale whose product with the size is rounded.
+    None for a scale whose product with a size is rounded.
     """
     numerator, denominator = scale.as_integer_ratio()
     return (numerator, denominator) if denominator <= _MOST_PARTS else None
 
 
 def scaled_size(size: int, scale: float) -> int:
-    """Return the size of an axis of ``size`` after scaling.
+    """Return the size of an axis after scaling.
 
-    As onnx and onnxruntime do, the product is rounded to float32 before it is rounded down: an axis
-    of 10 times 0.7 is one of 7, though the float32 is less than 0.7.
+    The product is rounded to float32 and then down, as in onnx and onnxruntime: 10 times 0.7 is 7,
+    though the float32 nearest to 0.7 is smaller.
     """
     ratio = scale_as_ratio(scale)
     if ratio is not None:

@@ -134,9 +134,10 @@ class WindowAttributes:
         return tuple(kernel), tuple(strides), tuple(dilations)
 
     def windows(self, spatial: tuple[int, ...], kernel: tuple[int, ...] = ()) -> Windows:
-        """The windows over an input with these spatial sizes; none where one is a bit too large.
+        """Return the windows over an input with these spatial sizes.
 
-        ValueError where a window is so large that ONNX's formula gives a negative count.
+        There are none where a window exceeds the axis by at most a stride. Raises ValueError
+        where ONNX's formula gives a negative count.
         """
         return _windows(self, spatial, kernel)
 

@@ -1,6 +1,6 @@
 """SVMClassifier of ai.onnx.ml: support vector machines as LIBSVM trains them, and linear ones.
 
-Source: the operator, and for what it leaves open (votes, labels and scores of two) onnxruntime.
+Source: the operator; where it is silent (votes, labels and scores of two classes), onnxruntime.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TYPES = frozenset({ElementType.FLOAT, ElementType.DOUBLE, ElementType.INT64, El
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 _ROWS_AT_ONCE = 256
-#: LIBSVM's bounds of a pair's probability, and of its rounds of coupling.
+#: LIBSVM's smallest probability of a pair, most rounds of coupling, and error at which it stops.
 _LEAST_PROBABILITY, _MOST_ROUNDS, _COUPLING_ERROR = 1e-7, 100, 0.005
 
 
@@ -31,10 +31,10 @@ class _Machine:
     """A node's attributes, checked against each other.
 
     Attributes:
-        vectors: (support vectors, features); none of a linear machine.
-        starts: of each class the first of its vectors, and the end of the last.
-        coefficients: (classes - 1, support vectors), or (classes, features) of a linear machine.
-        slopes, offsets: per pair of classes, where scores are probabilities (Platt).
+        vectors: (support vectors, features); empty for a linear machine.
+        starts: position of each class's first vector, and the number of all vectors.
+        coefficients: (classes - 1, support vectors); (classes, features) for a linear machine.
+        slopes, offsets: one per pair of classes, if scores are probabilities (Platt).
     """
 
     labels: tuple[Any, ...]
@@ -52,7 +52,7 @@ class _Machine:
 
     @property
     def is_linear(self) -> bool:
-        """Whether it has one row of coefficients per class instead of support vectors."""
+        """Return True if it has a row of coefficients per class instead of support vectors."""
         return not self.vectors.size
 
     @property
@@ -120,7 +120,10 @@ def _kernel_type(info: OpKernelInfo) -> str:
 
 @kernel("SVMClassifier", since=(1,), domain="ai.onnx.ml", types={"T1": _TYPES})
 def svm_classifier(info: OpKernelInfo) -> Compute:
-    """The class with the most votes of pairs of classes, and scores or probabilities."""
+    """Label of the class that wins most pairs, (N,), and scores or probabilities, (N, classes).
+
+    Without probabilities there is one score for each pair of classes.
+    """
     machine = _machine(info)
     has_texts = bool(info.attribute("classlabels_strings"))
 
@@ -143,9 +146,9 @@ def svm_classifier(info: OpKernelInfo) -> Compute:
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             poll_run()
             block = slice(start, start + _ROWS_AT_ONCE)
-            classes, made = _classified(machine, rows[block].astype(_FLOAT64))
+            classes, block_scores = _classified(machine, rows[block].astype(_FLOAT64))
             labels[block] = _named(machine, classes)
-            scores[block] = made
+            scores[block] = block_scores
         return labels, scores
 
     return compute
@@ -159,42 +162,42 @@ def _named(machine: _Machine, classes: Tensor) -> Tensor:
 
 
 def _classified(machine: _Machine, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return class numbers and transformed scores of some rows."""
+    """Return class numbers and transformed scores of rows."""
     if machine.is_linear:
         scores = matmul(rows, machine.coefficients.T) + machine.rho[0]
-        best = scores.argmax(axis=1)
-        most = scores.max(axis=1)
+        classes = scores.argmax(axis=1)
+        highest = scores.max(axis=1)
     else:
         scores, votes = _pair_scores(machine, rows)
-        best, most = votes.argmax(axis=1), votes.max(axis=1)
+        classes, highest = votes.argmax(axis=1), votes.max(axis=1)
         if len(machine.slopes):
             scores = coupled_probabilities(_pair_probabilities(machine, scores))
     if len(machine.rho) == 1:
-        best = _class_of_two(machine, best, most)
-    return best, _transformed(machine, scores)
+        classes = _class_of_two(machine, classes, highest)
+    return classes, _transformed(machine, scores)
 
 
-def _class_of_two(machine: _Machine, best: Tensor, most: Tensor) -> Tensor:
-    """Class numbers where there is one rho: of two classes, or of one, by its score's sign."""
+def _class_of_two(machine: _Machine, classes: Tensor, highest: Tensor) -> Tensor:
+    """Return class numbers where there is one rho, decided by the sign of the highest score."""
     if len(machine.labels) != 2:
-        return np.asarray(most > 0, np.intp) if not machine.labels else best
+        return np.asarray(highest > 0, np.intp) if not machine.labels else classes
     if not machine.is_linear:
-        return best
-    least = 0.5 if machine.coefficients.min(initial=0) >= 0 else np.nextafter(0, 1)
-    return np.where(most >= least, 1, best)
+        return classes
+    threshold = 0.5 if machine.coefficients.min(initial=0) >= 0 else np.nextafter(0, 1)
+    return np.where(highest >= threshold, 1, classes)
 
 
 def _pair_scores(machine: _Machine, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Return the decision of each pair of classes, (rows, pairs), and votes, (rows, classes)."""
-    similar = _similarities(machine, rows)
+    similarities = _similarities(machine, rows)
     votes = np.zeros((len(rows), machine.class_count))
     scores: list[Tensor] = []
     for i in range(machine.class_count):
-        own = slice(machine.starts[i], machine.starts[i + 1])
+        first = slice(machine.starts[i], machine.starts[i + 1])
         for j in range(i + 1, machine.class_count):
-            other = slice(machine.starts[j], machine.starts[j + 1])
-            score = matmul(similar[:, own], machine.coefficients[j - 1, own])
-            score += matmul(similar[:, other], machine.coefficients[i, other])
+            second = slice(machine.starts[j], machine.starts[j + 1])
+            score = matmul(similarities[:, first], machine.coefficients[j - 1, first])
+            score += matmul(similarities[:, second], machine.coefficients[i, second])
             score += machine.rho[len(scores)]
             votes[:, i] += score > 0
             votes[:, j] += score <= 0
@@ -215,7 +218,10 @@ def _similarities(machine: _Machine, rows: Tensor) -> Tensor:
 
 
 def _pair_probabilities(machine: _Machine, scores: Tensor) -> Tensor:
-    """Return for each row and pair (i, j) the probability of i where it is i or j (Platt)."""
+    """Return the probability of class i, given that it is i or j: (rows, classes i, classes j).
+
+    Source: Platt's sigmoid of the pair's score.
+    """
     pairs = np.zeros((len(scores), machine.class_count, machine.class_count))
     first, second = np.triu_indices(machine.class_count, 1)
     count = len(first)
@@ -226,7 +232,7 @@ def _pair_probabilities(machine: _Machine, scores: Tensor) -> Tensor:
 
 
 def coupled_probabilities(pairs: Tensor) -> Tensor:
-    """Return (rows, classes) probabilities that fit those of pairs, (rows, classes, classes), best.
+    """Return the class probabilities (rows, classes) that best fit those of pairs (rows, c, c).
 
     Source: Wu, Lin and Weng, "Probability Estimates for Multi-class Classification by Pairwise
         Coupling" (2004), second method, algorithm 2; stops where LIBSVM stops.
@@ -250,12 +256,12 @@ def coupled_probabilities(pairs: Tensor) -> Tensor:
 
 
 def _coupling_round(q: Tensor, shares: Tensor, products: Tensor, total: Tensor) -> Tensor:
-    """Return the shares after one round: each class's is moved to its best, the others scaled."""
+    """Return the probabilities after one round, in which each class in turn is optimized."""
     for t in range(q.shape[1]):
-        own = q[:, t, t]
-        step = (total - products[:, t]) / own
+        diagonal = q[:, t, t]
+        step = (total - products[:, t]) / diagonal
         scale = 1 + step
-        total = (total + step * (step * own + 2 * products[:, t])) / scale**2
+        total = (total + step * (step * diagonal + 2 * products[:, t])) / scale**2
         products = (products + step[:, None] * q[:, t]) / scale[:, None]
         shares[:, t] += step
         shares /= scale[:, None]
@@ -265,8 +271,8 @@ def _coupling_round(q: Tensor, shares: Tensor, products: Tensor, total: Tensor) 
 def _transformed(machine: _Machine, scores: Tensor) -> Tensor:
     """Return scores by ``post_transform``.
 
-    A single score is that of the second of two classes; as in onnxruntime, the first one's is its
-    negative, or what is left of 1 where a softmax is asked for, which is then left out.
+    A single score belongs to the second of two classes. As in onnxruntime, the first class gets its
+    negative, or 1 minus it for SOFTMAX transforms, which are then not applied.
     """
     if scores.shape[1] == 1 and machine.transform != "PROBIT":
         if machine.class_count == 1:

@@ -72,7 +72,7 @@ def cast_map(info: OpKernelInfo) -> Compute:
             if dtype != np.dtype(object):
                 value = dtype.type(value)
             elif not isinstance(value, str):
-                value = f"{value:f}"  # where ONNX leaves the text open, as onnxruntime writes it
+                value = f"{value:f}"  # ONNX does not define the text; this is onnxruntime's
             out[0, key if is_sparse else position] = value
         return out
 

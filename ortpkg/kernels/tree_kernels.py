@@ -70,12 +70,12 @@ POST_TRANSFORMS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def post_transform_of(info: OpKernelInfo) -> str:
-    """Return the node's ``post_transform`` by name; InvalidGraphError where there is no such."""
-    found = info.attribute("post_transform", "NONE")
+    """Return the name of the node's ``post_transform``; InvalidGraphError for an unknown one."""
+    value = info.attribute("post_transform", "NONE")
     name = (
-        list(POST_TRANSFORMS)[found]
-        if isinstance(found, int) and 0 <= found < len(POST_TRANSFORMS)
-        else found
+        list(POST_TRANSFORMS)[value]
+        if isinstance(value, int) and 0 <= value < len(POST_TRANSFORMS)
+        else value
     )
     if name not in POST_TRANSFORMS:
         raise InvalidGraphError(

@@ -48,7 +48,7 @@ def choose_batches(
     bound_s: float,
     models: Mapping[str, Path | None],
 ) -> BatchChoice:
-    """How requests of ``model`` are joined so that they are answered within ``bound_s``.
+    """Choose how requests of ``model`` are joined so that each is answered within ``bound_s``.
 
     Args:
         model: runs; nothing else runs on it now.

@@ -35,16 +35,16 @@ from ortpkg.version import __version__
 
 _MODEL = "/v2/models/{model_name}"
 _VERSION = "/versions/{model_version}"
-#: Fewer bytes are read and written in less time than it takes to change threads.
+#: Reading or writing fewer bytes takes less time than a change of threads.
 _SMALL_NBYTES = 256 << 10
 _Result = TypeVar("_Result")
 _Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 async def off_loop(work: Callable[[], _Result], nbytes: int) -> _Result:
-    """Return ``work()``: on a thread where it goes through many bytes, so that others are answered.
+    """Return ``work()``, run on another thread if it processes many bytes.
 
-    Raises what it raises.
+    The event loop answers other requests meanwhile. Errors of ``work`` are raised here.
     """
     return work() if nbytes < _SMALL_NBYTES else await asyncio.to_thread(work)
 

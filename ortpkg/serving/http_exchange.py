@@ -34,8 +34,8 @@ CLIENT_GONE = 499
 #: Shorter requests are not worth asking whether somebody still waits for them.
 _WATCH_AFTER_S = 0.1
 _RETRY_AFTER_S = 1.0
-#: Of a body that is refused, so much is still read, for so long at most: a client that is sending
-#: would otherwise see its connection reset, and not the reason.
+#: A refused body is still read up to this size and time: a client that is sending would otherwise
+#: see a connection reset instead of the reason.
 _MOST_DRAINED_NBYTES = 64 << 20
 _DRAIN_S = 2.0
 
@@ -49,7 +49,7 @@ class HeldBytes:
         most_nbytes: of all together.
         body_s: how long a body may take to come.
         nbytes: of all together now.
-        answers_nbytes: of answers that have begun, and are not with their connections yet.
+        answers_nbytes: of answers that have begun and were not passed to their connections yet.
         unsent_nbytes: returns how many bytes of answers wait for clients to read them.
     """
 
@@ -110,9 +110,9 @@ class Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """A part of the answer; one for which there is no room is replaced by its refusal.
+        """Send a part of the answer; an answer that would exceed the memory limit is refused.
 
-        It is not raised into the application: for Starlette an answer has begun by then.
+        The refusal is sent instead of raised, since for Starlette the answer has begun by then.
         """
         if self._is_replaced:
             return
@@ -131,7 +131,7 @@ class Exchange:
         await self._send(message)
 
     def _take_room(self, message: Message) -> ServerBusyError | None:
-        """Count an answer that begins; an error where it is beyond all that may wait."""
+        """Count an answer that begins; return an error if too many bytes wait to be read."""
         lengths = [value for name, value in message["headers"] if name == b"content-length"]
         if message["status"] >= 400 or not lengths:
             return None
@@ -146,7 +146,7 @@ class Exchange:
         return None
 
     async def _drain(self) -> None:
-        """Read on for a while, keeping nothing, so that a client that sends gets its answer."""
+        """Read and drop the body for a while, so that a client that is sending gets its answer."""
         drained_nbytes = 0
         if self._is_complete or header(self._scope, b"expect") is not None:
             return
@@ -160,9 +160,9 @@ class Exchange:
                         return
 
     async def refuse(self, refusal: Refusal, *, drains: bool = True) -> None:
-        """Answers with the reason of a refusal, unless an answer has begun.
+        """Answer with the reason of a refusal, unless an answer has begun.
 
-        ``drains``: whether a body that is still coming is read on for a while before.
+        ``drains``: whether a body that is still arriving is read for a while first.
         """
         if self.is_begun:
             return

@@ -34,7 +34,7 @@ class GuardedApplication:
         limits: of requests.
         token: what clients must send as a bearer token; None: nothing.
         logs_requests: whether every request is logged, not only those that are refused.
-        on_response: told the status of each answer.
+        on_response: called with the status of each answer.
         unsent_nbytes: returns how many bytes of answers wait for clients to read them.
     """
 

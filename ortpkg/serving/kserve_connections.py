@@ -40,24 +40,24 @@ class OpenConnections:
         is_ending: each has one request more at most.
     """
 
-    def __init__(self, most: int, write_s: float) -> None:
+    def __init__(self, most_open: int, write_s: float) -> None:
         self.is_ending = False
         self.write_s = write_s
         self._all: set[BoundedConnection] = set()
-        self._most = most
+        self._most = most_open
         self._idle: dict[BoundedConnection, None] = {}
 
     @property
     def unsent_nbytes(self) -> int:
         """Bytes of answers that wait for clients to read them."""
-        return sum(each.transport.get_write_buffer_size() for each in self._all)
+        return sum(connection.transport.get_write_buffer_size() for connection in self._all)
 
     def enter(self, connection: BoundedConnection) -> None:
-        """It is open from now on."""
+        """Count a connection as open."""
         self._all.add(connection)
 
     def end(self, connection: BoundedConnection) -> None:
-        """It has ended."""
+        """Forget a connection that has ended."""
         self._all.discard(connection)
         self.leave(connection)
 
@@ -109,13 +109,13 @@ class BoundedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than we write: from now on it has so long, then it goes."""
+        """Start the timer after which a client that does not read loses its connection."""
         super().pause_writing()
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self._open.write_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client has read what waited for it."""
+        """Stop the timer: the client has read what was buffered for it."""
         self._end_write()
         super().resume_writing()
 

@@ -157,7 +157,7 @@ def _code_name(code: Any) -> str:
 
 
 def _slow_nbytes(request: Any) -> int:
-    """Return how many bytes are read element by element; raw numbers are taken as they are."""
+    """Return the bytes that are read element by element; 0 for raw numbers, which are not."""
     is_slow = any(
         tensor.datatype == "BYTES" or tensor.HasField("contents") for tensor in request.inputs
     )

@@ -261,5 +261,5 @@ def _flag(value: Any, where: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """Return the word of JSON for the kind of a value."""
+    """Return what JSON calls a value of this type."""
     return _KINDS.get(type(value), "a number")

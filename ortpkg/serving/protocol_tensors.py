@@ -207,29 +207,29 @@ def _flat(values: list[Any], spec: TensorSpec, shape: tuple[int, ...], count: in
 
 def _texts(data: bytes | memoryview, spec: TensorSpec, count: int) -> list[str]:
     """The elements of BYTES data: each has its length before it."""
-    raw = bytes(data)  # slices of it cost a third of a view's
-    found: list[str] = []
-    place, end = 0, len(raw)
+    raw = bytes(data)  # slicing bytes takes a third of the time of slicing a view
+    texts: list[str] = []
+    offset, end = 0, len(raw)
     if count * _LENGTH.size > end:
         raise _wrong(spec, "size", f"{count} texts with their lengths", f"{end} bytes")
-    length_at, add = _LENGTH.unpack_from, found.append
+    length_at, add = _LENGTH.unpack_from, texts.append
     for number in range(count):
-        start = place + _LENGTH.size
+        start = offset + _LENGTH.size
         if start > end:
             break
-        (length,) = length_at(raw, place)
+        (length,) = length_at(raw, offset)
         if length > end - start:
             raise _wrong(spec, "data", f"at most {end - start} bytes of text {number}", str(length))
-        place = start + length
+        offset = start + length
         try:
-            add(raw[start:place].decode())
+            add(raw[start:offset].decode())
         except UnicodeDecodeError as error:
             raise _no_text(error, spec) from None
-    if place != end or len(found) != count:
+    if offset != end or len(texts) != count:
         raise _wrong(
-            spec, "data", f"{count} texts", f"{len(found)} texts and {end - place} bytes more"
+            spec, "data", f"{count} texts", f"{len(texts)} texts and {end - offset} bytes more"
         )
-    return found
+    return texts
 
 
 def _text(element: str | bytes, spec: TensorSpec) -> str:

@@ -203,7 +203,7 @@ def test_a_fork_in_the_middle_of_a_run_leaves_its_child_free() -> None:
     def run() -> None:
         child = os.fork()
         if child == 0:
-            os._exit(0 if not blas_threads._counts.wanted and _is_free() else 1)
+            os._exit(0 if not blas_threads._counts.requests and _is_free() else 1)
         with blas_threads._counts.lock:
             other = os.fork()
             if other == 0:

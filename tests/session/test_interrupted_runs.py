@@ -102,7 +102,7 @@ def assert_as_before(session: ortpkg.InferenceSession, expected: np.ndarray[Any,
     (y,) = session.run(None, FEED)
     np.testing.assert_array_equal(y, expected)
     assert not session._state.is_inside()
-    assert not blas_threads._counts.wanted
+    assert not blas_threads._counts.requests
     assert not blas_threads._counts.is_changed
     assert not [lock for lock, _ in polling._runs.checks if lock.locked()]
     for provider in session._providers:

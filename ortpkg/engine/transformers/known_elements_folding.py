@@ -1,8 +1,8 @@
-"""Small tensors of whole numbers that inference knows become constants.
+"""Replaces small integer tensors whose elements shape inference knows by constants.
 
-A size that a model declares is a number wherever nodes pick it from the shape of a tensor that has
-free sizes too: ``Gather(Shape(x), 2)`` of ``x: (batch, 3, 8, 8)`` is 8. Constant folding then goes
-on through arithmetic that inference does not follow, such as that of floats.
+A declared size can be picked from the shape of a tensor with free sizes, too:
+``Gather(Shape(x), 2)`` of ``x: (batch, 3, 8, 8)`` is 8. Constant folding then continues through
+arithmetic that inference does not follow, such as that of floats.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def _run(graph: Graph, context: TransformContext) -> int:
 
 
 def _fold(graph: Graph, node: Node, output: str) -> bool:
-    """Replaces a node whose only used output is known; whether it is."""
-    elements, made = graph.known_elements[output], tensor_type(graph, output)
-    numbers = [each for each in elements if isinstance(each, int)]
-    others = [each for each in node.outputs if each != output]
-    if len(numbers) < len(elements) or made is None or not made.is_static:
+    """Replace a node whose only used output is known; return True if it was replaced."""
+    elements, output_type = graph.known_elements[output], tensor_type(graph, output)
+    numbers = [element for element in elements if isinstance(element, int)]
+    other_outputs = [name for name in node.outputs if name != output]
+    if len(numbers) < len(elements) or output_type is None or not output_type.is_static:
         return False
-    if graph.is_output(output) or has_used_output(graph, others):
+    if graph.is_output(output) or has_used_output(graph, other_outputs):
         return False
-    shape = tuple(size for size in made.shape or () if isinstance(size, int))
-    value = np.array(numbers, numpy_dtype(made.element_type)).reshape(shape)
+    shape = tuple(size for size in output_type.shape or () if isinstance(size, int))
+    value = np.array(numbers, numpy_dtype(output_type.element_type)).reshape(shape)
     graph.remove_node(node)
     graph.replace_all_uses(output, add_constant(graph, output, value))
     return True

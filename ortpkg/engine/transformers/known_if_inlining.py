@@ -1,8 +1,8 @@
-"""``If`` whose condition is a constant becomes the nodes of its branch.
+"""Replaces an ``If`` with a constant condition by the nodes of the branch that is taken.
 
-Exporters ask what only the export knew, such as whether a dimension is 1; the answer is constant
-as soon as the shape is. Nodes in a branch are left to the last provider, and no fusion looks across
-its border.
+Exporters write conditions about shapes, such as whether a dimension is 1; these become constant as
+soon as the shape is known. Left in a branch, nodes would run on the last provider, and no fusion
+could cross the branch's border.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
     for name, initializer in branch.initializers.items():
         graph.add_initializer(_renamed(initializer, names[name]))
     for index in topological_order(branch):
-        _move(graph, branch, branch.node(index), names, at=node)
+        _move(graph, branch, branch.node(index), names, if_node=node)
     for name, new in names.items():
         if name in branch.types and new not in graph.types:
             graph.set_type(new, branch.types[name])
@@ -39,29 +39,31 @@ def _rewrite(graph: Graph, node: Node, _context: TransformContext) -> bool:
 
 
 def _branch(graph: Graph, node: Node) -> Graph | None:
-    """The branch that every run takes; None where that is not known, or it cannot be moved."""
+    """Return the branch that every run takes; None if unknown, or if it cannot be moved."""
     condition = constant_array(graph, node.inputs[0], largest_nbytes=_CONDITION_NBYTES)
     if condition is None or condition.size != 1 or condition.dtype.kind != "b":
         return None
     branch = node.subgraphs.get("then_branch" if condition.reshape(-1)[0] else "else_branch")
     if branch is None or branch.inputs or len(branch.outputs) != len(node.outputs):
         return None
-    if any(isinstance(each, SparseInitializer) for each in branch.initializers.values()):
+    if any(
+        isinstance(initializer, SparseInitializer) for initializer in branch.initializers.values()
+    ):
         return None
     return branch
 
 
 def _new_names(graph: Graph, node: Node, branch: Graph) -> Mapping[str, str]:
-    """For each value of the branch a name that no graph around it has.
+    """Return a name for each value of the branch that the enclosing graphs do not use.
 
-    What a node of it makes for an output of ``node`` gets the name of that.
+    A value that a node makes for an output of ``node`` takes that output's name.
     """
     names: dict[str, str] = {}
     for value, output in zip(branch.outputs, node.outputs, strict=True):
         if output and value not in names and branch.producer_of(value) is not None:
             names[value] = output
-    made = (value for inner in branch.nodes for value in inner.outputs if value)
-    for value in (*branch.initializers, *made):
+    node_outputs = (value for inner in branch.nodes for value in inner.outputs if value)
+    for value in (*branch.initializers, *node_outputs):
         if value not in names:
             names[value] = graph.make_name(value)
     return names
@@ -79,8 +81,10 @@ def _renamed(initializer: Initializer, name: str) -> Initializer:
     return ArrayInitializer(name, initializer.numpy(), initializer.element_type)
 
 
-def _move(graph: Graph, branch: Graph, inner: Node, names: Mapping[str, str], *, at: Node) -> None:
-    """Adds a node of the branch to the graph around it."""
+def _move(
+    graph: Graph, branch: Graph, inner: Node, names: Mapping[str, str], *, if_node: Node
+) -> None:
+    """Move a node of the branch to the graph that contains ``if_node``."""
     branch.remove_node(inner)
     for subgraph in inner.subgraphs.values():
         for value in subgraph.outer_values():
@@ -95,15 +99,15 @@ def _move(graph: Graph, branch: Graph, inner: Node, names: Mapping[str, str], *,
         attributes=inner.attributes,
         since_version=inner.since_version,
         implicit_inputs=[names.get(value, value) for value in inner.implicit_inputs],
-        execution_provider=at.execution_provider,
+        execution_provider=if_node.execution_provider,
         doc_string=inner.doc_string,
         metadata=inner.metadata,
-        at=at,
+        at=if_node,
     )
 
 
 def _hand_on(graph: Graph, node: Node, branch: Graph, names: Mapping[str, str]) -> None:
-    """Makes outputs of what the branch only hands through, or hands out twice."""
+    """Add an Identity for each output that no moved node makes, or that is a value's second one."""
     opset = graph.opset_imports.setdefault(ONNX_DOMAIN, 1)
     for value, output in zip(branch.outputs, node.outputs, strict=True):
         source = names.get(value, value)
