@@ -411,10 +411,10 @@ class ModelVariant:
         if self._package.compat is not None or component is None or not is_derived(self.info):
             return
         source = source_of(self.info, component)
-        why = why_stale(self.info, source, recorded_digests(self._package))
-        if why and source is not None:
+        reason = why_stale(self.info, source, recorded_digests(self._package))
+        if reason and source is not None:
             raise StaleVariantError(
-                f"variant {quoted(self.name)} of {quoted(self.component_name)} is stale: {why};"
+                f"variant {quoted(self.name)} of {quoted(self.component_name)} is stale: {reason};"
                 " make it anew with ortpkg compile --renew",
                 variant=self.name,
                 source=source.name,

@@ -52,8 +52,8 @@ def groups_to_compile(
     """
     targets = _targets(package, wishes)
     return [
-        CompileGroup(wishes=wishes, targets=tuple(each))
-        for each in _grouped(package, targets, wishes, notify)
+        CompileGroup(wishes=wishes, targets=tuple(group))
+        for group in _grouped(package, targets, wishes, notify)
     ]
 
 
@@ -72,11 +72,15 @@ def why_not_plain(variant: VariantInfo) -> str | None:
 
 def check_is_free(target: CompileTarget, component: ComponentInfo) -> None:
     """AuthoringError where ``component``, as it is now, has something of the target's name."""
-    others = [each for each in component.variants if not _is_replaced(target, each)]
+    other_variants = [
+        variant for variant in component.variants if not _is_replaced(target, variant)
+    ]
     check_new_name(
         "variant",
         target.name,
-        sorted({name for each in others for name in (each.name, each.directory.name)}),
+        sorted(
+            {name for variant in other_variants for name in (variant.name, variant.directory.name)}
+        ),
     )
 
 
@@ -90,25 +94,27 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[CompileTarget]
         if wishes.component is None
         else (component_named(package, wishes.component),)
     )
-    found = [
+    targets = [
         _target(component, source, short, options, wishes)
         for component in components
         for source in _sources(component, wishes)
         for short, options in kinds_of(wishes)
     ]
-    known = dict.fromkeys(each.name for component in components for each in component.variants)
-    whose = components[0] if len(components) == 1 else package
-    verify_variants_known(whose, wishes.variants, list(known))
+    variant_names = dict.fromkeys(
+        variant.name for component in components for variant in component.variants
+    )
+    scope = components[0] if len(components) == 1 else package
+    verify_variants_known(scope, wishes.variants, list(variant_names))
     for component in components:
-        own = [each for each in found if each.component is component]
-        if wishes.name is not None and len(own) > 1:
+        targets_of_component = [variant for variant in targets if variant.component is component]
+        if wishes.name is not None and len(targets_of_component) > 1:
             raise UsageError(
-                f"{len(own)} variants of {quoted(component.name)} cannot all be"
+                f"{len(targets_of_component)} variants of {quoted(component.name)} cannot all be"
                 f" {quoted(wishes.name)}"
             )
-        for each in own:
-            check_is_free(each, component)
-    return found
+        for variant in targets_of_component:
+            check_is_free(variant, component)
+    return targets
 
 
 def _target(
@@ -135,17 +141,17 @@ def _target(
 
 def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInfo]:
     if wishes.variants:
-        named = [each for each in component.variants if each.name in wishes.variants]
-        for each in named:
-            if reason := why_not_plain(each):
-                raise AuthoringError(f"variant {quoted(each.name)} cannot be compiled: {reason}")
+        named = [variant for variant in component.variants if variant.name in wishes.variants]
+        for variant in named:
+            if reason := why_not_plain(variant):
+                raise AuthoringError(f"variant {quoted(variant.name)} cannot be compiled: {reason}")
         return named
     ep = resolve_ep_name(wishes.ep)
-    plain = [each for each in component.variants if why_not_plain(each) is None]
+    plain = [variant for variant in component.variants if why_not_plain(variant) is None]
     for eps in ((None, CPU_EP), (ep,)):
-        for each in plain:
-            if stated_ep(each.constraints.ep) in eps:
-                return [each]
+        for variant in plain:
+            if stated_ep(variant.constraints.ep) in eps:
+                return [variant]
     raise AuthoringError(
         f"component model {quoted(component.name)} has no plain variant for any EP, {CPU_EP} or"
         f" {ep}: name one with --variant"
@@ -157,19 +163,19 @@ def _grouped(
 ) -> list[list[CompileTarget]]:
     """Targets that are compiled together, into one folder."""
     if not wishes.shares_weights:
-        return [[each] for each in targets]
+        return [[target] for target in targets]
     if package.format is PackageFormat.COMPONENT and all(
-        _is_inline(package, each.component) for each in targets
+        _is_inline(package, target.component) for target in targets
     ):
         return [list(targets)]
-    names = dict.fromkeys(each.component.name for each in targets)
+    names = dict.fromkeys(target.component.name for target in targets)
     if len(names) > 1:
         notify(
             "component models of this package cannot share a folder, so each gets a binary of its"
             " own; in a package of the component format whose manifest holds the components"
             " themselves, they share one"
         )
-    return [[each for each in targets if each.component.name == name] for name in names]
+    return [[target for target in targets if target.component.name == name] for name in names]
 
 
 def _is_inline(package: PackageInfo, component: ComponentInfo) -> bool:

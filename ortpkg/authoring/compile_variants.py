@@ -134,9 +134,9 @@ def _compile_group(
     )
     models = compile_models(request, timeout_s=wishes.timeout_s, notify=notify)
     session_options = {"ep.share_ep_contexts": "1"} if is_grouped and request.is_shared else {}
-    found = []
+    compiled = []
     for target, model in zip(targets, models, strict=True):
-        wanted = NewVariant(
+        new_variant = NewVariant(
             model=model.output,
             name=target.name,
             ep=wishes.ep,
@@ -144,10 +144,10 @@ def _compile_group(
             session_options={**session_options, **bring_sources(model.output, target.source)},
             provider_options=_options_of_variant(wishes, target, model.device),
         )
-        (prepared,) = prepare_variants([wanted], notify)
+        (prepared,) = prepare_variants([new_variant], notify)
         record = record_of(target, wishes, digests_of, model.output)
-        found.append((target, model, _with_facts(prepared, model, target, wishes, record)))
-    return tuple(found)
+        compiled.append((target, model, _with_facts(prepared, model, target, wishes, record)))
+    return tuple(compiled)
 
 
 def _options_of_variant(

@@ -48,7 +48,7 @@ class CompiledVariant:
 
 
 def joining_change(
-    package: PackageInfo, made: Sequence[CompiledGroup]
+    package: PackageInfo, groups: Sequence[CompiledGroup]
 ) -> tuple[PackageChange, list[CompiledVariant]]:
     """One change with all variants, on the package as it is now.
 
@@ -58,7 +58,7 @@ def joining_change(
     directories: dict[str, dict[str, Path]] = {}
     variants: list[CompiledVariant] = []
     replaced: list[VariantInfo] = []
-    for group in made:
+    for group in groups:
         first = group[0][0]
         folder = variant_folder(
             package, first.component.name, _folder_name(package, first, len(group))
@@ -119,24 +119,24 @@ def _placed(
     name = folder.rpartition("/")[2]
     if name == target.name:
         return entry
-    place = (package.root / folder).relative_to(component.directory).as_posix()
-    return replace(entry, model_id=name, directory=place)
+    directory = (package.root / folder).relative_to(component.directory).as_posix()
+    return replace(entry, model_id=name, directory=directory)
 
 
 def _in_place_of(package: PackageInfo, old: VariantInfo, entry: VariantEntry) -> VariantEntry:
     """The entry, with all that the old one states besides its model, its facts and its needs."""
     description = PackageDescription(package, package.format).entry
-    stated = description.components[old.component_name].variants[old.name]
-    options = {key: text for key, text in stated.session_options.items() if key != _SHARING}
+    old_entry = description.components[old.component_name].variants[old.name]
+    options = {key: text for key, text in old_entry.session_options.items() if key != _SHARING}
     return replace(
-        stated,
+        old_entry,
         model_file=entry.model_file,
         constraints=entry.constraints,
         metadata=entry.metadata,
         model_id=entry.model_id,
         directory=entry.directory,
         session_options={**options, **entry.session_options},
-        provider_options={**stated.provider_options, **entry.provider_options},
+        provider_options={**old_entry.provider_options, **entry.provider_options},
     )
 
 
@@ -145,15 +145,15 @@ def _folder_name(package: PackageInfo, first: CompileTarget, count: int) -> str:
 
     Several that share a folder get one that no variant of theirs has; no live file is overwritten.
     """
-    taken = {
+    existing_names = {
         path.name
         for path in (package.root / variant_folder(package, first.component.name, "x")).parent.glob(
             "*"
         )
     }
-    wanted = first.name if count == 1 else f"{first.name}-shared"
-    name, number = wanted, 1
-    while name in taken and (count > 1 or first.replaces is not None):
+    preferred = first.name if count == 1 else f"{first.name}-shared"
+    name, number = preferred, 1
+    while name in existing_names and (count > 1 or first.replaces is not None):
         number += 1
-        name = f"{wanted}-{number}"
+        name = f"{preferred}-{number}"
     return name

@@ -150,7 +150,7 @@ def _genai_folders(
     package: PackageInfo, description: PackageDescription, notify: Notify
 ) -> GenaiFolders:
     folders = genai_folders(
-        package, {key: place.folder for key, place in description.places.items()}
+        package, {key: location.folder for key, location in description.places.items()}
     )
     if folders.why_not:
         notify(folders.why_not)

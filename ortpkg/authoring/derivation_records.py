@@ -30,9 +30,9 @@ _FOR_ONNXRUNTIME = "onnxruntime"
 
 
 def record_of(
-    target: CompileTarget, wishes: CompileWishes, digests_of: DigestsOf, made: Path
+    target: CompileTarget, wishes: CompileWishes, digests_of: DigestsOf, context_model: Path
 ) -> Derivation:
-    """Return what the variant of the context model ``made`` records of its source.
+    """Return what the variant of the context model ``context_model`` records of its source.
 
     ``digests_of``: of the package's files, which were compared with them just before.
     """
@@ -45,9 +45,9 @@ def record_of(
     return Derivation(
         variant=source.name,
         model=_digest(source.model_path, digests_of),
-        data={each: _digest(folder / each, digests_of) for each in locations},
+        data={location: _digest(folder / location, digests_of) for location in locations},
         made_by=_made_by(target, wishes),
-        contexts=context_digests(made),
+        contexts=context_digests(context_model),
     )
 
 
@@ -65,18 +65,18 @@ def groups_to_renew(package: PackageInfo, wishes: CompileWishes) -> list[Compile
         if wishes.component is None
         else (component_named(package, wishes.component),)
     )
-    variants = [each for component in components for each in component.variants]
-    whose = components[0] if len(components) == 1 else package
-    verify_variants_known(whose, wishes.variants, [each.name for each in variants])
-    wanted = {
-        (component.name, each.name)
+    variants = [variant_ for component in components for variant_ in component.variants]
+    scope = components[0] if len(components) == 1 else package
+    verify_variants_known(scope, wishes.variants, [variant_.name for variant_ in variants])
+    renewed = {
+        (component.name, variant_.name)
         for component in components
-        for each in _wanted(component, wishes, known_digests(package))
+        for variant_ in _wanted(component, wishes, known_digests(package))
     }
     groups: dict[tuple[object, ...], list[CompileTarget]] = {}
     for variant in variants:
         shared = _folder_mates(variant, variants)
-        if any((each.component_name, each.name) in wanted for each in shared):
+        if any((mate.component_name, mate.name) in renewed for mate in shared):
             groups.setdefault(_group_key(variant), []).append(_renewed(variant, package))
     return [
         CompileGroup(wishes=_wishes_of(targets, wishes), targets=tuple(targets))
@@ -102,7 +102,9 @@ def _folder_mates(variant: VariantInfo, variants: Iterable[VariantInfo]) -> list
     derivation = derivation_of(variant)
     if derivation is None or not derivation.made_by.get("shares_weights"):
         return [variant]
-    return [each for each in variants if each.directory == variant.directory and is_derived(each)]
+    return [
+        other for other in variants if other.directory == variant.directory and is_derived(other)
+    ]
 
 
 def _group_key(variant: VariantInfo) -> tuple[object, ...]:
@@ -160,7 +162,7 @@ def _wishes_of(targets: Iterable[CompileTarget], wishes: CompileWishes) -> Compi
 
 
 def _made_by(target: CompileTarget, wishes: CompileWishes) -> dict[str, object]:
-    stated = {
+    record = {
         "command": _COMMAND,
         "ep": resolve_ep_name(wishes.ep),
         "device": wishes.device,
@@ -170,7 +172,7 @@ def _made_by(target: CompileTarget, wishes: CompileWishes) -> dict[str, object]:
         "shares_weights": wishes.shares_weights,
         "reader": _FOR_ONNXRUNTIME if wishes.for_onnxruntime else None,
     }
-    return {key: value for key, value in stated.items() if value}
+    return {key: value for key, value in record.items() if value}
 
 
 def _options_of(derivation: Derivation) -> dict[str, str]:
@@ -180,5 +182,5 @@ def _options_of(derivation: Derivation) -> dict[str, str]:
 
 def _digest(path: Path, digests_of: DigestsOf) -> str:
     """Recorded, or hashed where it is not, or where a change is under way."""
-    found = list(digests_of(path))
-    return found[0] if len(found) == 1 else file_sha256(path)
+    recorded = list(digests_of(path))
+    return recorded[0] if len(recorded) == 1 else file_sha256(path)

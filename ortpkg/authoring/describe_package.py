@@ -124,9 +124,9 @@ class PackageDescription:
         is_component = self._package.format is PackageFormat.COMPONENT
         facts = _facts(first) if is_component else EMPTY
         list_key = "variants" if is_component else "model_variants"
-        others: dict[str, Any] = {}
+        other_keys: dict[str, Any] = {}
         for body in bodies if is_component else bodies[:1]:
-            others = _others(body, self._component_keys(), facts) | others
+            other_keys = _others(body, self._component_keys(), facts) | other_keys
         newer: Mapping[str, Any] = next(
             (body["variants"] for body in bodies if isinstance(body.get("variants"), dict)), {}
         )
@@ -148,7 +148,7 @@ class PackageDescription:
             variants=variants,
             metadata=component.metadata,
             additional_metadata=_opaque(first, facts),
-            other_keys=others,
+            other_keys=other_keys,
         )
 
     def _component_keys(self) -> frozenset[str]:
@@ -256,11 +256,13 @@ def _model_id(bodies: list[Mapping[str, Any]], place: VariantPlace) -> str | Non
 
 def _with_weights_beside(options: Mapping[str, str], model_file: str | None) -> dict[str, str]:
     """Return session options of a variant whose weights, and their source, lie beside its model."""
-    kept = {key: text for key, text in options.items() if key != EXTERNAL_INITIALIZERS_FOLDER}
-    if source := kept.get(SOURCE_MODEL):
-        beside = PurePosixPath(model_file or "").parent
-        kept[SOURCE_MODEL] = (beside / PurePosixPath(source).name).as_posix()
-    return kept
+    kept_options = {
+        key: text for key, text in options.items() if key != EXTERNAL_INITIALIZERS_FOLDER
+    }
+    if source := kept_options.get(SOURCE_MODEL):
+        model_folder = PurePosixPath(model_file or "").parent
+        kept_options[SOURCE_MODEL] = (model_folder / PurePosixPath(source).name).as_posix()
+    return kept_options
 
 
 def _facts(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -240,9 +240,16 @@ class _Merger:
 
     def _tell_of_stale(self) -> None:
         """Variants that one package has compiled, of another model than the other package's."""
-        ours, theirs = recorded_digests(self._base), recorded_digests(self._other)
+        digests_of_base, digests_of_other = (
+            recorded_digests(self._base),
+            recorded_digests(self._other),
+        )
         for component in self._components.values():
-            tell_of_stale_in(component, lambda path: ours(path) or theirs(path), self._notify)
+            tell_of_stale_in(
+                component,
+                lambda path: digests_of_base(path) or digests_of_other(path),
+                self._notify,
+            )
 
     def _join_component(self, component: ComponentInfo) -> None:
         existing = self._base.component(component.name)
@@ -253,27 +260,27 @@ class _Merger:
             if existing is None:
                 check_free_name("component", component.name, self._component_names)
             else:
-                present = {each.name: each for each in existing.variants}
+                present = {variant.name: variant for variant in existing.variants}
                 names = folded_names(present)
                 joining = tuple(
-                    each
-                    for each in component.variants
-                    if self._is_new(existing, each, present.get(each.name), names)
+                    variant
+                    for variant in component.variants
+                    if self._is_new(existing, variant, present.get(variant.name), names)
                 )
         except AuthoringError as error:
             self._conflicts.append(str(error))
             return
-        together = (*(existing.variants if existing is not None else ()), *joining)
-        self._components[component.name] = replace(existing or component, variants=together)
+        variants = (*(existing.variants if existing is not None else ()), *joining)
+        self._components[component.name] = replace(existing or component, variants=variants)
         folders: dict[str, str] = {}
-        taken = self._taken(existing, component.name)
+        folder_names = self._taken(existing, component.name)
         for variant in joining:
-            place = self._description.places[component.name, variant.name]
-            if place.folder not in folders:
-                name = _free_name(place, taken)
-                taken.add(name.casefold())
-                folders[place.folder] = variant_folder(self._base, component.name, name)
-            self._join_variant(component.name, variant, place, folders[place.folder])
+            location = self._description.places[component.name, variant.name]
+            if location.folder not in folders:
+                name = _free_name(location, folder_names)
+                folder_names.add(name.casefold())
+                folders[location.folder] = variant_folder(self._base, component.name, name)
+            self._join_variant(component.name, variant, location, folders[location.folder])
 
     def _is_new(
         self,

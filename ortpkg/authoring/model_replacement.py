@@ -106,14 +106,14 @@ def _with_stated_architecture(variant: VariantInfo, prepared: PreparedVariant) -
 
     An architecture that a compiled model states holds for that model alone.
     """
-    stated, constraints = variant.constraints.architecture, prepared.entry.constraints
-    if stated is None or constraints.architecture is not None:
+    architecture, constraints = variant.constraints.architecture, prepared.entry.constraints
+    if architecture is None or constraints.architecture is not None:
         return prepared
     if variant.model_path is not None:
         with contextlib.suppress(ModelError):
-            if read_model_facts(variant.model_path).hardware_architectures == (stated,):
+            if read_model_facts(variant.model_path).hardware_architectures == (architecture,):
                 return prepared
-    entry = replace(prepared.entry, constraints=constraints._replace(architecture=stated))
+    entry = replace(prepared.entry, constraints=constraints._replace(architecture=architecture))
     return replace(prepared, entry=entry)
 
 

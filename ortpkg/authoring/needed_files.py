@@ -39,10 +39,10 @@ class NeededFiles(NamedTuple):
     @property
     def locations(self) -> dict[str, int]:
         """All paths in one folder, for a model that has its data beside it."""
-        found = dict(self.data)
+        locations = dict(self.data)
         for location, nbytes in self.beside_model.items():
-            found[location] = max(nbytes, found.get(location, 0))
-        return found
+            locations[location] = max(nbytes, locations.get(location, 0))
+        return locations
 
     def places(self, model: Path, data_folder: Path) -> dict[str, Path]:
         """Return where each file of ``model`` lies, by its place in one folder with the model."""
@@ -72,35 +72,37 @@ def needed_files(
     Raises:
         ModelFileError: contexts take all weights from a model that they name by an absolute path.
     """
-    data = {_normal(each.location): each.nbytes for each in facts.signature.external_files}
+    data = {_normal(file.location): file.nbytes for file in facts.signature.external_files}
     for location, nbytes in facts.context_weights.items():
         check_location(location, "the weights of a context")
         data[_normal(location)] = max(nbytes, data.get(_normal(location), 0))
-    beside = {_normal(location): 1 for location in facts.signature.context_files}
+    beside_model = {_normal(location): 1 for location in facts.signature.context_files}
     if facts.weightless_mode is WeightlessMode.NONE:
-        return NeededFiles(data=data, beside_model=beside, elsewhere={})
+        return NeededFiles(data=data, beside_model=beside_model, elsewhere={})
     elsewhere: dict[Path, str] = {}
     sources = _sources(model, facts, source_model)
     is_complete = bool(sources)
-    for source, place in sources.items():
+    for source, stated_path in sources.items():
         locations = _data_of(source)
         is_complete = is_complete and locations is not None
-        is_beside = source_model is None and ".." not in PurePosixPath(place).parts
+        is_beside = source_model is None and ".." not in PurePosixPath(stated_path).parts
         # Where it is read for the names of its data alone, it is taken along for these, if it is
         # here.
         is_needed = facts.weightless_mode is WeightlessMode.ALL or locations is not None
         if is_needed and is_beside:
-            beside[place] = 1
+            beside_model[stated_path] = 1
         elif is_needed:
             elsewhere[source] = source.name
         for location, nbytes in (locations or {}).items():
             if data_folder is not None:
                 data[location] = max(nbytes, data.get(location, 0))
             elif is_beside:
-                beside[(PurePosixPath(place).parent / location).as_posix()] = nbytes
+                beside_model[(PurePosixPath(stated_path).parent / location).as_posix()] = nbytes
             else:
                 elsewhere[source.parent / location] = location
-    return NeededFiles(data=data, beside_model=beside, elsewhere=elsewhere, is_complete=is_complete)
+    return NeededFiles(
+        data=data, beside_model=beside_model, elsewhere=elsewhere, is_complete=is_complete
+    )
 
 
 def _sources(model: Path, facts: ModelFacts, source_model: Path | None) -> dict[Path, str]:
@@ -129,7 +131,7 @@ def _data_of(source: Path) -> dict[str, int] | None:
         signature = read_model_signature(source)
     except ModelError:
         return None
-    return {_normal(each.location): each.nbytes for each in signature.external_files}
+    return {_normal(file.location): file.nbytes for file in signature.external_files}
 
 
 def _normal(location: str) -> str:

@@ -67,11 +67,14 @@ def genai_folders(package: PackageInfo, folders: Mapping[tuple[str, str], str]) 
     replaced = set(common)
     for variant in package.components[0].variants:
         folder = folders[variant.component_name, variant.name]
-        overlay, own = variant.directory / OVERLAY, variant.directory.relative_to(package.root)
+        overlay, variant_path = (
+            variant.directory / OVERLAY,
+            variant.directory.relative_to(package.root),
+        )
         patch: Mapping[str, Any] = {}
         if overlay.is_file():
-            patch = read_document(overlay, document=(own / OVERLAY).as_posix())
-            replaced.add((own / OVERLAY).as_posix())
+            patch = read_document(overlay, document=(variant_path / OVERLAY).as_posix())
+            replaced.add((variant_path / OVERLAY).as_posix())
         config = dict(_without_components(merge_patch(base, patch)))
         documents[f"{folder}/{GENAI_CONFIG}"] = dump_document(config)
         files |= {
@@ -121,8 +124,8 @@ def _without_components(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _configs_folder(package: PackageInfo) -> str | None:
     """Return where configurations lie, relative to the root; None where nothing safe says so."""
-    stated = package.additional_metadata
-    folder = stated.get(_CONFIGS) if isinstance(stated, Mapping) else None
+    metadata = package.additional_metadata
+    folder = metadata.get(_CONFIGS) if isinstance(metadata, Mapping) else None
     if not isinstance(folder, str) or why_not_portable(folder):
         return None
     return folder if is_inside(str((package.root / folder).resolve()), str(package.root)) else None

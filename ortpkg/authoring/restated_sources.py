@@ -25,15 +25,19 @@ def restated_sources(
     ``digests_of``: of the files as they are; a variant that is stale by these stays so.
     """
     for folder, joined in group.joined:
-        sources = {each.name: each for each in folder.variants_of(joined.model)}
+        sources = {location.name: location for location in folder.variants_of(joined.model)}
         digests: dict[str, str] = {}
         for variant in component.variants:
             record = derivation_of(variant)
             source = None if record is None else sources.get(record.variant)
             if record is None or source is None or why_stale(variant, source, digests_of):
                 continue
-            digests = digests or {each: _sha256(group, each) for each in sorted(joined.used)}
-            data = {each: digests[each] for each in digests if each != joined.model_file}
+            digests = digests or {
+                location: _sha256(group, location) for location in sorted(joined.used)
+            }
+            data = {
+                location: digests[location] for location in digests if location != joined.model_file
+            }
             yield variant.name, record._replace(model=digests[joined.model_file], data=data)
 
 

@@ -182,19 +182,19 @@ def _judged_by(package: PackageInfo, new: NewSamples, kept: Mapping[str, Any]) -
         return {"tolerances": {**kept.get("tolerances", {}), **tolerances}, "task": task}
     if not tolerances and task is None:
         return {}
-    known = [
+    variant_names = [
         each.name
         for component in package.components
         if new.component in (None, component.name)
         for each in component.variants
     ]
-    verify_variants_known(package, [new.variant], known)
+    verify_variants_known(package, [new.variant], variant_names)
     variants = {name: dict(body) for name, body in kept.get("variants", {}).items()}
-    own = variants.setdefault(new.variant, {})
+    variant_body = variants.setdefault(new.variant, {})
     if tolerances:
-        own["tolerances"] = {**own.get("tolerances", {}), **tolerances}
+        variant_body["tolerances"] = {**variant_body.get("tolerances", {}), **tolerances}
     if task is not None:
-        own["task"] = task
+        variant_body["task"] = task
     return {"variants": variants}
 
 

@@ -30,14 +30,14 @@ def tell_of_stale_after(
         if derivation is None or derivation.variant != source:
             continue
         folder = Path(PurePosixPath(model).parent)
-        why = why_another_source(
+        reason = why_another_source(
             derivation,
             model,
             folder,
             lambda path: (file_sha256(sources[path]),) if path in sources else (),
         )
-        if why:
-            notify(_note(variant.name, why))
+        if reason:
+            notify(_note(variant.name, reason))
 
 
 def tell_of_stale(package: PackageInfo, notify: Notify) -> None:
@@ -48,12 +48,12 @@ def tell_of_stale(package: PackageInfo, notify: Notify) -> None:
 
 def tell_of_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: Notify) -> None:
     """Name the component's variants whose source is another model by ``digests_of``."""
-    for name, why in stale_variants(component, digests_of).items():
-        notify(_note(name, why))
+    for name, reason in stale_variants(component, digests_of).items():
+        notify(_note(name, reason))
 
 
-def _note(name: str, why: str) -> str:
+def _note(name: str, reason: str) -> str:
     return (
-        f"variant {quoted(name)} is stale and not chosen any more: {why}; ortpkg compile --renew"
+        f"variant {quoted(name)} is stale and not chosen any more: {reason}; ortpkg compile --renew"
         " makes it anew"
     )

@@ -174,20 +174,20 @@ def _needed_files(
     if facts.weightless_mode is WeightlessMode.ALL and (
         needed.elsewhere or not signature.source_models
     ):
-        where = ", ".join(map(quoted, signature.source_models)) or "and do not name it"
+        source_names = ", ".join(map(quoted, signature.source_models)) or "and do not name it"
         raise ModelNotFoundError(
             f"the contexts of {quoted(model.name)} take all weights from the model that was"
-            f" compiled, {where}: put it beside the compiled one, and state the session option"
-            f" {SOURCE_MODEL} with its name"
+            f" compiled, {source_names}: put it beside the compiled one, and state the session"
+            f" option {SOURCE_MODEL} with its name"
         )
     for location, nbytes in needed.locations.items():
         path = folder / location
         if reason := _why_not_to_copy(path, folder, model) or why_not_long_enough(path, nbytes):
             error = ModelNotFoundError if reason == "does not exist" else ModelFileError
-            what = "data file"
+            role = "data file"
             if location in signature.source_models:
-                what = "source model, from which its contexts take weights,"
-            raise error(f"the model's {what} {quoted(location)} {reason} (in {quoted(folder)})")
+                role = "source model, from which its contexts take weights,"
+            raise error(f"the model's {role} {quoted(location)} {reason} (in {quoted(folder)})")
     return list(needed.locations), needed.is_complete
 
 

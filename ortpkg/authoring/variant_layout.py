@@ -142,9 +142,9 @@ def _gathered(
         return None, {}
     is_inside = model.is_relative_to(variant.directory)
     model_file = model.relative_to(variant.directory).as_posix() if is_inside else model.name
-    stated = [variant.session_options.get(key) for key in _GATHERED_OPTIONS if gathers]
+    option_paths = [variant.session_options.get(key) for key in _GATHERED_OPTIONS if gathers]
     brings_weights = any(
-        path and not Path(path).is_relative_to(variant.directory) for path in stated
+        path and not Path(path).is_relative_to(variant.directory) for path in option_paths
     )
     brings_model = takes_files or (gathers and not is_inside)
     if not (brings_model or brings_weights):

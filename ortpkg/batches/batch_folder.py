@@ -171,19 +171,25 @@ class BatchFolder:
 
         A part that was cut or changed since is removed, and so run again.
         """
-        there = set(_names(self.root)) | {f"{name}.empty" for name in _names(self._own / "empty")}
-        found: set[int] = set()
+        file_names = set(_names(self.root)) | {
+            f"{name}.empty" for name in _names(self._own / "empty")
+        }
+        numbers: set[int] = set()
         for part in parts:
             path = part_path(self.root, part.name, self.kind)
-            if f"{part.name}.empty" in there or (path.name in there and self._is_whole(path, part)):
-                found.add(part.number)
-        return found
+            if f"{part.name}.empty" in file_names or (
+                path.name in file_names and self._is_whole(path, part)
+            ):
+                numbers.add(part.number)
+        return numbers
 
     def _is_whole(self, path: Path, part: Part) -> bool:
         """Return whether a part has the size and digest that were noted; remove it if not."""
         try:
-            noted = (self._own / "parts" / part.name).read_text(encoding="ascii", errors="replace")
-            if noted == content_text(path):
+            recorded = (self._own / "parts" / part.name).read_text(
+                encoding="ascii", errors="replace"
+            )
+            if recorded == content_text(path):
                 return True
         except FileNotFoundError:  # killed between the part and its note: it is run again
             pass

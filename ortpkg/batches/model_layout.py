@@ -63,7 +63,7 @@ StatedAxes = Mapping[str, bool]
 
 def parse_axes(texts: Sequence[str]) -> dict[str, bool]:
     """Read ``--batch-axis OUTPUT=0`` and ``OUTPUT=none``. UsageError for anything else."""
-    found: dict[str, bool] = {}
+    has_rows: dict[str, bool] = {}
     for text in texts:
         name, _, axis = text.rpartition("=")
         if not name or axis not in {"0", "none"}:
@@ -71,10 +71,10 @@ def parse_axes(texts: Sequence[str]) -> dict[str, bool]:
                 f"--batch-axis {quoted(text)}: it takes OUTPUT=0 where the first dimension of the"
                 " output is rows, or OUTPUT=none where it belongs to the row"
             )
-        if name in found:
+        if name in has_rows:
             raise UsageError(f"--batch-axis: output {quoted(name)} is given twice")
-        found[name] = axis == "0"
-    return found
+        has_rows[name] = axis == "0"
+    return has_rows
 
 
 def model_layout(
@@ -114,13 +114,13 @@ def model_layout(
     unknown = [name for name, axis in meanings.items() if axis is RowAxis.UNKNOWN]
     if unknown:
         raise UsageError(_cannot_tell(unknown[0]))
-    whole = [declared for declared in outputs if meanings[declared.name] is RowAxis.WHOLE]
+    whole_outputs = [declared for declared in outputs if meanings[declared.name] is RowAxis.WHOLE]
     reason = _single_reason(inputs, layouts, meanings, names, own)
     return ModelLayout(
         inputs=layouts,
-        outputs=tuple(each.name for each in outputs),
-        whole_outputs=frozenset(each.name for each in whole),
-        ragged_outputs=frozenset(each.name for each in whole if not _is_fixed(each)),
+        outputs=tuple(output.name for output in outputs),
+        whole_outputs=frozenset(output.name for output in whole_outputs),
+        ragged_outputs=frozenset(output.name for output in whole_outputs if not _is_fixed(output)),
         fixed_rows=1 if reason else own,
         single_reason=reason,
     )
@@ -145,17 +145,19 @@ def _cannot_tell(name: str) -> str:
 
 def _meaning(
     declared: DeclaredValue,
-    own: int | None,
+    stated_rows: int | None,
     names: Collection[str],
     axes: Mapping[str, RowAxis],
     stated: StatedAxes,
 ) -> RowAxis:
     if declared.name in stated:
         return RowAxis.ROWS if stated[declared.name] else RowAxis.WHOLE
-    if own is not None and (_first(declared) == own or not isinstance(_first(declared), int)):
+    if stated_rows is not None and (
+        _first(declared) == stated_rows or not isinstance(_first(declared), int)
+    ):
         return RowAxis.ROWS
     axis = axes.get(declared.name) or declared_axis(declared, names)
-    return RowAxis.WHOLE if axis is RowAxis.ONE and own is not None else axis
+    return RowAxis.WHOLE if axis is RowAxis.ONE and stated_rows is not None else axis
 
 
 def _single_reason(
@@ -163,7 +165,7 @@ def _single_reason(
     layouts: Sequence[InputLayout],
     meanings: Mapping[str, RowAxis],
     names: Collection[str],
-    own: int | None,
+    stated_rows: int | None,
 ) -> str:
     """Say why a run takes one row; "" where it takes more."""
     for declared, layout in zip(inputs, layouts, strict=True):
@@ -171,7 +173,7 @@ def _single_reason(
             return f"input {quoted(declared.name)} takes one"
         if not layout.is_stacked:
             return f"input {quoted(declared.name)} has no dimension of rows"
-    if own is None and len(names) > 1:
+    if stated_rows is None and len(names) > 1:
         listed = ", ".join(quoted(name) for name in sorted(names))
         return f"the first dimensions of its inputs have different names: {listed}"
     for name, axis in meanings.items():

@@ -32,7 +32,7 @@ def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
 
 def _arrow(column: Column, pa: Any) -> Any:
     if not isinstance(column, np.ndarray):
-        return pa.array([_plain(each) for each in column], _type_of_lists(column, pa))
+        return pa.array([_plain(row) for row in column], _type_of_lists(column, pa))
     if column.ndim == 1:
         return pa.array(column)
     flat = pa.array(np.ascontiguousarray(column).reshape(-1))
@@ -45,14 +45,14 @@ def _arrow(column: Column, pa: Any) -> Any:
 
 def _type_of_lists(column: list[Any], pa: Any) -> Any:
     """Type of rows that are arrays of one rank: the same whether a part has elements or not."""
-    kinds = {(each.dtype, each.ndim) if isinstance(each, np.ndarray) else None for each in column}
+    kinds = {(row.dtype, row.ndim) if isinstance(row, np.ndarray) else None for row in column}
     if len(kinds) != 1 or None in kinds:
         return None
     ((dtype, rank),) = [kind for kind in kinds if kind is not None]
-    found = pa.string() if dtype.kind in "OU" else pa.from_numpy_dtype(dtype)
+    list_type = pa.string() if dtype.kind in "OU" else pa.from_numpy_dtype(dtype)
     for _ in range(rank):
-        found = pa.list_(found)
-    return found
+        list_type = pa.list_(list_type)
+    return list_type
 
 
 def _plain(value: Any) -> Any:

@@ -72,33 +72,41 @@ def run_part(
         return session.run(names, feed, limits)
 
     feeds = row_feeds(rows, plan.layout, plan.columns, plan.batch_size)
-    errors = {place: _error(part, rows, place, why) for place, why in feeds.refused.items()}
-    _stop_at([errors[place] for place in sorted(errors)], plan)
-    done: list[tuple[Places, dict[str, Column]]] = []
+    errors = {
+        position: _error(part, rows, position, reason) for position, reason in feeds.refused.items()
+    }
+    _stop_at([errors[position] for position in sorted(errors)], plan)
+    results: list[tuple[Places, dict[str, Column]]] = []
     for batch in feeds.batches:
-        for places, outputs in _run(run, feeds, batch):
+        for positions, outputs in _run(run, feeds, batch):
             if isinstance(outputs, Exception):
-                errors[int(places[0])] = _error(part, rows, int(places[0]), str(outputs))
-                _stop_at([errors[int(places[0])]], plan)
+                errors[int(positions[0])] = _error(part, rows, int(positions[0]), str(outputs))
+                _stop_at([errors[int(positions[0])]], plan)
             else:
-                done.append((places, outputs))
-    order = np.concatenate([places for places, _ in done]) if done else np.zeros(0, np.int64)
+                results.append((positions, outputs))
+    order = (
+        np.concatenate([positions for positions, _ in results])
+        if results
+        else np.zeros(0, np.int64)
+    )
     ranks = np.argsort(order, kind="stable")
     columns = {
         name: taken(
             _joined(
-                [outputs[name] for _, outputs in done],
+                [outputs[name] for _, outputs in results],
                 is_ragged=name in plan.layout.ragged_outputs,
             ),
             ranks,
         )
         for name in plan.layout.outputs
-        if done
+        if results
     }
-    places = order[ranks]
-    kept = {name: taken(_kept(rows, name), places) for name in plan.kept}
+    positions = order[ranks]
+    kept_columns = {name: taken(_kept(rows, name), positions) for name in plan.kept}
     by_row = sorted([*rows.errors, *errors.values()], key=lambda error: error.row_id)
-    return Rows(row_ids=rows.row_ids[places], columns={**kept, **columns}, errors=tuple(by_row))
+    return Rows(
+        row_ids=rows.row_ids[positions], columns={**kept_columns, **columns}, errors=tuple(by_row)
+    )
 
 
 def _kept(rows: Rows, name: str) -> Column:

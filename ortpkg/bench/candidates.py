@@ -31,23 +31,25 @@ def candidates_of(
     Of ``backend`` only, where one is named. Raises NoSuitableVariantError where there are none.
     """
     selection = package.select(component.name, asked)
-    verdicts = [each for each in selection.verdicts if each.is_eligible or each.code in _LISTED]
+    verdicts = [
+        verdict for verdict in selection.verdicts if verdict.is_eligible or verdict.code in _LISTED
+    ]
     if not verdicts:
         package.best_variant(component.name, asked)  # raises, with every reason
-    chosen = [each for each in verdicts if backend in {None, _backend(each)}]
+    chosen = [verdict for verdict in verdicts if backend in {None, _backend(verdict)}]
     if not chosen:
-        known = ", ".join(sorted({_backend(each) for each in verdicts}))
+        known = ", ".join(sorted({_backend(verdict) for verdict in verdicts}))
         raise UsageError(
             f"no variant can be measured on backend {quoted(backend)}; here are: {known}"
         )
     samples = component_samples(package.info, component.name)
     damaged = {
-        each.variant.name: _damage(package.info, each.variant)
-        for each in {each.variant.name: each for each in chosen}.values()
+        verdict.variant.name: _damage(package.info, verdict.variant)
+        for verdict in {verdict.variant.name: verdict for verdict in chosen}.values()
     }
     return [
-        candidate_of(package.info, each, samples, trust, damaged[each.variant.name])
-        for each in chosen
+        candidate_of(package.info, verdict, samples, trust, damaged[verdict.variant.name])
+        for verdict in chosen
     ]
 
 

@@ -171,12 +171,12 @@ def _staleness(package: PackageInfo, component: ComponentInfo) -> Callable[[Vari
 
     Releases know no such record.
     """
-    digests_of, whole = recorded_digests(package), package.component(component.name)
+    digests_of, complete_component = recorded_digests(package), package.component(component.name)
 
     def of_variant(variant: VariantInfo) -> str:
-        if package.compat is not None or whole is None or not is_derived(variant):
+        if package.compat is not None or complete_component is None or not is_derived(variant):
             return ""
-        return why_stale(variant, source_of(variant, whole), digests_of)
+        return why_stale(variant, source_of(variant, complete_component), digests_of)
 
     return of_variant
 

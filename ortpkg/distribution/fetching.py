@@ -20,7 +20,7 @@ def missing_layers(layers: Iterable[Descriptor], store: PackageStore) -> list[De
 
     Large ones come first so that, at the end, all connections have something to do.
     """
-    missing = {each.digest: each for each in layers if not store.blobs.is_sound(each.digest)}
+    missing = {layer.digest: layer for layer in layers if not store.blobs.is_sound(layer.digest)}
     return sorted(missing.values(), key=lambda layer: (-layer.nbytes, layer.digest))
 
 

@@ -280,8 +280,8 @@ def _choices(
     machines = profiles or {NO_PROFILE: THIS_MACHINE}
     return {
         name: tuple(
-            each.name
-            for each in choose_variants(
+            variant.name
+            for variant in choose_variants(
                 package, InstallWishes(profiles=(machine,), variants=wanted.variants), publisher
             )
         )

@@ -135,11 +135,11 @@ def _of_component(
     publisher: Callable[[], PublisherTrust] | None,
 ) -> Iterator[ChosenVariant]:
     named = [
-        each.name
-        for each in component.variants
+        variant.name
+        for variant in component.variants
         if wishes.all_variants
-        or each.name in wishes.variants
-        or f"{component.name}/{each.name}" in wishes.variants
+        or variant.name in wishes.variants
+        or f"{component.name}/{variant.name}" in wishes.variants
     ]
     if named:
         why = "because all are wanted" if wishes.all_variants else "asked for by name"
@@ -165,9 +165,9 @@ def _of_component(
 
 def _left_out(selection: Selection) -> Iterator[str]:
     reasons = {
-        each.variant.name: each.reason
-        for each in selection.verdicts
-        if each.code is ReasonCode.NEEDS_TRUST
+        verdict.variant.name: verdict.reason
+        for verdict in selection.verdicts
+        if verdict.code is ReasonCode.NEEDS_TRUST
     }
     for name, reason in reasons.items():
         yield (

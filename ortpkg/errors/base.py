@@ -31,7 +31,9 @@ class OrtpkgError(Exception):
         return super().__new__(kind, *args)
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(redacted(each) if isinstance(each, str) else each for each in args))
+        super().__init__(
+            *(redacted(argument) if isinstance(argument, str) else argument for argument in args)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self).__bases__[0], self.args, dict(self.__dict__))

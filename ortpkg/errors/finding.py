@@ -53,10 +53,10 @@ class Finding:
 
 def quoted(text: object) -> str:
     """Quotes untrusted text for a message: odd characters escaped, length bounded, no secrets."""
-    shown = redacted(str(text))
-    if len(shown) > _MOST_QUOTED_CHARACTERS:
-        shown = shown[: _MOST_QUOTED_CHARACTERS - 1] + "…"
-    return repr(shown)
+    excerpt = redacted(str(text))
+    if len(excerpt) > _MOST_QUOTED_CHARACTERS:
+        excerpt = excerpt[: _MOST_QUOTED_CHARACTERS - 1] + "…"
+    return repr(excerpt)
 
 
 def unquoted(text: object) -> str:

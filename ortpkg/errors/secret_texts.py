@@ -62,7 +62,7 @@ def redacted_quotation(text: str) -> str:
 def _without_secrets(text: str, *, least_characters: int) -> str:
     if not _hidden:
         return text
-    for secret, (forms, _) in sorted(_hidden.copy().items(), key=lambda each: -len(each[0])):
+    for secret, (forms, _) in sorted(_hidden.copy().items(), key=lambda entry: -len(entry[0])):
         for form in forms:
             if len(form) < least_characters or form not in text:
                 continue
@@ -103,10 +103,10 @@ def _in_base64(text: str) -> list[str]:
     import base64
 
     content = text.encode(errors="replace")
-    found = [base64.b64encode(content).decode()]
-    for before in range(3):
-        encoded = base64.b64encode(b"\0" * before + content).decode().rstrip("=")
-        whole = encoded[(8 * before + 5) // 6 : (8 * (before + len(content))) // 6]
-        if len(whole) >= _LEAST_CUT_CHARACTERS:
-            found.append(whole)
-    return [*found, *(each.translate(str.maketrans("+/", "-_")) for each in found)]
+    forms = [base64.b64encode(content).decode()]
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + content).decode().rstrip("=")
+        complete = encoded[(8 * offset + 5) // 6 : (8 * (offset + len(content))) // 6]
+        if len(complete) >= _LEAST_CUT_CHARACTERS:
+            forms.append(complete)
+    return [*forms, *(form.translate(str.maketrans("+/", "-_")) for form in forms)]

@@ -127,11 +127,11 @@ def attribute_problems(node: Node) -> Iterator[str]:
     defines are let be.
     """
     operator = (node.domain, node.op_type)
-    for name, least in _LEAST.get(operator, {}).items():
-        if any(number < least for number in _integers(node, name)):
+    for name, lower_bound in _LEAST.get(operator, {}).items():
+        if any(number < lower_bound for number in _integers(node, name)):
             yield (
-                f"has the attribute {quoted(name)} of {node.attribute(name)}; numbers of {least} or"
-                " more were expected"
+                f"has the attribute {quoted(name)} of {node.attribute(name)}; numbers of"
+                f" {lower_bound} or more were expected"
             )
     for name, values in _VALUES.get(operator, {}).items():
         value = node.attribute(name)
@@ -234,8 +234,8 @@ def _window_misfits(graph: Graph, node: Node) -> Iterator[str]:
     if kernel and (
         len(kernel) != len(sizes)
         or any(
-            isinstance(size, int) and size != given
-            for size, given in zip(sizes, kernel, strict=True)
+            isinstance(size, int) and size != stated_size
+            for size, stated_size in zip(sizes, kernel, strict=True)
         )
     ):
         yield (
@@ -266,10 +266,10 @@ def _resize_misfit(graph: Graph, node: Node) -> str:
 
 
 def _integers(node: Node, name: str) -> tuple[int, ...]:
-    found = node.attributes.get(name)
-    if found is None or found.kind not in ("INT", "INTS"):
+    attribute = node.attributes.get(name)
+    if attribute is None or attribute.kind not in ("INT", "INTS"):
         return ()
-    return (found.value,) if found.kind == "INT" else tuple(found.value)
+    return (attribute.value,) if attribute.kind == "INT" else tuple(attribute.value)
 
 
 def _shape(graph: Graph, node: Node, slot: int) -> Shape | None:

@@ -52,8 +52,8 @@ def foreign_model(path: Path) -> str:
 
     A file that cannot be read is judged by its name alone.
     """
-    if said := _BY_SUFFIX.get(path.suffix.lower()):
-        return said
+    if advice := _BY_SUFFIX.get(path.suffix.lower()):
+        return advice
     try:
         with path.open("rb") as file:
             beginning = file.read(_MOST_NBYTES)

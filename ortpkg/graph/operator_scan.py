@@ -86,7 +86,9 @@ class UsedOperators(NamedTuple):
         return cls(
             onnx=tuple(onnx),
             foreign=tuple(sorted(scan.operators)),
-            attributes={each: tuple(sorted(names[each])) for each in onnx if each in names},
+            attributes={
+                operator: tuple(sorted(names[operator])) for operator in onnx if operator in names
+            },
         )
 
 
@@ -119,15 +121,17 @@ def _of_file(path: Path, limits: ModelLimits, read: Callable[[memoryview], _T]) 
 def scan_model(data: memoryview, *, limits: ModelLimits) -> ModelOperators:
     """What a serialized ModelProto needs. WireFormatError where it is none, or is past a limit."""
     scan = _walked(data, limits)
-    states = {each: _state_of(each) for each in sorted(scan.onnx_operators, key=_in_order)}
+    states = {
+        operator: _state_of(operator) for operator in sorted(scan.onnx_operators, key=_in_order)
+    }
     return ModelOperators(
         operators=tuple(sorted(scan.operators)),
         context_sources=tuple(sorted(scan.sources)),
-        undefined=tuple(each for each, state in states.items() if state in _NOT_ONNX),
+        undefined=tuple(operator for operator, state in states.items() if state in _NOT_ONNX),
         deprecated=tuple(
-            each for each, state in states.items() if state is OperatorState.DEPRECATED
+            operator for operator, state in states.items() if state is OperatorState.DEPRECATED
         ),
-        opset=next((each for each in scan.opsets if not is_known_everywhere(each)), None),
+        opset=next((opset for opset in scan.opsets if not is_known_everywhere(opset)), None),
     )
 
 

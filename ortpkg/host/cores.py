@@ -76,8 +76,8 @@ def _own_groups(root: Path) -> tuple[str, str]:
     unified = cpu = "/"
     with suppress(OSError, UnicodeDecodeError):
         for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
-            number, _, rest = line.partition(":")
-            controllers, _, path = rest.partition(":")
+            number, _, entry = line.partition(":")
+            controllers, _, path = entry.partition(":")
             if number == "0" and not controllers:
                 unified = path
             elif "cpu" in controllers.split(","):

@@ -23,10 +23,10 @@ def call_with_handlers_errors(call: Callable[[], ResultT]) -> ResultT:
     try:
         return call()
     except Exception as error:
-        own = raised_by_signal_handler(error)
-        if own is None or own is error:
+        handlers_error = raised_by_signal_handler(error)
+        if handlers_error is None or handlers_error is error:
             raise
-    raise own
+    raise handlers_error
 
 
 def pass_on_handlers_error(error: BaseException) -> None:
@@ -34,8 +34,8 @@ def pass_on_handlers_error(error: BaseException) -> None:
 
     For an ``except`` block that would go on, or make another error of it.
     """
-    if (own := raised_by_signal_handler(error)) is not None:
-        raise own
+    if (handlers_error := raised_by_signal_handler(error)) is not None:
+        raise handlers_error
 
 
 def raised_by_signal_handler(error: BaseException) -> BaseException | None:
@@ -72,8 +72,8 @@ def _takes(callee: FrameType, caller: FrameType) -> bool:
         return False
     named = code.co_argcount + code.co_kwonlyargcount
     variables = callee.f_locals
-    given = [variables.get(name) for name in code.co_varnames[: code.co_argcount]]
+    arguments = [variables.get(name) for name in code.co_varnames[: code.co_argcount]]
     if code.co_flags & CO_VARARGS:
-        rest = variables.get(code.co_varnames[named])
-        given += rest if isinstance(rest, tuple) else ()
-    return any(value is caller for value in given)
+        varargs = variables.get(code.co_varnames[named])
+        arguments += varargs if isinstance(varargs, tuple) else ()
+    return any(value is caller for value in arguments)

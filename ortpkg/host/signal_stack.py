@@ -32,11 +32,11 @@ def keep_signal_stack() -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
-    before = _signal_stack()
+    original = _signal_stack()
     try:
         yield
     finally:
-        if _libc().sigaltstack(ctypes.byref(before), None) != 0:
+        if _libc().sigaltstack(ctypes.byref(original), None) != 0:
             # Too small by now: AMX, once it is asked for, enlarges what a signal saves there.
             # Without one, handlers run on the thread's own stack.
             _libc().sigaltstack(ctypes.byref(_Stack(flags=_SS_DISABLE)), None)

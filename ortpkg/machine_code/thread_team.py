@@ -187,7 +187,10 @@ class _Workers:
 
     def keep(self, launch: LeftLaunch) -> None:
         """Holds a launch that begins, and those before it that a worker has not left."""
-        self._left[:] = [*(one for one in self._left if one.helpers), launch]
+        self._left[:] = [
+            *(left_launch for left_launch in self._left if left_launch.helpers),
+            launch,
+        ]
 
     def dismiss(self) -> None:
         """Has the threads leave as soon as they can."""

@@ -113,8 +113,8 @@ def _one(
         return _infinite(f"{name} is missing")
     array = np.asarray(actual)
     if array.shape != expected.shape:
-        what = f"{name} has shape {list(array.shape)} instead of {list(expected.shape)}"
-        return _infinite(what)
+        message = f"{name} has shape {list(array.shape)} instead of {list(expected.shape)}"
+        return _infinite(message)
     pair = _numbers(array, expected)
     if pair is None:
         if not _is_same(array, expected):
@@ -123,11 +123,11 @@ def _one(
     left, right = pair
     difference = _largest_difference(left, right)
     is_within: bool | None = None
-    what = _off_by(name, difference)
+    message = _off_by(name, difference)
     if tolerances is not None:
         is_within = _is_close(left, right, tolerances[name])
         if not is_within and difference < float("inf"):
-            what += _scale_and_limit(left, right, difference, tolerances[name])
+            message += _scale_and_limit(left, right, difference, tolerances[name])
     elif difference == float("inf"):
         is_within = False  # no tolerance allows that
     return Distance(
@@ -135,7 +135,7 @@ def _one(
         max_relative_error=_as_part_of(right, difference),
         cosine=_cosine(left, right),
         is_within=is_within,
-        what=what,
+        what=message,
     )
 
 
@@ -228,8 +228,8 @@ def _scale_and_limit(left: Array, right: Array, difference: float, tolerance: To
     """Return what the error is compared with: the largest number, the direction, the limit."""
     part, cosine = _as_part_of(right, difference), _cosine(left, right)
     scale = f"{part:.2%} of its largest number, {largest_number(right):.3g}"
-    turned = "" if cosine is None else f"; cosine {cosine:.5f}"
-    return f" ({scale}{turned}); allowed is {limit_text(tolerance)}"
+    direction = "" if cosine is None else f"; cosine {cosine:.5f}"
+    return f" ({scale}{direction}); allowed is {limit_text(tolerance)}"
 
 
 def _off_by(name: str, difference: float) -> str:

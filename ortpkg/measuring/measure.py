@@ -310,22 +310,26 @@ def _compare(state: _Progress, workload: Workload, actual: Sequence[Mapping[str,
         )
         for name, task in (candidate.tasks.items() if has_tolerances else ())
     ]
-    found = [
-        distance(outputs, judged, _tolerances(candidate, judged) if has_tolerances else None)
+    distances = [
+        distance(
+            outputs,
+            judged_outputs,
+            _tolerances(candidate, judged_outputs) if has_tolerances else None,
+        )
         for outputs, expected in pairs
-        if (judged := _numbers_of(expected, candidate))
+        if (judged_outputs := _numbers_of(expected, candidate))
     ]
-    state.distance = farthest(found)
+    state.distance = farthest(distances)
     state.compared = len(pairs)
-    failed = [each.text for each in tasks if each.is_within is False]
+    failed = [task_result.text for task_result in tasks if task_result.is_within is False]
     if failed:
         state.distance = replace(state.distance, is_within=False, what="; ".join(failed))
     if state.distance.is_within is False:
-        what = state.distance.what or "its outputs are not those expected"
+        failure = state.distance.what or "its outputs are not those expected"
         state.ended = replace(
             _result_of(state),
             outcome=Outcome.WRONG_OUTPUT,
-            reason=f"{what}{_how_to_allow(candidate, workload)}",
+            reason=f"{failure}{_how_to_allow(candidate, workload)}",
             is_held_against=not workload.is_synthetic,
         )
 

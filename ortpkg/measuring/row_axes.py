@@ -100,18 +100,18 @@ def row_axes(
     """
     names = row_names(inputs)
     declared = {output.name: declared_axis(output, names) for output in outputs}
-    fed = [value.name for value in inputs if is_free(value)]
+    row_inputs = [value.name for value in inputs if is_free(value)]
     if all(_is_settled(output, names) for output in outputs):
         return declared
     if pipeline is not None:
-        inferred = _of_pipeline(pipeline, models, fed)
+        inferred = _of_pipeline(pipeline, models, row_inputs)
     else:
         (model,) = models.values()
-        inferred = _inferred(model, fed)
+        inferred = _inferred(model, row_inputs)
     for output in outputs:
-        own = inferred.get(output.name, RowAxis.UNKNOWN)
-        if own is not RowAxis.UNKNOWN and not _is_settled(output, names):
-            declared[output.name] = own
+        axis = inferred.get(output.name, RowAxis.UNKNOWN)
+        if axis is not RowAxis.UNKNOWN and not _is_settled(output, names):
+            declared[output.name] = axis
     return declared
 
 
@@ -123,22 +123,22 @@ def _is_settled(output: DeclaredValue, names: Collection[str]) -> bool:
 
 
 def _of_pipeline(
-    pipeline: Pipeline, models: Mapping[str, Path | None], fed: Iterable[str]
+    pipeline: Pipeline, models: Mapping[str, Path | None], row_inputs: Iterable[str]
 ) -> dict[str, RowAxis]:
     """Follow rows through the components; loops make what is not known."""
-    axes: dict[str, RowAxis] = dict.fromkeys(fed, RowAxis.ROWS)
+    axes: dict[str, RowAxis] = dict.fromkeys(row_inputs, RowAxis.ROWS)
     for step in pipeline.steps:
         if not isinstance(step, ComponentStep):
             continue
         rows = [name for name, value in step.inputs.items() if axes.get(value) is RowAxis.ROWS]
         is_open = any(axes.get(value) is RowAxis.UNKNOWN for value in step.inputs.values())
-        found = {} if is_open else _inferred(models.get(step.component), rows)
+        inferred = {} if is_open else _inferred(models.get(step.component), rows)
         for name, value in step.outputs.items():
-            axes[value] = found.get(name, RowAxis.UNKNOWN)
+            axes[value] = inferred.get(name, RowAxis.UNKNOWN)
     return axes
 
 
-def _inferred(path: Path | None, fed: Collection[str]) -> dict[str, RowAxis]:
+def _inferred(path: Path | None, row_inputs: Collection[str]) -> dict[str, RowAxis]:
     """Return what inference of a model's graph tells of its outputs; nothing where it fails."""
     if path is None:
         return {}
@@ -146,41 +146,47 @@ def _inferred(path: Path | None, fed: Collection[str]) -> dict[str, RowAxis]:
         model = load_model(path)
         if sum(map(len, all_graphs(model.graph))) > _MOST_NODES:
             return {}
-        symbol = _name_rows(model, fed)
-        known = infer_sizes(model)
+        symbol = _name_rows(model, row_inputs)
+        sizes = infer_sizes(model)
     except OrtpkgError:  # the session itself says what is wrong with a model
         return {}
-    return {name: _axis(known.get(name), symbol) for name in model.graph.outputs}
+    return {name: _axis(sizes.get(name), symbol) for name in model.graph.outputs}
 
 
-def _name_rows(model: Model, fed: Collection[str]) -> str:
+def _name_rows(model: Model, row_inputs: Collection[str]) -> str:
     """Name the first dimension of the inputs that rows feed where it has no name; return it."""
     graph = model.graph
-    firsts = {name: _first(graph.types.get(name)) for name in fed}
+    firsts = {name: _first(graph.types.get(name)) for name in row_inputs}
     names = {name for name in map(dimension_name, firsts.values()) if name is not None}
     symbol = names.pop() if len(names) == 1 else _ROWS
     for name, first in firsts.items():
-        own = graph.types.get(name)
-        if dimension_name(first) is None and isinstance(own, TensorType) and own.shape:
-            graph.set_type(name, TensorType(own.element_type, (symbol, *own.shape[1:])))
+        value_type = graph.types.get(name)
+        if (
+            dimension_name(first) is None
+            and isinstance(value_type, TensorType)
+            and value_type.shape
+        ):
+            graph.set_type(
+                name, TensorType(value_type.element_type, (symbol, *value_type.shape[1:]))
+            )
     return symbol
 
 
-def _first(known: Any) -> int | str | None:
-    is_shaped = isinstance(known, TensorType) and known.shape
-    return known.shape[0] if is_shaped else None
+def _first(value_type: Any) -> int | str | None:
+    is_shaped = isinstance(value_type, TensorType) and value_type.shape
+    return value_type.shape[0] if is_shaped else None
 
 
-def _axis(known: object, rows: str) -> RowAxis:
-    if not isinstance(known, KnownTensor) or known.shape is None:
+def _axis(knowledge: object, rows: str) -> RowAxis:
+    if not isinstance(knowledge, KnownTensor) or knowledge.shape is None:
         return RowAxis.UNKNOWN
-    first: Size = known.shape[0] if known.shape else 0
+    first: Size = knowledge.shape[0] if knowledge.shape else 0
     if isinstance(first, int):
         return RowAxis.ONE if first == 1 else RowAxis.WHOLE
     if first.symbol is not None and first.symbol.name == rows:
         return RowAxis.ROWS
     is_named = all(
-        not each.is_anonymous and dimension_name(each.name) is not None
-        for each in symbols_of(first)
+        not symbol.is_anonymous and dimension_name(symbol.name) is not None
+        for symbol in symbols_of(first)
     )
     return RowAxis.WHOLE if is_named else RowAxis.UNKNOWN

@@ -76,19 +76,22 @@ def check_task(task: TaskTolerance, actual: Sequence[Any], expected: Sequence[Ar
         actual, expected: the output of each run, samples along the leading axis where it has one; a
             run that gave no such output, or one of another shape, has only wrong answers.
     """
-    pairs = [(_like(array, wanted), wanted) for array, wanted in zip(actual, expected, strict=True)]
+    pairs = [
+        (_like(array, expected_array), expected_array)
+        for array, expected_array in zip(actual, expected, strict=True)
+    ]
     if task.kind is TaskKind.NEIGHBOURS:
         return TaskResult(task=task, differs=tuple(_other_neighbours(pairs)))
     answers = _top_classes if task.kind is TaskKind.CLASS else _rows
     differs: list[bool] = []
-    for array, wanted in pairs:
-        right = answers(wanted)
+    for array, expected_array in pairs:
+        expected_answers = answers(expected_array)
         if array is None:
-            differs += [True] * len(right)
+            differs += [True] * len(expected_answers)
             continue
         differs += [
-            not np.array_equal(ours, theirs)
-            for ours, theirs in zip(answers(array), right, strict=True)
+            not np.array_equal(answer, expected_answer)
+            for answer, expected_answer in zip(answers(array), expected_answers, strict=True)
         ]
     return TaskResult(task=task, differs=tuple(differs))
 
@@ -118,18 +121,18 @@ def _rows(array: Array) -> list[Any]:
 def _other_neighbours(pairs: Sequence[tuple[Array | None, Array]]) -> list[bool]:
     """For each row whether its nearest other rows, by cosine, stand in another order."""
     if any(array is None for array, _ in pairs):
-        return [True] * sum(len(_vectors(wanted)) for _, wanted in pairs)
+        return [True] * sum(len(_vectors(expected)) for _, expected in pairs)
     if not pairs:
         return []
-    ours = np.concatenate([_vectors(array) for array, _ in pairs if array is not None])
-    theirs = np.concatenate([_vectors(wanted) for _, wanted in pairs])
-    if len(theirs) < _LEAST_ROWS:
+    vectors = np.concatenate([_vectors(array) for array, _ in pairs if array is not None])
+    expected_vectors = np.concatenate([_vectors(expected) for _, expected in pairs])
+    if len(expected_vectors) < _LEAST_ROWS:
         return []
-    nearest = zip(_nearest(ours), _nearest(theirs), strict=True)
-    is_lost = np.isnan(ours).any(axis=1) & ~np.isnan(theirs).any(axis=1)
+    nearest = zip(_nearest(vectors), _nearest(expected_vectors), strict=True)
+    is_lost = np.isnan(vectors).any(axis=1) & ~np.isnan(expected_vectors).any(axis=1)
     return [
-        bool(lost) or not np.array_equal(own, wanted)
-        for lost, (own, wanted) in zip(is_lost, nearest, strict=True)
+        bool(lost) or not np.array_equal(order, expected)
+        for lost, (order, expected) in zip(is_lost, nearest, strict=True)
     ]
 
 

@@ -42,12 +42,12 @@ def tolerances_of(samples: Sequence[SampleSet], variant: str) -> dict[str, Toler
 
 def tasks_of(samples: Sequence[SampleSet], variant: str) -> dict[str, TaskTolerance]:
     """Output → which answers decide for a variant; the first sample set that states it counts."""
-    found: dict[str, TaskTolerance] = {}
+    tasks: dict[str, TaskTolerance] = {}
     for sample_set in samples:
         task = sample_set.task_of(variant)
         if task is not None:
-            found.setdefault(task.output, task)
-    return found
+            tasks.setdefault(task.output, task)
+    return tasks
 
 
 def sample_workload(samples: Sequence[SampleSet], inputs: Sequence[DeclaredValue]) -> Workload:

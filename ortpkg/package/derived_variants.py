@@ -49,14 +49,14 @@ class Derivation(NamedTuple):
 
     def as_fact(self) -> dict[str, Any]:
         """The record as metadata keeps it; what is empty is left out."""
-        stated = {
+        record = {
             "variant": self.variant,
             "model": self.model,
             "data": dict(self.data),
             "made_by": dict(self.made_by),
             "contexts": list(self.contexts),
         }
-        return {key: value for key, value in stated.items() if value}
+        return {key: value for key, value in record.items() if value}
 
 
 def derivation_of(variant: VariantInfo) -> Derivation | None:
@@ -111,15 +111,15 @@ def why_another_source(
 
     Returns as :func:`why_stale`.
     """
-    beside = (
+    reason = (
         "it was made of another model than the one of variant"
         f" {quoted(derivation.variant)} beside it"
     )
     if _differs(digests_of(model), derivation.model):
-        return beside
+        return reason
     for location, digest in derivation.data.items():
         if _differs(digests_of(data_folder / location), digest):
-            return f"{beside}: the data file {quoted(location)} has changed"
+            return f"{reason}: the data file {quoted(location)} has changed"
     return ""
 
 
@@ -131,13 +131,13 @@ def source_of(variant: VariantInfo, component: ComponentInfo) -> VariantInfo | N
 
 def stale_variants(component: ComponentInfo, digests_of: DigestsOf) -> dict[str, str]:
     """Return the component's stale variants: name → how their source differs."""
-    found = {}
+    reasons = {}
     for variant in component.variants:
         if is_derived(variant) and (
-            why := why_stale(variant, source_of(variant, component), digests_of)
+            reason := why_stale(variant, source_of(variant, component), digests_of)
         ):
-            found[variant.name] = why
-    return found
+            reasons[variant.name] = reason
+    return reasons
 
 
 def recorded_digests(package: PackageInfo) -> DigestsOf:
@@ -172,8 +172,8 @@ def _read(root: Path) -> dict[str, Collection[str]]:
     from ortpkg.package.integrity.digests import read_digests  # hashing, for few packages
 
     digests = read_digests(root)
-    return {} if digests is None else {path: each.digests for path, each in digests.files.items()}
+    return {} if digests is None else {path: file.digests for path, file in digests.files.items()}
 
 
-def _differs(found: Collection[str], recorded: str) -> bool:
-    return bool(found) and recorded not in found
+def _differs(digests: Collection[str], recorded: str) -> bool:
+    return bool(digests) and recorded not in digests

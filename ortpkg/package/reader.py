@@ -155,13 +155,13 @@ def _read(
 
     Then old documents met new files; what is wrong indeed is so the next time, too.
     """
-    before: tuple[Finding, ...] = ()
+    last_findings: tuple[Finding, ...] = ()
     for _ in range(_MOST_ATTEMPTS):
-        package, found = _read_once(root, rules, allow_external_paths=allow_external_paths)
-        if package is not None or found == before:
+        package, findings = _read_once(root, rules, allow_external_paths=allow_external_paths)
+        if package is not None or findings == last_findings:
             break
-        before = found
-    return package, found
+        last_findings = findings
+    return package, findings
 
 
 def _read_once(

@@ -168,17 +168,17 @@ def _loopback_alone() -> Iterator[None]:
         ray_constants,  # the only place; _verify_is_loopback looks at the effect
     )
 
-    before, named = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(_SEVERAL_MACHINES)
+    allows_clusters, variable = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(_SEVERAL_MACHINES)
     ray_constants.ENABLE_RAY_CLUSTER = False
     os.environ[_SEVERAL_MACHINES] = "0"
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
-        if named is None:
+        ray_constants.ENABLE_RAY_CLUSTER = allows_clusters
+        if variable is None:
             del os.environ[_SEVERAL_MACHINES]
         else:
-            os.environ[_SEVERAL_MACHINES] = named
+            os.environ[_SEVERAL_MACHINES] = variable
 
 
 def _verify_is_loopback(ray: Any) -> None:

@@ -223,16 +223,16 @@ class Authenticator:
             ) from None
 
     def _refused(self) -> RegistryAuthenticationError:
-        known = self._known()
-        what = (
+        credentials = self._known()
+        problem = (
             "refuses the credentials that are kept for it, or they do not allow this"
-            if known is not None
+            if credentials is not None
             else "wants credentials"
         )
         if self._missing_helper is not None:
-            what += f" ({self._missing_helper})"
+            problem += f" ({self._missing_helper})"
         return RegistryAuthenticationError(
-            f"{self._name}: {what}; log in with: ortpkg login {self._name}",
+            f"{self._name}: {problem}; log in with: ortpkg login {self._name}",
             registry=self._name,
             status=401,
         )

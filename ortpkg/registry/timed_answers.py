@@ -38,12 +38,12 @@ _until = _Until()
 @contextlib.contextmanager
 def reading_for(duration_s: float, message: str) -> Iterator[None]:
     """Gives what this thread reads inside so long; LateAnswerError, with ``message``, after it."""
-    before = (_until.time_s, _until.message)
+    outer_limit = (_until.time_s, _until.message)
     _until.time_s, _until.message = time.monotonic() + max(0.0, duration_s), message
     try:
         yield
     finally:
-        _until.time_s, _until.message = before
+        _until.time_s, _until.message = outer_limit
 
 
 class _TimedReader(io.RawIOBase):

@@ -128,10 +128,10 @@ def record_samples(
     chosen = package.choose(samples.component, wishes)
     session = chosen.create_session(lambda variant: variant.create_session(backend=wishes.backend))
     for variant in chosen.variants.values():
-        place = variant.verdict(backend=wishes.backend).ep_device
+        ep_device = variant.verdict(backend=wishes.backend).ep_device
         on_note(
             f"recorded what variant {quoted(variant.name)} of {quoted(variant.component_name)}"
-            f" gives{'' if place is None else f' on {place.ep_name} ({place.backend})'}"
+            f" gives{'' if ep_device is None else f' on {ep_device.ep_name} ({ep_device.backend})'}"
         )
     with tempfile.TemporaryDirectory(prefix="ortpkg-samples-") as folder:
         if samples.inputs:

@@ -287,8 +287,8 @@ def _feeds(
         yield indices, {name: array[padded] for name, array in inputs.items()}
 
 
-def _one(name: str, value: Any, place: int, sample_set: SampleSet, rows: int | None = None) -> Any:
-    """Sample ``place`` of an output that carries several.
+def _one(name: str, value: Any, index: int, sample_set: SampleSet, rows: int | None = None) -> Any:
+    """Sample ``index`` of an output that carries several.
 
     ``rows``: how many the run was fed, where that is known; another number of entries are not
     samples, e.g. things that a detector found.
@@ -298,19 +298,20 @@ def _one(name: str, value: Any, place: int, sample_set: SampleSet, rows: int | N
     if (
         not isinstance(value, np.ndarray)
         or value.ndim == 0
-        or len(value) <= place
+        or len(value) <= index
         or rows not in {None, len(value)}
     ):
-        what = (
+        problem = (
             f"has the shape {list(np.shape(value))}"
             if isinstance(value, np.ndarray)
             else "is no tensor"
         )
         raise _misfit(
             sample_set,
-            f"with batch_axis 0, outputs have samples in their leading axis; {quoted(name)} {what}",
+            "with batch_axis 0, outputs have samples in their leading axis;"
+            f" {quoted(name)} {problem}",
         )
-    return value[place]
+    return value[index]
 
 
 def _joined(values: list[Any], sample_set: SampleSet) -> Any:
@@ -347,20 +348,24 @@ class _Judge:
 
     def result(self, index: int, outputs: Mapping[str, Any], latency_s: float) -> SampleResult:
         """What came out of sample ``index``, whose own outputs these are."""
-        wanted = {
+        expected = {
             name: _one(name, value, index, self._sample_set)
             for name, value in self._expected.items()
         }
-        for name, array in wanted.items():
+        for name, array in expected.items():
             self.errors[name] = max(self.errors[name], largest_difference(outputs[name], array))
-        others = [
+        are_within = [
             is_within(outputs[name], array, self.tolerances[name])
-            for name, array in wanted.items()
+            for name, array in expected.items()
             if self.task is None or name != self.task.output
         ]
-        if others:
-            self.are_others_expected = self.are_others_expected is not False and all(others)
-        fits = others if self.task is None else [*others, self._has_same_answer(outputs, wanted)]
+        if are_within:
+            self.are_others_expected = self.are_others_expected is not False and all(are_within)
+        fits = (
+            are_within
+            if self.task is None
+            else [*are_within, self._has_same_answer(outputs, expected)]
+        )
         return SampleResult(
             index=index,
             shown=self._presenter.text(outputs),
@@ -369,21 +374,21 @@ class _Judge:
             is_expected=all(fits) if fits else None,
         )
 
-    def _has_same_answer(self, outputs: Mapping[str, Any], wanted: Mapping[str, Array]) -> bool:
+    def _has_same_answer(self, outputs: Mapping[str, Any], expected: Mapping[str, Array]) -> bool:
         """Compare one sample's answer; the order of neighbours takes all samples together."""
         assert self.task is not None
         if self.task.kind is TaskKind.NEIGHBOURS:
             return True
         name = self.task.output
-        return not any(check_task(self.task, [outputs[name]], [wanted[name]]).differs)
+        return not any(check_task(self.task, [outputs[name]], [expected[name]]).differs)
 
-    def task_result(self, kept: Mapping[str, Sequence[Any]]) -> TaskResult | None:
-        """Return the result of all answers; ``kept`` has the task's output of each sample."""
+    def task_result(self, values: Mapping[str, Sequence[Any]]) -> TaskResult | None:
+        """Return the result of all answers; ``values`` has the task's output of each sample."""
         if self.task is None:
             return None
         name, expected = self.task.output, self._expected[self.task.output]
-        rows = [_one(name, expected, place, self._sample_set) for place in range(len(kept[name]))]
-        return check_task(self.task, kept[name], rows)
+        rows = [_one(name, expected, index, self._sample_set) for index in range(len(values[name]))]
+        return check_task(self.task, values[name], rows)
 
 
 class _Presenter:

@@ -69,7 +69,7 @@ def compiled_speeds(
     for rank in usual:
         if rank.declared_at not in compiled:
             plain.setdefault((rank.device, rank.declared_at), []).append(rank)
-    found: dict[tuple[int, int], Speed] = {}
+    speeds: dict[tuple[int, int], Speed] = {}
     faster: dict[int, list[tuple[tuple[int, int], Measurement]]] = {}
     for rank in usual if plain else ():
         if rank.declared_at not in compiled:
@@ -78,23 +78,27 @@ def compiled_speeds(
         rivals = _rivals(variant, rank, variants, plain)
         if not rivals:
             continue
-        place = rank.declared_at, rank.ep_device_at
+        rank_key = rank.declared_at, rank.ep_device_at
         rival = variants[rivals[0].declared_at]
-        own = _accurate(measurements.get((variant.name, rank.ep_device_at)))
-        other = _fastest(measurements.get((rival.name, each.ep_device_at)) for each in rivals)
-        if own is not None and other is not None:
-            found[place] = _measured(own, other, rival)
-            if found[place].rank == _FASTER:
-                faster.setdefault(rank.device, []).append((place, own))
+        measurement = _accurate(measurements.get((variant.name, rank.ep_device_at)))
+        other = _fastest(
+            measurements.get((rival.name, candidate.ep_device_at)) for candidate in rivals
+        )
+        if measurement is not None and other is not None:
+            speeds[rank_key] = _measured(measurement, other, rival)
+            if speeds[rank_key].rank == _FASTER:
+                faster.setdefault(rank.device, []).append((rank_key, measurement))
         else:
-            backends = [ep_devices[each.ep_device_at].backend for each in (rank, rivals[0])]
-            found[place] = _by_share(variant, backends[0], rival, backends[1])
+            backends = [
+                ep_devices[candidate.ep_device_at].backend for candidate in (rank, rivals[0])
+            ]
+            speeds[rank_key] = _by_share(variant, backends[0], rival, backends[1])
     for group in faster.values():
-        best = min((each for _, each in group), key=lambda each: each.p50_s)
-        for place, own in group:
-            if own.p50_s <= max(best.p50_s, best.highest_s or 0.0):
-                found[place] = Speed(rank=_FASTEST)
-    return found
+        fastest = min((candidate for _, candidate in group), key=lambda candidate: candidate.p50_s)
+        for rank_key, measurement in group:
+            if measurement.p50_s <= max(fastest.p50_s, fastest.highest_s or 0.0):
+                speeds[rank_key] = Speed(rank=_FASTEST)
+    return speeds
 
 
 def _rivals(
@@ -145,8 +149,10 @@ def _by_share(variant: VariantInfo, backend: str, rival: VariantInfo, rival_back
 
 
 def _fastest(measurements: Iterable[Measurement | None]) -> Measurement | None:
-    accurate = [each for each in map(_accurate, measurements) if each is not None]
-    return min(accurate, key=lambda each: each.p50_s, default=None)
+    accurate = [
+        measurement for measurement in map(_accurate, measurements) if measurement is not None
+    ]
+    return min(accurate, key=lambda measurement: measurement.p50_s, default=None)
 
 
 def _accurate(measurement: Measurement | None) -> Measurement | None:

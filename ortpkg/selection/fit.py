@@ -74,22 +74,22 @@ def judge_fit(
     ``index``: of the request's records; None where there are none. Of a variant that is absent
     nobody can tell which operators it needs.
     """
-    if why := request.why_stale(variant):
-        return Judgement(code=ReasonCode.SOURCE_CHANGED, reason=f"{why}; {_RENEW}")
+    if refusal := request.why_stale(variant):
+        return Judgement(code=ReasonCode.SOURCE_CHANGED, reason=f"{refusal}; {_RENEW}")
     evidence = request.operators
-    needed = None if evidence is None or variant.is_absent else evidence.needs(variant)
-    judged = Judgement()
-    if needed and evidence is not None:
-        judged = judge_operators(needed, request.ep_devices[ep_device_at], evidence)
-    if judged.code is None:
-        judged = judged.and_then(_judge_facts(variant, ep_device_at, request, index))
-    sources = needed.context_sources if needed else ()
+    needs = None if evidence is None or variant.is_absent else evidence.needs(variant)
+    judgement = Judgement()
+    if needs and evidence is not None:
+        judgement = judge_operators(needs, request.ep_devices[ep_device_at], evidence)
+    if judgement.code is None:
+        judgement = judgement.and_then(_judge_facts(variant, ep_device_at, request, index))
+    sources = needs.context_sources if needs else ()
     is_compiled = bool(variant.constraints.ep_compatibility_info or sources)
-    if judged.code is None and is_compiled and (why := request.why_refused(variant)):
-        judged = judged.and_then(Judgement(code=ReasonCode.NEEDS_TRUST, reason=why))
-    if judged.code is None and variant.is_absent and not request.includes_absent:
-        judged = judged.and_then(_ABSENT)
-    return judged
+    if judgement.code is None and is_compiled and (refusal := request.why_refused(variant)):
+        judgement = judgement.and_then(Judgement(code=ReasonCode.NEEDS_TRUST, reason=refusal))
+    if judgement.code is None and variant.is_absent and not request.includes_absent:
+        judgement = judgement.and_then(_ABSENT)
+    return judgement
 
 
 def _judge_facts(

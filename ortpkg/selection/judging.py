@@ -127,8 +127,8 @@ class Judges:
     def _speeds(self) -> Speeds:
         """Compiled variants beside plain ones; nothing where there are not both."""
         compiled = frozenset(
-            place
-            for place, requirements in self.requirements.items()
+            declared_at
+            for declared_at, requirements in self.requirements.items()
             if requirements.compatibility_info
         )
         if not compiled or len(compiled) == len(self.requirements):

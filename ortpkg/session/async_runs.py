@@ -61,9 +61,9 @@ class AsyncRuns:
         """Have the thread begin ``call``, or end all for None; returns what hears when it has."""
         if not self._serving.locked():
             _thread.start_new_thread(_serve, (self._calls, self._serving))
-        done: SimpleQueue[None] = SimpleQueue()
-        self._calls.put((call, done))
-        return done
+        begun: SimpleQueue[None] = SimpleQueue()
+        self._calls.put((call, begun))
+        return begun
 
 
 #: What the thread is told: a call to begin, or None to end all, and what is to hear of it; None for
@@ -75,15 +75,15 @@ def _serve(calls: _Calls, serving: threading.Lock) -> None:
     if not serving.acquire(blocking=False):
         return  # an interrupt had another one started
     threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
-    while (told := calls.get()) is not None:
-        call, done = told
+    while (message := calls.get()) is not None:
+        call, begun = message
         if call is None:
             threads.shutdown()
             threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
         else:
             threads.submit(call)
-        done.put(None)
-        del told, call  # and the session that it holds
+        begun.put(None)
+        del message, call  # and the session that it holds
     threads.shutdown(wait=False)
 
 

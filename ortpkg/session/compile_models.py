@@ -284,14 +284,14 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
 
 def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
     """Sum what compiled code covers; None for a model without nodes."""
-    counts = [(bool(each.fused_node), len(each.node_names), each.work) for each in partitions]
-    nodes, work = (sum(each[place] for each in counts) for place in (1, 2))
+    counts = [(bool(count.fused_node), len(count.node_names), count.work) for count in partitions]
+    nodes, work = (sum(count[place] for count in counts) for place in (1, 2))
     if not nodes:
         return None
-    covered = [each for each in counts if each[0]]
+    covered = [count for count in counts if count[0]]
     return CompiledShare(
-        nodes=round(sum(each[1] for each in covered) / nodes, 4),
-        work=round(sum(each[2] for each in covered) / work, 4) if work else 1.0,
+        nodes=round(sum(count[1] for count in covered) / nodes, 4),
+        work=round(sum(count[2] for count in covered) / work, 4) if work else 1.0,
     )
 
 

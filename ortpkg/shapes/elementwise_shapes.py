@@ -295,8 +295,8 @@ def _magnitude(value: Size) -> Size | None:
 
 @infers("Not")
 def negation(context: ShapeContext) -> None:
-    known = _mapped(context, lambda value: int(not value) if isinstance(value, int) else None)
-    context.make(0, context.shape(0), None, known)
+    elements = _mapped(context, lambda value: int(not value) if isinstance(value, int) else None)
+    context.make(0, context.shape(0), None, elements)
 
 
 @infers("Identity")

@@ -184,16 +184,20 @@ class _Inference:
     def _size_of(self, element: int | str) -> Size:
         return element if isinstance(element, int) else size_of_text(element, self._declared)
 
-    def _with_given_elements(self, name: str, known: Knowledge | None) -> Knowledge | None:
+    def _with_given_elements(self, name: str, knowledge: Knowledge | None) -> Knowledge | None:
         """An input's knowledge with the elements that the graph around the partition knew."""
-        given = self._graph.known_elements.get(name)
-        if given is None or not isinstance(known, KnownTensor) or known.shape is None:
-            return known
-        counts = tuple(size for size in known.shape if isinstance(size, int))
-        if len(counts) < len(known.shape) or math.prod(counts) != len(given):
-            return known
-        elements = Elements(counts, tuple(map(self._size_of, given)))
-        return replace(known, elements=elements).with_elements_in_range()
+        given_elements = self._graph.known_elements.get(name)
+        if (
+            given_elements is None
+            or not isinstance(knowledge, KnownTensor)
+            or knowledge.shape is None
+        ):
+            return knowledge
+        counts = tuple(size for size in knowledge.shape if isinstance(size, int))
+        if len(counts) < len(knowledge.shape) or math.prod(counts) != len(given_elements):
+            return knowledge
+        elements = Elements(counts, tuple(map(self._size_of, given_elements)))
+        return replace(knowledge, elements=elements).with_elements_in_range()
 
     # --- graphs -----------------------------------------------------------------------------------
 
@@ -385,20 +389,22 @@ class _Inference:
         graph = scope.graph
         graph.known_elements = {
             name: tuple(map(self._dimension, sizes))
-            for name, known in scope.values.items()
+            for name, knowledge in scope.values.items()
             # what is only believed holds where a guard asks, and nobody asks of elements
             if (not self._believes or graph.is_input(name))
             and name not in graph.initializers
-            and (sizes := _followed_elements(known)) is not None
+            and (sizes := _followed_elements(knowledge)) is not None
         }
-        for name, known in scope.values.items():
+        for name, knowledge in scope.values.items():
             if graph.producer_of(name) is None and name in graph.types:
                 continue
-            made = type_of(known, self._dimension)
-            if made is not None:
+            value_type = type_of(knowledge, self._dimension)
+            if value_type is not None:
                 graph.set_type(
                     name,
-                    _with_names(made, graph.types.get(name)) if graph.is_output(name) else made,
+                    _with_names(value_type, graph.types.get(name))
+                    if graph.is_output(name)
+                    else value_type,
                 )
 
     def _dimension(self, size: Size) -> int | str:
@@ -429,16 +435,18 @@ def _adds_numbers(inferred: Knowledge | None, reconciled: Knowledge | None) -> b
     if shape is None:
         return any(isinstance(size, int) for size in reconciled.shape)
     return any(
-        isinstance(size, int) and size != own
-        for size, own in zip(reconciled.shape, shape, strict=True)
+        isinstance(size, int) and size != inferred_size
+        for size, inferred_size in zip(reconciled.shape, shape, strict=True)
     )
 
 
-def _followed_elements(known: Knowledge) -> Sizes | None:
+def _followed_elements(knowledge: Knowledge) -> Sizes | None:
     """The elements that a partition which takes the value as an input is told of."""
-    if not isinstance(known, KnownTensor) or known.elements is None:
+    if not isinstance(knowledge, KnownTensor) or knowledge.elements is None:
         return None
-    return known.elements.sizes if len(known.elements.values) <= _MOST_TOLD_ELEMENTS else None
+    return (
+        knowledge.elements.sizes if len(knowledge.elements.values) <= _MOST_TOLD_ELEMENTS else None
+    )
 
 
 def _shape_of(value_type: ValueType | None) -> Shape | None:

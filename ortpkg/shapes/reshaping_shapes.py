@@ -171,9 +171,13 @@ def transpose(context: ShapeContext) -> None:
     order = context.integers("perm") or tuple(reversed(range(len(shape))))
     if sorted(order) != list(range(len(shape))):
         raise ShapeError(f"{context.node}: {tuple(order)} is no order of {len(shape)} axes")
-    given = context.elements(0)
-    kept = None if given is None else given.moved(lambda positions: positions.transpose(order))
-    context.make(0, [shape[axis] for axis in order], None, kept)
+    source_elements = context.elements(0)
+    elements = (
+        None
+        if source_elements is None
+        else source_elements.moved(lambda positions: positions.transpose(order))
+    )
+    context.make(0, [shape[axis] for axis in order], None, elements)
 
 
 @infers("Expand")

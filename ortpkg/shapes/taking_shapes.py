@@ -110,16 +110,16 @@ def _sliced_elements(
     steps: Sequence[Size | None] | None,
     positions: Sequence[int],
 ) -> list[Size | None] | None:
-    given = context.elements(0)
-    if given is None or starts is None or ends is None:
+    source_elements = context.elements(0)
+    if source_elements is None or starts is None or ends is None:
         return None
-    taken: list[Sequence[int]] = [range(size) for size in given.shape]
+    ranges: list[Sequence[int]] = [range(size) for size in source_elements.shape]
     for index, axis in enumerate(positions):
         start, end, step = starts[index], ends[index], 1 if steps is None else steps[index]
         if not (isinstance(start, int) and isinstance(end, int) and isinstance(step, int)):
             return None
-        taken[axis] = sliced_range(given.shape[axis], start, end, step)
-    return given.moved(lambda places: places[np.ix_(*taken)])
+        ranges[axis] = sliced_range(source_elements.shape[axis], start, end, step)
+    return source_elements.moved(lambda element_positions: element_positions[np.ix_(*ranges)])
 
 
 @infers("Gather")
@@ -128,15 +128,17 @@ def gather(context: ShapeContext) -> None:
     if shape is None or indices is None:
         return
     axis = context.axis(context.attribute("axis", 0), len(shape))
-    given, chosen = context.elements(0), context.elements(1)
+    source_elements, chosen = context.elements(0), context.elements(1)
     elements: list[Size | None] | None = None
-    if given is not None and chosen is not None and chosen.numbers is not None:
-        size, numbers = given.shape[axis], chosen.numbers
+    if source_elements is not None and chosen is not None and chosen.numbers is not None:
+        size, numbers = source_elements.shape[axis], chosen.numbers
         if any(not -size <= index < size for index in numbers):
             raise ShapeError(f"{context.node}: takes elements {numbers} of {size}")
-        if len(numbers) * len(given.values) <= MOST_ELEMENTS * max(size, 1):
-            wanted = np.array(numbers, np.int64).reshape(chosen.shape)
-            elements = given.moved(lambda places: places.take(wanted, axis))
+        if len(numbers) * len(source_elements.values) <= MOST_ELEMENTS * max(size, 1):
+            gathered = np.array(numbers, np.int64).reshape(chosen.shape)
+            elements = source_elements.moved(
+                lambda element_positions: element_positions.take(gathered, axis)
+            )
     context.make(0, (*shape[:axis], *indices, *shape[axis + 1 :]), None, elements)
 
 

@@ -155,10 +155,10 @@ class FileOperations:
         What was written is put on the disk while the rest is yet to come.
         """
         self.before("extend", path)
-        with open_unlinked(path, "r+b") as target, WriteBehind(target.fileno()) as behind:
+        with open_unlinked(path, "r+b") as target, WriteBehind(target.fileno()) as write_behind:
             target.seek(0, os.SEEK_END)
-            yield NewFile(self, target, path, on_write=behind.wrote)
-            behind.finish()
+            yield NewFile(self, target, path, on_write=write_behind.wrote)
+            write_behind.finish()
             self._fsync(target, path)
 
     def make_empty(self, path: Path) -> None:

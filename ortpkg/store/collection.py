@@ -246,35 +246,35 @@ def _take_away(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
 def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tidied:
     """Removes what processes left that ended, and partial downloads that nobody went on with."""
     kept: list[Collected] = []
-    found: list[tuple[Path, Collected]] = []
+    leftovers: list[tuple[Path, Collected]] = []
     for name in names_in(folder.partial):
         path = folder.partial / name
         is_done = (folder.blobs / name.partition(".")[0]).exists()
         if not is_free(path):
             continue
         if is_done or age_s(path) > rules.partial_age_s:
-            why = "the blob is there" if is_done else "nothing came for a long time"
-            found.append((path, _collected(CollectedKind.PARTIAL, name, why, path)))
+            reason = "the blob is there" if is_done else "nothing came for a long time"
+            leftovers.append((path, _collected(CollectedKind.PARTIAL, name, reason, path)))
         else:
-            why = "a download may go on with it; gc --now removes it"
-            kept.append(_collected(CollectedKind.PARTIAL, name, why, path))
+            reason = "a download may go on with it; gc --now removes it"
+            kept.append(_collected(CollectedKind.PARTIAL, name, reason, path))
     for path in folder.leftovers():
         maker = maker_of(folder.owner_of(path))
         if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
-            why = "its process ended"
-            found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
+            reason = "its process ended"
+            leftovers.append((path, _collected(CollectedKind.LEFTOVER, path.name, reason, path)))
     for each in project_locks(folder):
         if each.is_forgotten:
-            why = f"{quoted(each.lock)} is gone"
+            reason = f"{quoted(each.lock)} is gone"
             path = each.record
-            found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
+            leftovers.append((path, _collected(CollectedKind.LEFTOVER, path.name, reason, path)))
     for path in finished_announcements(folder):
-        why = "its process ended"
-        found.append((path, _collected(CollectedKind.LEFTOVER, path.name, why, path)))
+        reason = "its process ended"
+        leftovers.append((path, _collected(CollectedKind.LEFTOVER, path.name, reason, path)))
     if not dry_run:
-        for path, _ in found:
+        for path, _ in leftovers:
             folder.discard(path)
-    return _Tidied(tuple(each for _, each in found), tuple(kept))
+    return _Tidied(tuple(each for _, each in leftovers), tuple(kept))
 
 
 def _report(folder: StoreFolder, plan: _Plan, tidied: _Tidied) -> CollectionReport:

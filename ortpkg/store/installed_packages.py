@@ -136,8 +136,8 @@ class InstalledPackages:
                     # Who collects takes the record before the tree: where it is still there while
                     # nothing can be collected, the tree was lost. Else another is in use by now,
                     # which may be gone as well before a slow process holds it.
-                    found = find_generation(self._folder, name, tag=tag, digest=digest)
-                    if found == generation and not root.is_dir():
+                    current = find_generation(self._folder, name, tag=tag, digest=digest)
+                    if current == generation and not root.is_dir():
                         raise files_are_gone(generation)
         raise StoreError(
             f"{quoted(name)} was replaced {_MOST_ATTEMPTS} times while it was being opened: try"

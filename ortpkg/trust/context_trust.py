@@ -77,8 +77,8 @@ def check_source_model(model: Path) -> tuple[str, ...]:
     """
     if not _has_trace(model):
         return ()
-    judged = _judged(_contexts_of(model), model, f"model {quoted(model.name)}", None)
-    return () if judged is None else judged.digests
+    contexts = _judged(_contexts_of(model), model, f"model {quoted(model.name)}", None)
+    return () if contexts is None else contexts.digests
 
 
 def remember_contexts(models: Iterable[Path]) -> None:
@@ -105,7 +105,7 @@ def context_digests(model: Path) -> tuple[str, ...]:
     """SHA-256 of each native context that a model names or holds, once, in order."""
     judged = JudgedContexts(model)
     contexts = contexts_to_judge(_contexts_of(model))
-    return tuple(dict.fromkeys(judged.digest_of(each) for each in contexts))
+    return tuple(dict.fromkeys(judged.digest_of(context) for context in contexts))
 
 
 def _label(variant: VariantInfo) -> str:
@@ -167,8 +167,8 @@ def _embedded_in_signed(model: Path, signed: Collection[str]) -> frozenset[str]:
         content = file.read(min(os.fstat(file.fileno()).st_size, ModelLimits().model_nbytes))
     if hashlib.sha256(content).hexdigest() not in signed:
         return frozenset()
-    embedded = (each for each in _contexts_of(content, model.parent) if each.embed_mode)
-    return frozenset(hashlib.sha256(each.ep_cache_context).hexdigest() for each in embedded)
+    embedded = (context for context in _contexts_of(content, model.parent) if context.embed_mode)
+    return frozenset(hashlib.sha256(context.ep_cache_context).hexdigest() for context in embedded)
 
 
 def _contexts_of(model: Path | bytes, folder: Path | None = None) -> list[EpContextAttributes]:

@@ -198,7 +198,7 @@ class PackageVerifier:
             if value := variant.session_options.get(option):
                 folders += [Path(value), Path(value).parent]
         names = self._names_in(model)
-        found = [path for name in names for folder in folders if (path := folder / name).is_file()]
+        files = [path for name in names for folder in folders if (path := folder / name).is_file()]
         weights = [
             model.parent / name.removeprefix(_FOLDER) for name in names if name.startswith(_FOLDER)
         ]
@@ -207,8 +207,8 @@ class PackageVerifier:
         for folder in weights:
             real = Path(os.path.realpath(folder))
             if real.is_relative_to(self._package.root):  # else nobody's digests say anything
-                found += _files_below(real)
-        return found
+                files += _files_below(real)
+        return files
 
     def _names_in(self, model: Path) -> tuple[str, ...]:
         if self._recorded is None:
@@ -239,18 +239,18 @@ class PackageVerifier:
         if recorded is None:
             return Verification(unverified=tuple(map(str, unique)))
         names = {path: self._name_of(path) for path in unique}
-        inside = list(dict.fromkeys(name for name in names.values() if name is not None))
+        names_inside = list(dict.fromkeys(name for name in names.values() if name is not None))
         # A link at a recorded path is compared as the file that belongs there, not as its target.
-        loaded = frozenset(inside)
-        inside += [path for path, target in self._links.items() if target in loaded]
-        for name in inside:
+        loaded = frozenset(names_inside)
+        names_inside += [path for path, target in self._links.items() if target in loaded]
+        for name in names_inside:
             self._check_size(name, recorded)
-        digests = self._digests_of(inside)
-        for name in inside:
+        digests = self._digests_of(names_inside)
+        for name in names_inside:
             self._check(name, recorded, digests[name])
         outside = tuple(str(path) for path, name in names.items() if name is None)
         return Verification(
-            files=tuple(inside), unverified=outside, hashed_nbytes=self._hashed_nbytes
+            files=tuple(names_inside), unverified=outside, hashed_nbytes=self._hashed_nbytes
         )
 
     def _digests_of(self, names: list[str]) -> dict[str, FileDigest | OSError]:

@@ -47,31 +47,31 @@ def is_match(pattern: str, text: str) -> bool:
 
 def _pattern_form(pattern: str) -> str:
     """The pattern with what is spelled out in it in normal form."""
-    scheme, rest = _split(pattern)
+    scheme, location = _split(pattern)
     if scheme in _WEB:
-        host, port, path = _host_port_path(rest)
+        host, port, path = _host_port_path(location)
         port = "" if port == _WEB[scheme][1] else port
         return _joined(scheme, host, port, path)
     if scheme == _HUB:
-        return f"{_HUB}://{_hub_path(rest)}"
-    return f"{scheme}://{rest}" if scheme else pattern
+        return f"{_HUB}://{_hub_path(location)}"
+    return f"{scheme}://{location}" if scheme else pattern
 
 
 def _forms(text: str) -> Iterator[str]:
     """The normal forms of a name or place: each that a pattern may be about."""
-    scheme, rest = _split(text)
+    scheme, location = _split(text)
     if scheme in _WEB:
-        host, port, path = _host_port_path(rest)
+        host, port, path = _host_port_path(location)
         encrypted, default = _WEB[scheme]
         ports = ("", default) if port in ("", default) else (port,)
-        for each in dict.fromkeys((scheme, encrypted)):
+        for own_scheme in dict.fromkeys((scheme, encrypted)):
             for own_port in ports:
-                for own_path in _paths(each, host, path):
-                    yield _joined(each, host, own_port, own_path)
+                for own_path in _paths(own_scheme, host, path):
+                    yield _joined(own_scheme, host, own_port, own_path)
     elif scheme == _HUB:
-        yield f"{_HUB}://{_hub_path(rest)}"
+        yield f"{_HUB}://{_hub_path(location)}"
     elif scheme:
-        yield f"{scheme}://{rest}"
+        yield f"{scheme}://{location}"
     elif text.startswith(_LAYOUT):
         yield _LAYOUT + os.path.normpath(text.removeprefix(_LAYOUT))
     else:
@@ -80,20 +80,20 @@ def _forms(text: str) -> Iterator[str]:
 
 def _split(text: str) -> tuple[str, str]:
     """(scheme in lower case, what is behind it); "" where there is no scheme."""
-    found = _SCHEME.match(text)
-    return ("", text) if found is None else (found[1].lower(), text[found.end() :])
+    match = _SCHEME.match(text)
+    return ("", text) if match is None else (match[1].lower(), text[match.end() :])
 
 
 def _joined(scheme: str, host: str, port: str, path: str) -> str:
     return f"{scheme}://{host}{f':{port}' if port else ''}{path}"
 
 
-def _host_port_path(rest: str) -> tuple[str, str, str]:
-    host, slash, path = rest.partition("/")
-    found = _HOST.fullmatch(host)
-    assert found is not None, "any text is a host with or without a port"
-    port = (found[2] or "").lstrip("0")
-    return _host_form(found[1].lower()), port, slash + _path_form(path)
+def _host_port_path(location: str) -> tuple[str, str, str]:
+    host, slash, path = location.partition("/")
+    match = _HOST.fullmatch(host)
+    assert match is not None, "any text is a host with or without a port"
+    port = (match[2] or "").lstrip("0")
+    return _host_form(match[1].lower()), port, slash + _path_form(path)
 
 
 def _host_form(host: str) -> str:
@@ -116,7 +116,7 @@ def _host_form(host: str) -> str:
 
 def _path_form(path: str) -> str:
     """A path without needless escapes and without ``.`` and ``..``."""
-    path = _UNRESERVED.sub(lambda found: unquote(found[0]), path)
+    path = _UNRESERVED.sub(lambda match: unquote(match[0]), path)
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -134,9 +134,9 @@ def _paths(scheme: str, host: str, path: str) -> tuple[str, ...]:
     return f"/{name}", f"/{_DOCKER_HUB_PREFIX}{name}"
 
 
-def _hub_path(rest: str) -> str:
+def _hub_path(location: str) -> str:
     """``owner/name/path`` of the hub of models, whose names have no case; without a revision."""
-    parts = _path_form(rest.removeprefix("models/")).split("/")
+    parts = _path_form(location.removeprefix("models/")).split("/")
     first = 1 if parts[0] in ("datasets", "spaces") else 0
     names = [part.partition("@")[0].lower() for part in parts[first : first + 2]]
     return "/".join([*parts[:first], *names, *parts[first + 2 :]])

@@ -123,26 +123,28 @@ def read_as_onnxruntime(options: Mapping[str, str], *, release: str) -> dict[str
 
 def _check_lengths(key: str, value: str) -> None:
     if not 0 < _nbytes(key) <= LONGEST_KEY_NBYTES:
-        what = f"a key has 1 to {LONGEST_KEY_NBYTES} bytes, not {_nbytes(key)}"
-        raise InvalidSessionOptionError(f"session option {quoted(key)}: {what}", key=key)
+        problem = f"a key has 1 to {LONGEST_KEY_NBYTES} bytes, not {_nbytes(key)}"
+        raise InvalidSessionOptionError(f"session option {quoted(key)}: {problem}", key=key)
     if _nbytes(value) > LONGEST_VALUE_NBYTES:
-        what = f"a value has at most {LONGEST_VALUE_NBYTES} bytes, not {_nbytes(value)}"
-        raise InvalidSessionOptionError(f"session option {quoted(key)}: {what}", key=key)
+        problem = f"a value has at most {LONGEST_VALUE_NBYTES} bytes, not {_nbytes(value)}"
+        raise InvalidSessionOptionError(f"session option {quoted(key)}: {problem}", key=key)
 
 
 def _check_by_1_32(key: str, value: str) -> None:
     if key not in TYPED_SINCE_1_32:
         if key.startswith(MOE_PREFIX):
-            what = f"{quoted(key)} is no option that onnxruntime 1.32 knows below {MOE_PREFIX}"
-            raise InvalidSessionOptionError(what, key=key)
+            problem = f"{quoted(key)} is no option that onnxruntime 1.32 knows below {MOE_PREFIX}"
+            raise InvalidSessionOptionError(problem, key=key)
         return
-    is_taken, takes = TYPED_SINCE_1_32[key]
+    is_taken, expected = TYPED_SINCE_1_32[key]
     if not is_taken(value):
-        raise _wrong_value(key, f"{takes} in onnxruntime 1.32", value)
+        raise _wrong_value(key, f"{expected} in onnxruntime 1.32", value)
 
 
-def _wrong_value(key: str, takes: str, value: str) -> InvalidSessionOptionError:
-    return InvalidSessionOptionError(f"{quoted(key)} takes {takes}, not {quoted(value)}", key=key)
+def _wrong_value(key: str, expected: str, value: str) -> InvalidSessionOptionError:
+    return InvalidSessionOptionError(
+        f"{quoted(key)} takes {expected}, not {quoted(value)}", key=key
+    )
 
 
 def read_leniently(options: Mapping[str, str]) -> dict[str, str]:

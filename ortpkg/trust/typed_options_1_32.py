@@ -34,24 +34,24 @@ _LONGEST_NUMBER = len(str(_LARGEST_UINT64))
 
 
 def _whole(
-    least: int, largest: int, multiple_of: int = 1, form: re.Pattern[str] = _UNSIGNED
+    smallest: int, largest: int, multiple_of: int = 1, form: re.Pattern[str] = _UNSIGNED
 ) -> Takes:
     def takes(text: str) -> bool:
         digits = text.lstrip("-").lstrip("0") or "0"
         if not form.fullmatch(text) or len(digits) > _LONGEST_NUMBER:
             return False
         number = -int(digits) if text.startswith("-") else int(digits)
-        return least <= number <= largest and number % multiple_of == 0
+        return smallest <= number <= largest and number % multiple_of == 0
 
     return takes
 
 
-def _one_of(*words: str) -> Takes:
-    return frozenset(words).__contains__
+def _one_of(*values: str) -> Takes:
+    return frozenset(values).__contains__
 
 
-def _one_of_in_any_case(*words: str) -> Takes:
-    return lambda text: text.lower() in words
+def _one_of_in_any_case(*values: str) -> Takes:
+    return lambda text: text.lower() in values
 
 
 def _auto_or_nbytes(text: str) -> bool:
@@ -101,10 +101,10 @@ def _node_overrides(text: str) -> bool:
 
 
 def _node_override(text: str) -> bool:
-    name, separator, stated = text.partition(":")
-    if not separator or not name.strip(_SPACE) or ":" in stated:
+    name, separator, settings_text = text.partition(":")
+    if not separator or not name.strip(_SPACE) or ":" in settings_text:
         return False
-    settings = stated.split(",")
+    settings = settings_text.split(",")
     if len(settings) > 1 and not settings[-1]:  # one comma may stand at the end
         settings.pop()
     return all(map(_node_setting, settings))

@@ -60,9 +60,9 @@ def _problems(root: Path, variant: VariantInfo, model: OpenedModel) -> Iterator[
 def _missing(model: OpenedModel, facts: ModelFacts, needed: NeededFiles) -> Iterator[str]:
     """Check what other checks do not: they see to external data and to files of contexts."""
     assert model.signature is not None
-    seen = {Path(each.location) for each in model.signature.external_files}
-    seen |= {Path(location) for location in model.signature.context_files}
-    places = [
+    checked_paths = {Path(file.location) for file in model.signature.external_files}
+    checked_paths |= {Path(location) for location in model.signature.context_files}
+    data_files = [
         *((model.data_folder, location, nbytes) for location, nbytes in needed.data.items()),
         *(
             (model.path.parent, location, nbytes)
@@ -70,12 +70,12 @@ def _missing(model: OpenedModel, facts: ModelFacts, needed: NeededFiles) -> Iter
         ),
         *((path.parent, path.name, 1) for path in needed.elsewhere),
     ]
-    for folder, location, nbytes in places:
-        if Path(location) in seen:
+    for folder, location, nbytes in data_files:
+        if Path(location) in checked_paths:
             continue
         if reason := why_not_a_data_file(folder, location, nbytes):
-            what = f"its contexts take weights from {quoted(location)} ({_mode(facts)})"
-            yield f"{what}, which {reason}"
+            statement = f"its contexts take weights from {quoted(location)} ({_mode(facts)})"
+            yield f"{statement}, which {reason}"
 
 
 def _mode(facts: ModelFacts) -> str:

@@ -19,6 +19,6 @@ def check_sources(package: CheckedPackage) -> Iterator[Finding]:
         except PackageFormatError:
             return  # digests.json is damaged, which another check says
         for variant in component.variants:
-            if why := stale.get(variant.name):
-                message = f"variant {quoted(variant.name)} is stale: {why}"
+            if reason := stale.get(variant.name):
+                message = f"variant {quoted(variant.name)} is stale: {reason}"
                 yield of_variant(model_rules.SOURCE_CHANGED, variant, message)

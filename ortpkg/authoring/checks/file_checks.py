@@ -95,10 +95,10 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
             f"its files cannot be compared: {quoted(error)}",
         )
         return
-    own = check_own_record(package.info.root)
+    difference_of_record = check_own_record(package.info.root)
     # Another form alone may be another program's.
-    if own is not None and own.expected:
-        yield finding(file_rules.FILE_CHANGED, DIGESTS_FILE, own.message)
+    if difference_of_record is not None and difference_of_record.expected:
+        yield finding(file_rules.FILE_CHANGED, DIGESTS_FILE, difference_of_record.message)
     absent = package.info.absent_files
     for difference in differences:
         if difference.file in absent:

@@ -112,7 +112,9 @@ def check_cpu_layouts(package: CheckedPackage) -> Iterator[Finding]:
     """No model has operators on weights that are laid out for one CPU."""
     for variant, model in _models(package):
         foreign = () if model.operators is None else model.operators.foreign
-        bound = [operator_text(each) for each in foreign if each[0] == _CPU_LAYOUT_DOMAIN]
+        bound = [
+            operator_text(operator) for operator in foreign if operator[0] == _CPU_LAYOUT_DOMAIN
+        ]
         if bound:
             message = (
                 f"the model of variant {quoted(variant.name)} was optimized for one CPU: it has"
@@ -205,8 +207,8 @@ def _newer(operator: OnnxOperator) -> str:
 
 def _some(texts: Sequence[str], count: int | None = None) -> str:
     """Return the first of ``texts``, and how many there are beyond them, of ``count`` in all."""
-    more = (len(texts) if count is None else count) - _MOST_NAMED
-    return f"{', '.join(texts[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''}"
+    unnamed = (len(texts) if count is None else count) - _MOST_NAMED
+    return f"{', '.join(texts[:_MOST_NAMED])}{f' and {unnamed} more' if unnamed > 0 else ''}"
 
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:

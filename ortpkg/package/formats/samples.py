@@ -127,8 +127,8 @@ class SampleSet:
 
     def task_of(self, variant: str | None) -> TaskTolerance | None:
         """The tolerance on the task for a variant; None where the samples state none."""
-        own = None if variant is None else self.variant_tasks.get(variant)
-        return own or self.task
+        variant_task = None if variant is None else self.variant_tasks.get(variant)
+        return variant_task or self.task
 
     def tolerance(self, output: str, *, variant: str | None = None) -> Tolerance | None:
         """The tolerance for an output of a variant; None where the samples do not say."""
@@ -210,16 +210,16 @@ class _SampleReader:
             tolerances=_read_tolerances(body.get("tolerances", {})),
             variant_tolerances=FrozenMapping(
                 {
-                    name: _read_tolerances(own.get("tolerances", {}))
-                    for name, own in variants.items()
+                    name: _read_tolerances(variant_body.get("tolerances", {}))
+                    for name, variant_body in variants.items()
                 }
             ),
             task=_read_task(body.get("task")),
             variant_tasks=FrozenMapping(
                 {
                     name: task
-                    for name, own in variants.items()
-                    if (task := _read_task(own.get("task"))) is not None
+                    for name, variant_body in variants.items()
+                    if (task := _read_task(variant_body.get("task"))) is not None
                 }
             ),
             labels=None

@@ -223,12 +223,12 @@ def _check_one_digest_each(
 
     Whoever reads a file accepts any digest of it, while a signature states one.
     """
-    after: dict[str, str] = {}
+    new_digests: dict[str, str] = {}
     if pending is not None:
-        after = {**pending.documents, pending.commit_document: pending.committed_digest}
+        new_digests = {**pending.documents, pending.commit_document: pending.committed_digest}
     for path, file in files.items():
         count = len(file.digests)
-        if count == 1 or (count == 2 and after.get(path) == file.digests[-1]):
+        if count == 1 or (count == 2 and new_digests.get(path) == file.digests[-1]):
             continue
         pointer = f"/files/{path.replace('~', '~0').replace('/', '~1')}/digests"
         message = (

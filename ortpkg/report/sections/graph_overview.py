@@ -46,14 +46,14 @@ def overview_picture(stage: GraphStage, *, name: str, title: str) -> str:
     """
     tree = fold(stage.nodes)
     item_of, items = _outermost(stage, tree)
-    shown = items[:MOST_ITEMS]
-    edges = _edges(stage, item_of, len(shown))
-    places = _places(_layers(len(shown), edges))
-    parts = [*_lines(edges, places), *_boxes(shown, places)]
-    bottom = max((y for _, y in places), default=0) + _BOX_HEIGHT
-    if len(items) > len(shown):
-        words = f"and {len(items) - len(shown)} more, which follow them"
-        parts.append(text(4, bottom + 22, words, kind="small"))
+    shown_items = items[:MOST_ITEMS]
+    edges = _edges(stage, item_of, len(shown_items))
+    corners = _places(_layers(len(shown_items), edges))
+    parts = [*_lines(edges, corners), *_boxes(shown_items, corners)]
+    bottom = max((y for _, y in corners), default=0) + _BOX_HEIGHT
+    if len(items) > len(shown_items):
+        remark = f"and {len(items) - len(shown_items)} more, which follow them"
+        parts.append(text(4, bottom + 22, remark, kind="small"))
         bottom += 28
     return figure(
         parts,
@@ -109,9 +109,9 @@ def _edges(stage: GraphStage, item_of: Sequence[int], count: int) -> list[tuple[
     pairs: dict[tuple[int, int], None] = {}
     for index, node in enumerate(stage.nodes):
         for value in node.inputs:
-            made, taken = maker.get(value), item_of[index]
-            if made is not None and made < taken < count:
-                pairs[made, taken] = None
+            source, target = maker.get(value), item_of[index]
+            if source is not None and source < target < count:
+                pairs[source, target] = None
     return list(pairs)
 
 
@@ -120,13 +120,13 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
     A layer that is full sends its next item to the one below.
     """
-    before: dict[int, list[int]] = {}
-    for made, taken in edges:
-        before.setdefault(taken, []).append(made)
+    sources_of: dict[int, list[int]] = {}
+    for source, target in edges:
+        sources_of.setdefault(target, []).append(source)
     layers: list[int] = []
     filled: dict[int, int] = {}
     for item in range(count):
-        layer = max((layers[made] + 1 for made in before.get(item, ())), default=0)
+        layer = max((layers[source] + 1 for source in sources_of.get(item, ())), default=0)
         while filled.get(layer, 0) == _COLUMNS:
             layer += 1
         filled[layer] = filled.get(layer, 0) + 1
@@ -148,10 +148,10 @@ def _places(layers: Sequence[int]) -> list[tuple[float, float]]:
 
 
 def _lines(
-    edges: Sequence[tuple[int, int]], places: Sequence[tuple[float, float]]
+    edges: Sequence[tuple[int, int]], corners: Sequence[tuple[float, float]]
 ) -> Iterator[str]:
-    for made, taken in edges[:_MOST_LINES]:
-        (x, y), (to_x, to_y) = places[made], places[taken]
+    for source, target in edges[:_MOST_LINES]:
+        (x, y), (to_x, to_y) = corners[source], corners[target]
         yield line(
             x + _BOX_WIDTH / 2,
             y + _BOX_HEIGHT,
@@ -161,8 +161,8 @@ def _lines(
         )
 
 
-def _boxes(items: Sequence[_Item], places: Sequence[tuple[float, float]]) -> Iterator[str]:
-    for item, (x, y) in zip(items, places, strict=True):
+def _boxes(items: Sequence[_Item], corners: Sequence[tuple[float, float]]) -> Iterator[str]:
+    for item, (x, y) in zip(items, corners, strict=True):
         yield box(
             x,
             y,

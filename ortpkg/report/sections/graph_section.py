@@ -97,7 +97,7 @@ class GraphSection(Section):
 def graph_section(subject: ReportSubject) -> GraphSection:
     """The graphs of the subject's models, each with its sub-graphs."""
     room = _Room(_MOST_PACKED)
-    models = tuple(_model(each, room, number) for number, each in enumerate(subject.models))
+    models = tuple(_model(planned, room, number) for number, planned in enumerate(subject.models))
     is_drawn = any(graph.packed for model in models for graph in model.graphs)
     return GraphSection(
         headline=_headline(subject.models, models),
@@ -148,8 +148,8 @@ def _model(planned: PlannedModel, room: _Room, number: int) -> ModelGraphs:
     return ModelGraphs(
         title=title,
         graphs=tuple(
-            _graph(each, planned, title, room, f"overview-{number}-{place}")
-            for place, each in enumerate(facts)
+            _graph(graph, planned, title, room, f"overview-{number}-{position}")
+            for position, graph in enumerate(facts)
         ),
         obstacle="",
     )

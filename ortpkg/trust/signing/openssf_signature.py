@@ -179,8 +179,10 @@ def _signer_of(
     if len(refused) == 1:
         raise refused[0]
     names = ", ".join(quoted(signer.name) for signer in signers) or "nobody"
-    why = _one_certificate_reason(bundle, refused, signers)
-    raise SignatureError(f"{where} is not accepted: it is by none of those accepted ({names}){why}")
+    reason = _one_certificate_reason(bundle, refused, signers)
+    raise SignatureError(
+        f"{where} is not accepted: it is by none of those accepted ({names}){reason}"
+    )
 
 
 def _one_certificate_reason(

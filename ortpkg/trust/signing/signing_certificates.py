@@ -115,12 +115,13 @@ def _check_is_named(leaf: x509.Certificate, identity: str, where: str) -> None:
     names = _names_of(leaf, _kind_of(identity))
     if identity in names:
         return
-    others = [name for name in _names_of(leaf) if name not in names]
-    stated = ", ".join(map(quoted, names)) or "none"
-    more = f"; of other kinds: {', '.join(map(quoted, others))}" if others else ""
+    other_names = [name for name in _names_of(leaf) if name not in names]
+    names_of_kind = ", ".join(map(quoted, names)) or "none"
+    other_kinds = f"; of other kinds: {', '.join(map(quoted, other_names))}" if other_names else ""
     raise _wrong(
         where,
-        f"it is not by {quoted(identity)}; its certificate's names of that kind: {stated}{more}",
+        f"it is not by {quoted(identity)}; its certificate's names of that kind:"
+        f" {names_of_kind}{other_kinds}",
     )
 
 
