@@ -66,9 +66,16 @@ def make_sbom(
         "version": version,
     }
     requirements = _requirements(canonicalize_name(name), dependencies, extras)
-    installed = [_dependency(wanted, requirements[wanted]) for wanted in sorted(requirements)]
+    installed = [
+        _dependency(name_of_requirement, requirements[name_of_requirement])
+        for name_of_requirement in sorted(requirements)
+    ]
     carried = [_vendored(entry) for entry in vendored]
-    required = [each["bom-ref"] for each in [*installed, *carried] if each["scope"] == "required"]
+    required = [
+        component["bom-ref"]
+        for component in [*installed, *carried]
+        if component["scope"] == "required"
+    ]
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -77,7 +84,7 @@ def make_sbom(
         "metadata": {"component": root},
         "components": [*installed, *carried],
         "dependencies": [{"ref": root["bom-ref"], "dependsOn": required}],
-        # What dependencies need themselves is the installer's choice, and not listed.
+        # Dependencies of dependencies are the installer's choice, and not listed.
         "compositions": [{"aggregate": "incomplete", "dependencies": [root["bom-ref"]]}],
     }
 
@@ -90,9 +97,9 @@ def _requirements(
 
     def add(lines: Sequence[str], extra: str) -> None:
         for requirement in map(Requirement, lines):
-            wanted = canonicalize_name(requirement.name)
-            if wanted != project:
-                requirements.setdefault(wanted, []).append((requirement, extra))
+            required_project = canonicalize_name(requirement.name)
+            if required_project != project:
+                requirements.setdefault(required_project, []).append((requirement, extra))
                 continue
             for other in sorted(requirement.extras):
                 add(extras[other], extra)

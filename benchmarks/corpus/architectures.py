@@ -52,9 +52,9 @@ class First(torch.nn.Module):  # type: ignore[misc]
         self.names = list(architecture.inputs(1))
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        given = dict(zip(self.names, inputs, strict=True))
-        made = self.model(**given, **self.fixed)
-        return tuple(getattr(made, name) for name in self.outputs)
+        named_inputs = dict(zip(self.names, inputs, strict=True))
+        results = self.model(**named_inputs, **self.fixed)
+        return tuple(getattr(results, name) for name in self.outputs)
 
 
 def tokens(length: int = 48, *, mask: bool = True, types: bool = False) -> Callable[[int], Inputs]:

@@ -30,7 +30,7 @@ _MOST_REASONS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """How a model is divided among providers.
+    """Division of a model among providers.
 
     Attributes:
         partitions: provider → fused nodes.
@@ -45,7 +45,7 @@ class Division:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What one list of providers makes of one model."""
+    """Results of one model with one list of providers: error, start in seconds, time ratio."""
 
     division: Division
     error: float
@@ -77,25 +77,27 @@ def division_of(session: Any) -> Division:
 
 
 def compare(path: Path, lists: Sequence[str], budget_s: float | None) -> dict[str, Figures]:
-    """Figures by list of providers; all take turns with onnxruntime in the same rounds."""
+    """Return figures by list of providers; runs alternate with onnxruntime's in the same rounds."""
     feeds = feeds_of(path)
-    theirs = open_theirs(path, _THREADS)
-    expected = theirs.run(None, feeds)
-    found: dict[str, Figures] = {}
-    runs: dict[str, Callable[[], object]] = {"onnxruntime": lambda: theirs.run(None, feeds)}
+    reference = open_theirs(path, _THREADS)
+    expected = reference.run(None, feeds)
+    figures_by_providers: dict[str, Figures] = {}
+    runs: dict[str, Callable[[], object]] = {"onnxruntime": lambda: reference.run(None, feeds)}
     for providers in lists:
         start = time.perf_counter()
-        ours = open_ours(path, providers)
+        session = open_ours(path, providers)
         seconds = time.perf_counter() - start
-        error = largest_error(ours.run(None, feeds), expected)
-        found[providers] = Figures(division=division_of(ours), error=error, start_s=seconds)
-        runs[providers] = lambda ours=ours: ours.run(None, feeds)  # type: ignore[misc]
+        error = largest_error(session.run(None, feeds), expected)
+        figures_by_providers[providers] = Figures(
+            division=division_of(session), error=error, start_s=seconds
+        )
+        runs[providers] = lambda session=session: session.run(None, feeds)  # type: ignore[misc]
     if budget_s is None:
-        return found
+        return figures_by_providers
     timings = time_in_turns(runs, baseline="onnxruntime", budget_s=budget_s, settle_s=0.05)
     return {
         providers: Figures(**{**_fields(figures), "ratio": timings[providers].ratio})
-        for providers, figures in found.items()
+        for providers, figures in figures_by_providers.items()
     }
 
 
@@ -114,11 +116,11 @@ def line_of(providers: str, figures: Figures) -> str:
     )
 
 
-def summary_of(found: Mapping[str, Mapping[str, Figures]], providers: str) -> str:
+def summary_of(figures_by_model: Mapping[str, Mapping[str, Figures]], providers: str) -> str:
     """The distribution of ratios over all models."""
     ratios = {
         name: ratio
-        for name, figures in found.items()
+        for name, figures in figures_by_model.items()
         if providers in figures and (ratio := figures[providers].ratio) is not None
     }
     ordered = sorted(ratios.values())
@@ -126,7 +128,7 @@ def summary_of(found: Mapping[str, Mapping[str, Figures]], providers: str) -> st
         return ""
     worst = ", ".join(
         f"{name} {ratio:.2f}"
-        for name, ratio in sorted(ratios.items(), key=lambda each: -each[1])[:6]
+        for name, ratio in sorted(ratios.items(), key=lambda name_and_ratio: -name_and_ratio[1])[:6]
     )
     return (
         f"{providers}: {len(ordered)} models, median {statistics.median(ordered):.2f} x, quarters"
@@ -136,7 +138,7 @@ def summary_of(found: Mapping[str, Mapping[str, Figures]], providers: str) -> st
     )
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(command_line: Sequence[str] | None = None) -> int:
     """Returns 1 where a model failed."""
     parser = argparse.ArgumentParser(description="Compare the corpus with onnxruntime.")
     parser.add_argument("directory", type=Path)
@@ -146,32 +148,33 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", action="store_true", help="why nodes are left")
     parser.add_argument("--no-times", action="store_true", help="nothing is timed")
     parser.add_argument("--json", type=Path, help="also write the figures there")
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(command_line)
     paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
     if arguments.names:
         paths = [path for path in paths if any(name in path.stem for name in arguments.names)]
-    found: dict[str, dict[str, Figures]] = {}
+    figures_by_model: dict[str, dict[str, Figures]] = {}
     for path in paths:
         print(path.stem, flush=True)
         try:
             budget_s = None if arguments.no_times else arguments.budget
-            found[path.stem] = compare(path, arguments.providers, budget_s)
+            figures_by_model[path.stem] = compare(path, arguments.providers, budget_s)
         except Exception as error:  # noqa: BLE001 - the next model is of interest all the same
             print(f"  {type(error).__name__}: {str(error)[:300]}", flush=True)
             continue
-        for providers, figures in found[path.stem].items():
+        for providers, figures in figures_by_model[path.stem].items():
             print(line_of(providers, figures), flush=True)
             if arguments.nodes:
                 for reason, count in Counter(figures.division.reasons).most_common(_MOST_REASONS):
                     print(f"    {count:4} {reason}", flush=True)
     for providers in arguments.providers:
-        print(summary_of(found, providers))
+        print(summary_of(figures_by_model, providers))
     if arguments.json is not None:
-        kept = {
-            name: {key: asdict(each) for key, each in own.items()} for name, own in found.items()
+        document = {
+            name: {key: asdict(figures) for key, figures in by_providers.items()}
+            for name, by_providers in figures_by_model.items()
         }
-        arguments.json.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    return 0 if len(found) == len(paths) else 1
+        arguments.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    return 0 if len(figures_by_model) == len(paths) else 1
 
 
 if __name__ == "__main__":

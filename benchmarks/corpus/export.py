@@ -107,23 +107,23 @@ def export_one(name: str, exporter: str, directory: Path) -> str:
     except Exception as error:  # noqa: BLE001 - the next one is of interest all the same
         path.unlink(missing_ok=True)
         return f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
-    taken = {value.name for value in onnx.load(path, load_external_data=False).graph.input}
+    input_names = {value.name for value in onnx.load(path, load_external_data=False).graph.input}
     feeds = {
         key: value.numpy()
         for key, (value, _) in architecture.inputs(architecture.rows).items()
-        if key in taken  # exporters drop inputs that nothing reads
+        if key in input_names  # exporters drop inputs that nothing reads
     }
     np.savez(path.with_suffix(".npz"), **feeds)
     return ""
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(command_line: Sequence[str] | None = None) -> int:
     """Exports what is not there yet; failures are named, and the next one follows."""
     parser = argparse.ArgumentParser(description="Export the corpus of transformers.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--exporter", choices=tuple(EXPORTERS), action="append")
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(command_line)
     arguments.directory.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore")
     for exporter in arguments.exporter or EXPORTERS:

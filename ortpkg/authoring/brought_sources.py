@@ -1,4 +1,4 @@
-"""What a model that was just compiled takes weights from, brought beside it."""
+"""Copies the files from which a newly compiled model takes weights beside that model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def bring_sources(compiled: Path, source: VariantInfo) -> dict[str, str]:
     """Copy the files from which weightless contexts take weights; do nothing for other models.
 
     Args:
-        compiled: what became of the model of ``source``, in a folder of its own.
+        compiled: the compiled model of ``source``, in a folder of its own.
         source: the variant that was compiled.
 
     Returns:

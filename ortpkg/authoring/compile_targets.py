@@ -46,9 +46,9 @@ class CompileGroup:
 def groups_to_compile(
     package: PackageInfo, wishes: CompileWishes, notify: Notify
 ) -> list[CompileGroup]:
-    """Everything that ``wishes`` ask for; what is wrong with them is an error before any work.
+    """Return the groups of targets that ``wishes`` ask for, before anything is compiled.
 
-    Errors as :func:`~ortpkg.authoring.compile_variants.compile_variants`.
+    Raises the errors of :func:`~ortpkg.authoring.compile_variants.compile_variants`.
     """
     targets = _targets(package, wishes)
     return [
@@ -58,7 +58,7 @@ def groups_to_compile(
 
 
 def why_not_plain(variant: VariantInfo) -> str | None:
-    """Why a variant cannot be compiled; None where it can."""
+    """Return why a variant cannot be compiled; None if it can."""
     if variant.model_path is None:
         return "it is a set of files, not one model"
     facts = read_model_facts(variant.model_path)
@@ -71,7 +71,7 @@ def why_not_plain(variant: VariantInfo) -> str | None:
 
 
 def check_is_free(target: CompileTarget, component: ComponentInfo) -> None:
-    """AuthoringError where ``component``, as it is now, has something of the target's name."""
+    """Raise AuthoringError if the target's name is taken in ``component``, as it is now."""
     other_variants = [
         variant for variant in component.variants if not _is_replaced(target, variant)
     ]

@@ -20,7 +20,7 @@ _FLOAT32_WORDS = ("fp32", "f32", "float32")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileWishes:
-    """What to compile, and how.
+    """Options of compiling: the variants to compile, the provider, and how.
 
     Attributes:
         ep: the execution provider that compiles: a name or an alias.

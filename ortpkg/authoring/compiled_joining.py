@@ -1,4 +1,4 @@
-"""Compiled variants joining their package: one change with all of them, also where they replace."""
+"""Adds compiled variants to their package, or replaces older ones, in a single change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortpkg.package.changes.transaction import PackageChange
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.session.compile_models import CompiledModel
 
-#: What came of targets that were compiled into one folder.
+#: Targets that were compiled into one folder, each with its compiled model and prepared entry.
 CompiledGroup = tuple[tuple[CompileTarget, CompiledModel, PreparedVariant], ...]
 
 _SHARING = "ep.share_ep_contexts"
@@ -50,9 +50,9 @@ class CompiledVariant:
 def joining_change(
     package: PackageInfo, groups: Sequence[CompiledGroup]
 ) -> tuple[PackageChange, list[CompiledVariant]]:
-    """One change with all variants, on the package as it is now.
+    """Return one change that adds all variants to the package as it is now.
 
-    AuthoringError where that has changed meanwhile so that they cannot join.
+    Raises AuthoringError if the package has changed meanwhile so that they cannot be added.
     """
     joining: dict[str, dict[str, VariantEntry]] = {}
     directories: dict[str, dict[str, Path]] = {}
@@ -115,7 +115,7 @@ def _placed(
     entry: VariantEntry,
     folder: str,
 ) -> VariantEntry:
-    """The entry, with the folder where the variant's name does not tell it."""
+    """Return the entry, with the folder stated if it differs from the variant's name."""
     name = folder.rpartition("/")[2]
     if name == target.name:
         return entry
@@ -124,7 +124,7 @@ def _placed(
 
 
 def _in_place_of(package: PackageInfo, old: VariantInfo, entry: VariantEntry) -> VariantEntry:
-    """The entry, with all that the old one states besides its model, its facts and its needs."""
+    """Return the entry with the old one's options; model, metadata and constraints are new."""
     description = PackageDescription(package, package.format).entry
     old_entry = description.components[old.component_name].variants[old.name]
     options = {key: text for key, text in old_entry.session_options.items() if key != _SHARING}
@@ -141,9 +141,9 @@ def _in_place_of(package: PackageInfo, old: VariantInfo, entry: VariantEntry) ->
 
 
 def _folder_name(package: PackageInfo, first: CompileTarget, count: int) -> str:
-    """The variant's name, or one that nothing has yet.
+    """Return the name of a new folder: the variant's name, with a number if that is taken.
 
-    Several that share a folder get one that no variant of theirs has; no live file is overwritten.
+    Variants that share a folder get a name with the suffix "-shared". No live file is overwritten.
     """
     existing_names = {
         path.name

@@ -1,4 +1,4 @@
-"""What a compiled variant records of the variant that it was made of, and how it was made again."""
+"""Records which variant a compiled variant was made of, and how, so that it can be made anew."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _FOR_ONNXRUNTIME = "onnxruntime"
 def record_of(
     target: CompileTarget, wishes: CompileWishes, digests_of: DigestsOf, context_model: Path
 ) -> Derivation:
-    """Return what the variant of the context model ``context_model`` records of its source.
+    """Return the record of the source from which ``context_model`` was compiled.
 
-    ``digests_of``: of the package's files, which were compared with them just before.
+    ``digests_of``: recorded digests of the package's files, which were verified just before.
     """
     source = target.source
     assert source.model_path is not None
@@ -52,9 +52,9 @@ def record_of(
 
 
 def groups_to_renew(package: PackageInfo, wishes: CompileWishes) -> list[CompileGroup]:
-    """Compiled variants that are stale, or that ``wishes`` name, each as it was made.
+    """Return groups that compile stale variants, or those that ``wishes`` name, as before.
 
-    Those that share a folder with one are made anew with it.
+    Variants that share a folder with one of them are compiled anew with it.
 
     Raises:
         UnknownComponentError: no such component or variant.
@@ -181,6 +181,6 @@ def _options_of(derivation: Derivation) -> dict[str, str]:
 
 
 def _digest(path: Path, digests_of: DigestsOf) -> str:
-    """Recorded, or hashed where it is not, or where a change is under way."""
+    """Return a file's recorded SHA-256; hash it if there is none, or two during a change."""
     recorded = list(digests_of(path))
     return recorded[0] if len(recorded) == 1 else file_sha256(path)

@@ -239,7 +239,7 @@ class _Merger:
             self._notify(f"the version {stays}; variants of the other package {keep}")
 
     def _tell_of_stale(self) -> None:
-        """Variants that one package has compiled, of another model than the other package's."""
+        """Name variants that one package compiled from another model than the other package has."""
         digests_of_base, digests_of_other = (
             recorded_digests(self._base),
             recorded_digests(self._other),

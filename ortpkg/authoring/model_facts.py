@@ -1,7 +1,7 @@
-"""What authoring learns of a model file: its signature, the EPs that compiled it, facts to keep.
+"""Reads facts of a model file: its signature, the EPs that compiled it, the weights it needs.
 
-Nothing is run. Weights are not read, and of compiled contexts no more than the names of files from
-which they take weights.
+Nothing is run, and weights are not read. From compiled contexts only the names of files are read
+from which they take weights.
 """
 
 from __future__ import annotations

@@ -102,9 +102,9 @@ class ModelReplacement:
 
 
 def _with_stated_architecture(variant: VariantInfo, prepared: PreparedVariant) -> PreparedVariant:
-    """The variant with its architecture, unless that was the old model's or the new one has one.
+    """Return the variant with the architecture that the old variant's constraints state.
 
-    An architecture that a compiled model states holds for that model alone.
+    Not if the new model states one, or if the old model did: that holds for the old model alone.
     """
     architecture, constraints = variant.constraints.architecture, prepared.entry.constraints
     if architecture is None or constraints.architecture is not None:

@@ -20,7 +20,7 @@ from ortpkg.graph.model_signature import read_model_signature
 
 
 class NeededFiles(NamedTuple):
-    """Normal relative paths, with ``/``, to the least size in bytes that serves.
+    """Files that a model needs: normalized relative path → smallest valid size in bytes.
 
     Attributes:
         data: from the folder of external data, which is the model's unless an option says another.
@@ -38,7 +38,7 @@ class NeededFiles(NamedTuple):
 
     @property
     def locations(self) -> dict[str, int]:
-        """All paths in one folder, for a model that has its data beside it."""
+        """Paths of all files, for a model that has its data beside it, with their sizes."""
         locations = dict(self.data)
         for location, nbytes in self.beside_model.items():
             locations[location] = max(nbytes, locations.get(location, 0))
@@ -86,8 +86,7 @@ def needed_files(
         locations = _data_of(source)
         is_complete = is_complete and locations is not None
         is_beside = source_model is None and ".." not in PurePosixPath(stated_path).parts
-        # Where it is read for the names of its data alone, it is taken along for these, if it is
-        # here.
+        # A source that only names its data is needed if it could be read here.
         is_needed = facts.weightless_mode is WeightlessMode.ALL or locations is not None
         if is_needed and is_beside:
             beside_model[stated_path] = 1

@@ -1,7 +1,7 @@
 """Records of derived variants, brought up to date where their source's files are written anew.
 
-Sharing weights takes a model's file apart without a change to the model: what was made of it is no
-older than before.
+Sharing weights splits a model's file without changing the model, so variants compiled from it do
+not become stale.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _CHUNK_NBYTES = 1 << 20
 def restated_sources(
     component: ComponentInfo, group: SharingGroup, digests_of: DigestsOf
 ) -> Iterator[tuple[str, Derivation]]:
-    """Yield the derived variants whose source ``group`` writes anew, with what they record now.
+    """Yield derived variants whose source ``group`` rewrites, each with its updated record.
 
-    ``digests_of``: of the files as they are; a variant that is stale by these stays so.
+    ``digests_of``: digests of the current files; a variant that is already stale stays so.
     """
     for folder, joined in group.joined:
         sources = {location.name: location for location in folder.variants_of(joined.model)}

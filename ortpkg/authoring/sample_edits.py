@@ -175,7 +175,7 @@ def _body(
 
 
 def _judged_by(package: PackageInfo, new: NewSamples, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Tolerances and task as the set, or what it has of a variant, states them."""
+    """Return the body's tolerances and task: of the whole set, or of the variant in ``new``."""
     tolerances = {output: _tolerance_body(each) for output, each in new.tolerances.items()}
     task = None if new.task is None else _task_body(new.task)
     if new.variant is None:

@@ -166,7 +166,7 @@ def files_of_model(variant: VariantInfo, model: Path) -> dict[str, Path]:
 def _needed_files(
     model: Path, facts: ModelFacts, source_model: str | None
 ) -> tuple[list[str], bool]:
-    """Return what comes along, and whether that is all."""
+    """Return the paths of files to copy with the model, and True if these are all it needs."""
     folder, signature = model.parent, facts.signature
     if source_model is not None:
         signature = replace(signature, source_models=(source_model,))

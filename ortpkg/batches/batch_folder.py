@@ -119,7 +119,7 @@ class BatchFolder:
                 yield there
 
     def _verify_own(self) -> None:
-        """UsageError where a link leads from the batch's own folder to somebody else's."""
+        """Raise UsageError if a link leads out of the batch's own folder."""
         for name in ("", *_LISTS, _RUNS):
             path = self._own / name
             if path.is_symlink():
@@ -167,9 +167,9 @@ class BatchFolder:
     # --- parts ------------------------------------------------------------------------------------
 
     def written(self, parts: Iterable[Part]) -> set[int]:
-        """The numbers of the parts that are there, whole: with the content that was written.
+        """Return the numbers of the parts that exist with the content that was written.
 
-        A part that was cut or changed since is removed, and so run again.
+        A part that was cut or changed since is removed, so that it runs again.
         """
         file_names = set(_names(self.root)) | {
             f"{name}.empty" for name in _names(self._own / "empty")

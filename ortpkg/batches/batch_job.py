@@ -35,7 +35,7 @@ JOB_SCHEMA_VERSION = "1.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchWishes:
-    """What the caller of a batch says of rows.
+    """Options of a batch that concern its rows.
 
     Attributes:
         inputs: files and folders.

@@ -37,7 +37,7 @@ class InputLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLayout:
-    """How rows become a run.
+    """Arrangement of rows in the inputs and outputs of a run.
 
     Attributes:
         inputs: of the model.
@@ -87,10 +87,10 @@ def model_layout(
 ) -> ModelLayout:
     """Decide which dimensions of ``inputs`` and ``outputs`` are rows.
 
-    A first dimension of an input without a fixed size is. One of size 1 is, too, and a run takes
-    one row; so is one of just ``batch_size``, and a run takes so many. Any other size belongs to
-    the row, and so does the whole of an input without dimensions; then a run takes one row. Inputs
-    whose first dimensions have different names are run a row at a time.
+    An input's first dimension is rows if it has no fixed size, size 1 (a run then takes one row),
+    or size ``batch_size`` (a run then takes that many). A first dimension of another size, or an
+    input without dimensions, belongs to the row, and a run takes one row. A run also takes one row
+    if the first dimensions of inputs have different names.
 
     Args:
         inputs, outputs: as the model declares them.
@@ -98,8 +98,8 @@ def model_layout(
         axes: output → what inference says of its first dimension; what is left out goes by names.
         stated: output → what the caller says of it, which counts more.
 
-    Raises UsageError for what is no tensor, and for an output of which nobody can tell whether its
-    first dimension is rows.
+    Raises UsageError for values that are no tensors, and for an output whose first dimension
+    cannot be told to be rows or not.
     """
     _verify_stated(outputs, stated)
     fixed = {
@@ -167,7 +167,7 @@ def _single_reason(
     names: Collection[str],
     stated_rows: int | None,
 ) -> str:
-    """Say why a run takes one row; "" where it takes more."""
+    """Return why a run takes only one row; "" if it takes more."""
     for declared, layout in zip(inputs, layouts, strict=True):
         if _first(declared) == 1:
             return f"input {quoted(declared.name)} takes one"

@@ -56,7 +56,7 @@ def _mapped(path: Path) -> Array:
 
 
 def _verify_counts(shape: tuple[int, ...]) -> None:
-    """ValueError for rows that have no bytes, of which a header can state any number."""
+    """Raise ValueError for too many rows without bytes: a header can state any number of them."""
     if shape[0] > _MOST_EMPTY_ROWS:
         raise ValueError(
             f"it states {shape[0]} rows without a single element; {_MOST_EMPTY_ROWS} may be"

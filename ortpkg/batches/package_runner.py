@@ -89,7 +89,7 @@ class PackageUse:
 
     @property
     def isolates(self) -> bool:
-        """Whether libraries run in child processes, so that the limits hold whatever they do."""
+        """Return True if libraries run in child processes, where the limits can be enforced."""
         return self.timeout_s is not None or self.memory_limit_nbytes is not None
 
     def as_json(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class ChosenVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """What a job has to know of the package, as a worker found it.
+    """Facts of the package that a job needs, as a worker read them.
 
     Attributes:
         identity: what tells it from others: name, version, digest.

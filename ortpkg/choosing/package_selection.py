@@ -167,9 +167,9 @@ def select_here(
 
 
 def _staleness(package: PackageInfo, component: ComponentInfo) -> Callable[[VariantInfo], str]:
-    """Tell of a variant how its source, in the whole component, differs from what it was made of.
+    """Return a function that tells why a derived variant is stale; "" if it is not.
 
-    Releases know no such record.
+    Packages read by the rules of a release have no stale variants, since releases know no records.
     """
     digests_of, complete_component = recorded_digests(package), package.component(component.name)
 
@@ -184,9 +184,9 @@ def _staleness(package: PackageInfo, component: ComponentInfo) -> Callable[[Vari
 def _refusals(
     package: PackageInfo, publisher: Callable[[], PublisherTrust] | None, *, is_asked: bool
 ) -> Callable[[VariantInfo], str]:
-    """Tell of a compiled variant why a session here would refuse it.
+    """Return a function that tells why a session here would refuse a compiled variant.
 
-    Of other machines nobody knows what was compiled on them, and whom they trust.
+    Only for this machine: what other machines compiled, and whom they trust, is unknown.
     """
     if not is_asked:
         return lambda _variant: ""

@@ -38,7 +38,7 @@ _NOT_OF_A_NAME = re.compile("[^a-z0-9]+")
 
 @dataclass(frozen=True, kw_only=True)
 class InstallPlan:
-    """What is going to be fetched of a package, and why.
+    """Plan of an installation: the variants and files to fetch, and why.
 
     Attributes:
         fetched: its documents.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallWishes:
-    """What is to be fetched of a package; without a word: what this machine runs best.
+    """Options for what to fetch of a package; by default the variants that this machine runs best.
 
     Attributes:
         profiles: machines: names or files of profiles, or ``this-machine``; none: this one.

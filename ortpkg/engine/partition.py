@@ -12,7 +12,7 @@ from ortpkg.graph.graph import Graph, Initializer, Node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """What one provider runs of a graph.
+    """Nodes of a graph that one provider runs.
 
     Attributes:
         provider: its name.

@@ -1,7 +1,7 @@
-"""Secrets that no text of ours may hold, whatever a stranger's answer says to us.
+"""Removes secrets from messages, logs and outputs.
 
-A registry knows the password that it was sent, and may put it into a message, a name or an address.
-What goes into messages, logs and outputs passes :func:`redacted`, what is quoted in them
+A registry knows the password that it was sent, and may repeat it in a message, a name or an
+address. Texts of ortpkg pass through :func:`redacted`, quotations in them through
 :func:`redacted_quotation`.
 """
 
@@ -11,11 +11,11 @@ import re
 import threading
 
 _SHOWN = "(secret)"
-#: Shorter ones are part of many a word, and are hidden only where they stand by themselves.
+#: Shorter secrets may be part of words, and are hidden only as whole words.
 _LEAST_CHARACTERS = 4
 #: Shorter ones could be words of our own.
 _LEAST_IN_OUR_TEXTS = 8
-#: So much of a secret's beginning is hidden where a text is cut off in it.
+#: Smallest part of a secret that is hidden where a text is cut off inside the secret.
 _LEAST_CUT_CHARACTERS = 6
 #: Scheme of an Authorization header → what follows is the secret.
 _HEADER = re.compile(r"(?:Basic|Bearer) (?=\S)")
@@ -26,9 +26,9 @@ _lock = threading.RLock()
 
 
 def hide(secret: str) -> None:
-    """Keeps a secret out of all texts, in each of the forms that texts may have it.
+    """Hide a secret, in all its encoded forms, from texts.
 
-    Until :func:`forget` was called as often.
+    It stays hidden until :func:`forget` was called as often as this function.
     """
     text = _HEADER.sub("", secret, count=1)
     if text:
@@ -38,7 +38,7 @@ def hide(secret: str) -> None:
 
 
 def forget(secret: str) -> None:
-    """Takes one :func:`hide` of a secret back: who held it holds it no more."""
+    """Undo one :func:`hide` of a secret."""
     text = _HEADER.sub("", secret, count=1)
     with _lock:
         forms, count = _hidden.pop(text, ((), 0))
@@ -47,9 +47,9 @@ def forget(secret: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """A whole text of ours without the secrets in it, but for short ones.
+    """Return a text of ortpkg's own without secrets, except short ones.
 
-    These could be words of our own; they are taken out of what others say, before it is quoted.
+    A short secret could be a word of the text; quotations are cleaned of it before they are quoted.
     """
     return _without_secrets(text, least_characters=_LEAST_IN_OUR_TEXTS)
 
@@ -75,7 +75,7 @@ def _without_secrets(text: str, *, least_characters: int) -> str:
 
 
 def _without_beginning(text: str, secret: str) -> str:
-    """A text that was cut off inside of a secret, without the part of it that is left."""
+    """Return the text without the beginning of the secret at its end, where it was cut off."""
     for nbytes in range(min(len(secret) - 1, len(text)), _LEAST_CUT_CHARACTERS - 1, -1):
         if text.endswith(secret[:nbytes]):
             return text[:-nbytes] + _SHOWN
@@ -99,7 +99,7 @@ def _forms(text: str) -> tuple[str, ...]:
 
 
 def _in_base64(text: str) -> list[str]:
-    """The characters that the text has in Base64 wherever it stands in what is encoded."""
+    """Return the Base64 characters of the text at each of its three offsets in encoded content."""
     import base64
 
     content = text.encode(errors="replace")

@@ -142,7 +142,7 @@ def signature_of(source: ModelSource, *, limits: ModelLimits = _DEFAULT_LIMITS) 
 
 
 class _Survey:
-    """What a model's parts say together, in one walk over them: there may be very many.
+    """Facts of a model's parts, gathered in one walk since there may be very many parts.
 
     Attributes:
         node_count, quantization: as in :class:`ModelSignature`.

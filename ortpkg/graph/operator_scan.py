@@ -42,7 +42,7 @@ _NODE_FIELDS = frozenset({_NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN})
 _ATTRIBUTE_NAME, _ATTRIBUTE_S, _ATTRIBUTE_G, _ATTRIBUTE_GRAPHS = 1, 4, 6, 11
 _LONGEST_TEXT = 1024
 _NOT_ONNX = (OperatorState.UNDEFINED, OperatorState.ADDED)
-#: Of one operator; none has a quarter as many.
+#: Most attribute names kept for one operator; no ONNX operator has a quarter as many.
 _MOST_NAMES_KEPT = 256
 _SHORT_ATTRIBUTE_NBYTES, _MOST_ATTRIBUTES_KEPT = 64, 1 << 12
 #: Opening a pipe would wait for somebody to write into it.

@@ -1,4 +1,4 @@
-"""What the machine is to a program that runs on it: memory, cores, processes, folders.
+"""The machine's resources for a program that runs on it: memory, cores, processes, folders.
 
 What kinds of devices it has is asked in ``ortpkg.devices``. ``psutil`` answers; each function loads
 it when it is called, since that takes as long as a selection.

@@ -1,4 +1,4 @@
-"""How many cores there are for this process: what it may run on, and what its container may use."""
+"""Counts the cores for this process: those it may run on, and those its container may use."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _CPU_MOUNTS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 def usable_cores() -> int:
     """Count the threads of this process that can compute at once.
 
-    The number of cores that it may run on, or the CPU time that its container may use where that is
-    less: with more threads than that the system stops all of them for a part of each period.
+    That is the number of cores it may run on, or its container's quota of CPU time if that is less:
+    with more threads than that, the system stops all of them for a part of each period.
     """
     cores = _cores_to_run_on()
     return min(cores, quota_cores() or cores)
@@ -47,7 +47,7 @@ def _cores_to_run_on() -> int:
 
 
 def _quotas(root: Path) -> Iterator[int]:
-    """The limits of this process' control group and of all groups around it, in cores.
+    """Return the limits of this process' control group and of its parent groups, in cores.
 
     A group that the process does not see (a container's view begins at its own) is left out.
     """
@@ -72,7 +72,7 @@ def _cores(quota_us: int, period_us: int) -> Iterator[int]:
 
 
 def _own_groups(root: Path) -> tuple[str, str]:
-    """The paths of this process' groups: of version 2, and of version 1's CPU controller."""
+    """Return this process' control groups: of version 2, and of version 1's CPU controller."""
     unified = cpu = "/"
     with suppress(OSError, UnicodeDecodeError):
         for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
@@ -86,7 +86,7 @@ def _own_groups(root: Path) -> tuple[str, str]:
 
 
 def _with_parents(mount: Path, group: str) -> Iterator[Path]:
-    """The folders of a group and of all around it, down from the mount."""
+    """Return the folders of a group and its parent groups, from the mount downwards."""
     parts = [part for part in PurePosixPath(group).parts if part not in ("/", "..")]
     for count in range(len(parts) + 1):
         yield mount.joinpath(*parts[:count])

@@ -16,9 +16,9 @@ ResultT = TypeVar("ResultT")
 
 
 def call_with_handlers_errors(call: Callable[[], ResultT]) -> ResultT:
-    """Return ``call()``; what a signal handler raises within comes out as it is.
+    """Return ``call()``; exceptions that a signal handler raised meanwhile are passed on as such.
 
-    Also where an error of ours was made of it meanwhile.
+    Also if another error was raised from such an exception.
     """
     try:
         return call()
@@ -30,18 +30,18 @@ def call_with_handlers_errors(call: Callable[[], ResultT]) -> ResultT:
 
 
 def pass_on_handlers_error(error: BaseException) -> None:
-    """Raise the exception of a signal handler that ``error`` is, or was made of.
+    """Raise ``error``, or the error it was raised from, if a signal handler raised that.
 
-    For an ``except`` block that would go on, or make another error of it.
+    For ``except`` blocks that would continue, or raise another error from it.
     """
     if (handlers_error := raised_by_signal_handler(error)) is not None:
         raise handlers_error
 
 
 def raised_by_signal_handler(error: BaseException) -> BaseException | None:
-    """Return the exception that a signal handler raised: ``error``, or what it was made of.
+    """Return ``error``, or the error it was raised from, if a signal handler raised that.
 
-    None where no handler had a part in it.
+    None if no handler was involved.
     """
     seen: set[int] = set()
     current: BaseException | None = error

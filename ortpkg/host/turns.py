@@ -1,4 +1,4 @@
-"""Turns that no interrupt can leave taken.
+"""Turns, a kind of lock, that an interrupt cannot leave taken for ever.
 
 A signal handler may raise after any call of ours, so a lock that is acquired by a call, or a number
 that is counted up, may never be released or counted down. ``with lock:`` alone is safe: the
@@ -62,7 +62,7 @@ class Turn:
             return True
 
     def wait(self) -> None:
-        """Return when whoever has the turn now has let it go."""
+        """Wait until the current holder has released the turn."""
         with self._holder:
             return
 

@@ -1,4 +1,4 @@
-"""How many threads numpy's linear-algebra library has (``intra_op_num_threads``).
+"""Sets the thread count of numpy's linear-algebra library (``intra_op_num_threads``).
 
 The library has one thread count per process. A session that sets a count has it only while one of
 its runs is under way: the first such run remembers what the process had, the last gives it back.
@@ -50,7 +50,7 @@ class _Counts:
         self.requests: dict[threading.Lock, tuple[int, bool]] = {}
         self.original: list[tuple[object, int]] = []
         self.is_changed = False
-        #: What the library was given last; None where nobody may rely on it.
+        #: Count that the library was set to last; None while it is being changed or restored.
         self.count: int | None = None
 
     def settle(self) -> None:

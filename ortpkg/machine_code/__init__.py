@@ -1,4 +1,4 @@
-"""What runs machine code that was compiled ahead: numpy and the standard library are enough.
+"""Runs machine code that was compiled ahead, with numpy and the standard library alone.
 
 A compiled partition is code (one position-independent image), constants, and a *program*, which
 says which functions of the code run in which order on which buffers. Compilers are in other

@@ -50,7 +50,7 @@ _UNREADABLE = (
     zipfile.BadZipFile,
 )
 
-#: Of an output whose answers decide.
+#: Tolerance of an output that is judged by its answers instead of its numbers.
 _ANY = Tolerance(absolute=1e300)
 #: Of children that were ended, or are not known to have come to an end of their own.
 _WITHOUT_ANSWER = frozenset({Outcome.HUNG, Outcome.OVER_LIMIT})

@@ -53,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a component's candidates run on, and what should come out.
+    """Inputs that a component's candidates run on, with the expected outputs.
 
     Attributes:
         feeds: one per run; taken in turn.

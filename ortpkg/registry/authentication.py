@@ -141,7 +141,7 @@ class Authenticator:
         return self._credentials
 
     def _check_may_write(self, scopes: tuple[str, ...]) -> None:
-        """CredentialsError for who wants to write where the credentials cannot be asked for."""
+        """Raise CredentialsError for a write if the credential helper is not installed."""
         self._known()
         if self._missing_helper is not None and any(_WRITES.search(scope) for scope in scopes):
             raise CredentialsError(

@@ -54,7 +54,7 @@ class Credentials:
 
 
 def find_credentials(key: str) -> Credentials | None:
-    """What is known of the registry that Docker knows as ``key`` (``host:port``).
+    """Return the credentials for the registry that Docker knows as ``key`` (``host:port``).
 
     CredentialsError where the file or a helper cannot be used. Where the helper is not installed,
     what the file itself has counts.

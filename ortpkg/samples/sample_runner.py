@@ -76,7 +76,7 @@ class SampleResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleReport:
-    """What came out of a sample set.
+    """Results of running a sample set.
 
     Attributes:
         sample_set: what was run.

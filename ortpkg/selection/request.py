@@ -30,7 +30,7 @@ CompatibilityOf = Callable[[EpDevice, str], CompiledModelCompatibility]
 
 
 class SelectionRequest(NamedTuple):
-    """What a selection is made by, checked; the same for every variant.
+    """Checked criteria of a selection, the same for every variant.
 
     Attributes:
         policy: the order of preference.

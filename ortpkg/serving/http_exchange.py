@@ -42,7 +42,7 @@ _DRAIN_S = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class HeldBytes:
-    """How many bytes of requests' bodies a server holds in memory, and how many it may.
+    """Counts the bytes of request bodies and answers that a server holds, with their limits.
 
     Attributes:
         request_nbytes: the largest body.

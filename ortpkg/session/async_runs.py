@@ -66,8 +66,8 @@ class AsyncRuns:
         return begun
 
 
-#: What the thread is told: a call to begin, or None to end all, and what is to hear of it; None for
-#: its own end.
+#: Messages to the thread: a call to begin (None: end all calls) and a queue that is told when it
+#: has begun; None ends the thread.
 _Calls = SimpleQueue[tuple[Callable[[], object] | None, SimpleQueue[None]] | None]
 
 

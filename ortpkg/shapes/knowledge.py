@@ -21,7 +21,7 @@ from ortpkg.graph.types import (
 from ortpkg.shapes.expression_bounds import fits
 from ortpkg.shapes.expressions import Size
 
-#: Of elements, counted in C order.
+#: Flat positions of elements, in C order.
 Positions = npt.NDArray[np.int64]
 #: Sizes of a tensor's dimensions in order.
 Sizes = tuple[Size, ...]

@@ -1,4 +1,4 @@
-"""What of a stranger's package may take effect: its options and native contexts, and who made it.
+"""Decides which options and native contexts of a stranger's package may take effect.
 
 ``option_policy`` and ``context_trust`` decide for a package, ``package_verification`` compares its
 files with their digests; ``safe_options``, ``session_option_values`` and ``load_config`` are the

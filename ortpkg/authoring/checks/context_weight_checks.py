@@ -58,7 +58,7 @@ def _problems(root: Path, variant: VariantInfo, model: OpenedModel) -> Iterator[
 
 
 def _missing(model: OpenedModel, facts: ModelFacts, needed: NeededFiles) -> Iterator[str]:
-    """Check what other checks do not: they see to external data and to files of contexts."""
+    """Find files with weights that are missing; other checks cover external data and contexts."""
     assert model.signature is not None
     checked_paths = {Path(file.location) for file in model.signature.external_files}
     checked_paths |= {Path(location) for location in model.signature.context_files}

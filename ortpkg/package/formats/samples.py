@@ -48,7 +48,7 @@ class TaskKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far an output may be off.
+    """Error that an output may have.
 
     Each element by ``absolute + relative * |expected| + of_largest * largest``, no more.
 
