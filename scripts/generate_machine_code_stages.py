@@ -14,6 +14,7 @@ from onnx.numpy_helper import from_array
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import machine_model
 from ortpkg.codegen.compilation_text import compilation_texts
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_stages import TensorStages
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
@@ -72,7 +73,7 @@ def document() -> str:
 def picture() -> str:
     """The picture of the page as it should be now."""
     target = CompilationTarget(target_named(_TARGET))
-    stages = TensorStages.of(_graph(), machine_model(target))
+    stages = TensorStages.of(_graph(), SchedulesByForm(machine_model(target)))
     columns = [("ONNX nodes", parts_of_nodes(_model().graph))]
     columns += [
         (title, parts_of_program(program))

@@ -88,7 +88,7 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
     stages: TensorStages | None = None
     if not reasons:
         try:
-            stages = _scheduled_stages(scope, schedules)
+            stages = TensorStages.of_lowered(scope.program(body.name), schedules)
         except (NotLoweredError, TooLargeError) as error:
             reason = str(error) or "the formula of a size is too large"
             return Examined(dict.fromkeys((node.index for node in nodes), reason))
@@ -103,18 +103,6 @@ def examine_partition(body: Graph, schedules: SchedulesByForm) -> Examined:
                 node.index, "a size of what it makes is in no input of its partition"
             )
     return Examined(reasons, None if reasons else stages)
-
-
-def _scheduled_stages(scope: LoweringScope, schedules: SchedulesByForm) -> TensorStages:
-    """Return the stages of a lowered partition, after scheduling each of its operations.
-
-    Raises NotLoweredError or TooLargeError where an operation cannot be scheduled.
-    """
-    stages = TensorStages.of_lowered(scope.program(scope.graph.name), schedules.model)
-    constants = frozenset(stages.blocked.constants)
-    for operation in stages.blocked.operations:
-        schedules.schedule(operation, constants)
-    return stages
 
 
 def _bound_symbols(body: Graph, knowledge: Mapping[str, Knowledge]) -> frozenset[Symbol]:

@@ -9,10 +9,9 @@ from collections.abc import Collection, Mapping
 
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.kernel_library import KernelLibrary
-from ortpkg.codegen.assembly.program_assembly import machine_model, scheduled_kernels
+from ortpkg.codegen.assembly.program_assembly import machine_model
 from ortpkg.codegen.compiler import told_as_compile_errors
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
-from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.codegen.tensor_ir.tensor_text import operations_text
 from ortpkg.codegen.tensor_stages import TensorStages
 from ortpkg.graph.graph import Graph
@@ -33,7 +32,7 @@ def compilation_texts(
     Raises CompileError where a node cannot be lowered after all, or LLVM fails.
     """
     with told_as_compile_errors(graph.name):
-        tensor_stages = TensorStages.of(graph, machine_model(target))
+        tensor_stages = TensorStages.of(graph, SchedulesByForm(machine_model(target)))
         tensor_stages.verify()
         programs = {
             Stage.TENSOR: tensor_stages.lowered,
@@ -46,7 +45,7 @@ def compilation_texts(
             if stage in stages
         }
         if any(stage in stages for stage in KERNEL_STAGES):
-            library = _library(tensor_stages.blocked, target)
+            library = _library(tensor_stages, target)
             names = [name for name in library.texts() if kernel in (None, name)]
             makers = {
                 Stage.KERNELS: library.texts().__getitem__,
@@ -61,9 +60,8 @@ def compilation_texts(
     return texts
 
 
-def _library(program: TensorProgram, target: CompilationTarget) -> KernelLibrary:
+def _library(stages: TensorStages, target: CompilationTarget) -> KernelLibrary:
     library = KernelLibrary(target)
-    schedules = SchedulesByForm(machine_model(target))
-    for _, each in scheduled_kernels(program, schedules):
-        library.add(each.kernel)
+    for _, scheduled in stages.kernels:
+        library.add(scheduled.kernel)
     return library

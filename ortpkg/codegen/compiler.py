@@ -50,10 +50,15 @@ class Compiler:
         with told_as_compile_errors(graph.name):
             stages = self._stages.take(graph_key(graph))
             if stages is None:
-                stages = TensorStages.of(graph, self._schedules.model)
+                stages = TensorStages.of(graph, self._schedules)
             stages.verify()
             return assemble(
-                stages.blocked, self._target, self._schedules, self._kernels, stages.guards
+                stages.blocked,
+                stages.kernels,
+                self._target,
+                self._schedules.model,
+                self._kernels,
+                stages.guards,
             )
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from ortpkg.codegen.assembly.size_guards import size_guards
@@ -10,7 +10,9 @@ from ortpkg.codegen.layouts.channel_blocking import block_channels
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
-from ortpkg.codegen.schedules.machine_model import MachineModel
+from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
+from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
+from ortpkg.codegen.tensor_ir.operations import Operation
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
 from ortpkg.graph.graph import Graph, Node
@@ -30,31 +32,46 @@ class TensorStages:
         fused: after fusion.
         blocked: in the layouts that are compiled.
         guards: what the code will ask of sizes.
+        kernels: of the last stage's operations, in the order in which they run.
     """
 
     lowered: TensorProgram
     fused: TensorProgram
     blocked: TensorProgram
     guards: tuple[Guard, ...]
+    kernels: Sequence[tuple[Operation, ScheduledKernel]]
 
     @classmethod
-    def of(cls, graph: Graph, model: MachineModel) -> TensorStages:
+    def of(cls, graph: Graph, schedules: SchedulesByForm) -> TensorStages:
         """Return the stages of a graph. NotLoweredError where a node cannot be lowered."""
         knowledge = infer_sizes(Model(graph=graph, ir_version=_IR_VERSION))
-        return cls.of_lowered(lower_graph(graph, knowledge, graph.name), model)
+        return cls.of_lowered(lower_graph(graph, knowledge, graph.name), schedules)
 
     @classmethod
-    def of_lowered(cls, lowered: TensorProgram, model: MachineModel) -> TensorStages:
+    def of_lowered(cls, lowered: TensorProgram, schedules: SchedulesByForm) -> TensorStages:
         """Return the stages after lowering. NotLoweredError where sizes contradict each other."""
+        model = schedules.model
         guards = size_guards(lowered)
         fused = optimized(lowered, multiplies_bfloat=model.multiplies_bfloat)
         blocked = block_channels(fused, model.lanes(Scalar.F32))
-        return cls(lowered=lowered, fused=fused, blocked=blocked, guards=guards)
+        return cls(
+            lowered=lowered,
+            fused=fused,
+            blocked=blocked,
+            guards=guards,
+            kernels=schedules.kernels_of(blocked),
+        )
 
     def verify(self) -> None:
-        """Raise OperationFaultError where a stage made an invalid operation."""
+        """Raise OperationFaultError where a stage made an invalid operation.
+
+        Operations that a stage left as they were are checked for their order alone: they were
+        verified when guards were made of them.
+        """
+        verified = set(map(id, self.lowered.operations))
         for stage in (self.fused, self.blocked):
-            verify_operations(stage.operations)
+            verify_operations(stage.operations, verified)
+            verified.update(map(id, stage.operations))
 
 
 class KeptStages:

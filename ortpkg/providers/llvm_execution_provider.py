@@ -167,12 +167,11 @@ class LLVMExecutionProvider(ExportingProvider):
         """
         remaining = set(supported)
         for _ in range(_MOST_ROUNDS):
-            claims = [each for each in super().claim_subgraphs(viewer, remaining) if each]
+            groups = supported_subgraphs(viewer, remaining, joins_apart=True)
             against: dict[int, str] = {}
-            for claim in claims:
-                against |= self._reasons_inside(viewer.graph, claim)
+            for group in groups:
+                against |= self._reasons_of_group(viewer, group)
             if not against:
-                groups = supported_subgraphs(viewer, remaining, joins_apart=True)
                 return self._claims_of(viewer, self._worthwhile(viewer, groups))
             self._refuse(viewer.graph, against)
             remaining -= against.keys()
@@ -201,17 +200,37 @@ class LLVMExecutionProvider(ExportingProvider):
                 self._refuse(viewer.graph, dict.fromkeys(group, reason))
         return worthwhile
 
-    def _reasons_inside(self, graph: Graph, claim: ComputeCapability) -> dict[int, str]:
-        """Why nodes of a claim cannot be compiled after all, by their index in the graph."""
+    def _reasons_of_group(self, viewer: GraphViewer, group: tuple[int, ...]) -> dict[int, str]:
+        """Why nodes of a group cannot be compiled after all; of all of them, part by part.
+
+        Where no path connects the parts, one of them may be at fault alone.
+        """
+        reasons = self._reasons_inside(viewer.graph, group)
+        if len(reasons) < len(group):
+            return reasons
+        parts = supported_subgraphs(viewer, group)
+        if len(parts) == 1:
+            return reasons
+        return {
+            index: reason
+            for part in parts
+            for index, reason in self._reasons_inside(viewer.graph, part).items()
+        }
+
+    def _reasons_inside(self, graph: Graph, group: tuple[int, ...]) -> dict[int, str]:
+        """Why nodes of a group cannot be compiled after all, by their index in the graph."""
+        claim = subgraph_claim(graph, group, self._partition_name(graph))
+        if claim is None:
+            return {}
         assert claim.meta_def is not None
-        nodes = [graph.node(index) for index in claim.node_indices]
+        nodes = [graph.node(index) for index in group]
         body = fused_node_of(graph, nodes, claim.meta_def, self.name).body
         makers = {name: node.index for node in nodes for name in node.outputs if name}
-        found = {}
+        reasons = {}
         for index, reason in self._session_compiler().reasons_against(body).items():
-            name = next(each for each in body.node(index).outputs if each)
-            found[makers[name]] = reason
-        return found
+            made = next(name for name in body.node(index).outputs if name)
+            reasons[makers[made]] = reason
+        return reasons
 
     def _reason_against_compiling(self) -> str | None:
         """Why nothing is compiled here at all; None where it is."""

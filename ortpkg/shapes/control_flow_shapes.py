@@ -6,6 +6,7 @@ What is known of a value that a loop carries is reduced until every iteration ke
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ortpkg.graph.types import ElementType
 from ortpkg.shapes.expression_bounds import is_positive
@@ -47,15 +48,13 @@ def loop(context: ShapeContext) -> None:
     once = context.number(0) == 1
     begins = not context.has(1) or context.number(1) == 1
     initial = list(states)
+    opened: set[Size] = set()
     for round_ in range(_MOST_ROUNDS):
         made = context.infer_subgraph(body, (number, condition, *states))
         after = [made[1 + index] if 1 + index < len(made) else None for index in range(len(states))]
         if once:
             break
-        widened = [
-            common(before, later, context.new_size)
-            for before, later in zip(states, after, strict=True)
-        ]
+        widened = _merged(context, states, after, opened)
         if widened == states:
             break
         states = (
@@ -75,6 +74,44 @@ def loop(context: ShapeContext) -> None:
         context.make_known(index, known or after[index])
     for slot, index in enumerate(range(1 + len(states), len(made)), start=len(states)):
         _stack(context, slot, made[index], trips)
+
+
+def _merged(
+    context: ShapeContext,
+    before: Sequence[Knowledge | None],
+    after: Sequence[Knowledge | None],
+    opened: set[Size],
+) -> list[Knowledge | None]:
+    """What holds for states before and after an iteration.
+
+    ``opened`` has the sizes that differ from one iteration to the next, each the state's own
+    symbol; those that differ here are added. Whatever the body makes of them, they stay open.
+    """
+    merged: list[Knowledge | None] = []
+    for was, made in zip(before, after, strict=True):
+        now = common(was, _kept_open(was, made, opened), context.new_size)
+        opened.update(new for old, new in _pairs_of_sizes(was, now) if old != new)
+        merged.append(now)
+    return merged
+
+
+def _kept_open(
+    was: Knowledge | None, made: Knowledge | None, opened: set[Size]
+) -> Knowledge | None:
+    """What an iteration made of a state, with the state's own symbol for each open size."""
+    pairs = _pairs_of_sizes(was, made)
+    if not pairs or not isinstance(made, KnownTensor):
+        return made
+    return replace(made, shape=tuple(old if old in opened else new for old, new in pairs))
+
+
+def _pairs_of_sizes(left: Knowledge | None, right: Knowledge | None) -> Sequence[tuple[Size, Size]]:
+    """The sizes of two tensors of the same rank, axis by axis; none where that differs."""
+    if not isinstance(left, KnownTensor) or not isinstance(right, KnownTensor):
+        return ()
+    if left.shape is None or right.shape is None or len(left.shape) != len(right.shape):
+        return ()
+    return tuple(zip(left.shape, right.shape, strict=True))
 
 
 def _widened(
@@ -132,12 +169,10 @@ def scan(context: ShapeContext) -> None:
             length = size
     made = context.infer_subgraph(body, (*states, *elements))
     final = list(states)
+    opened: set[Size] = set()
     for _ in range(_MOST_ROUNDS):
         after = [made[index] if index < len(made) else None for index in range(len(states))]
-        widened = [
-            common(before, later, context.new_size)
-            for before, later in zip(final, after, strict=True)
-        ]
+        widened = _merged(context, final, after, opened)
         if widened == final:
             break
         final = _widened(final, widened)

@@ -153,6 +153,8 @@ _ORDERINGS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqu
 #: Types in which sizes may be computed without passing their range; of others no elements are
 #: followed.
 _FOLLOWED = frozenset({ElementType.INT64, ElementType.INT32})
+#: Floats that sizes of tensors are cast to without loss.
+_EXACT_FLOATS = frozenset({ElementType.FLOAT, ElementType.DOUBLE})
 #: Of a node with more inputs no elements are followed: each may have all that are.
 _MOST_FOLLOWED_INPUTS = 16
 
@@ -308,11 +310,16 @@ def identity(context: ShapeContext) -> None:
 def cast(context: ShapeContext) -> None:
     """Between whole numbers elements stay what they are.
 
-    What passes the range of the type is not followed.
+    What passes the range of the type is not followed; of floats a single one is.
     """
     target = context.chosen_type("to", ElementType.UNDEFINED)
-    kept = _cast_elements(context.tensor(0), target)
-    context.make(0, context.shape(0), target, None if kept is None else kept.values)
+    given = context.tensor(0)
+    kept = _cast_elements(given, target)
+    count = context.size(0) if target in _EXACT_FLOATS and given is not None else None
+    shape = context.shape(0)
+    context.make(0, shape, target, None if kept is None else kept.values)
+    if count is not None:
+        context.make_known(0, KnownTensor(target, shape, count=count))
 
 
 def _cast_elements(given: KnownTensor | None, target: ElementType) -> Elements | None:

@@ -366,6 +366,7 @@ class _Inference:
                 inferred.element_type if made is not None else declared.element_type,
                 self._reconciled_shape(inferred.shape, declared.shape),
                 inferred.elements,
+                count=inferred.count,
             )
         return inferred if made is not None else self._declared_knowledge(declared)
 
@@ -396,15 +397,15 @@ class _Inference:
             and (sizes := _followed_elements(knowledge)) is not None
         }
         for name, knowledge in scope.values.items():
-            if graph.producer_of(name) is None and name in graph.types:
+            is_given = graph is not self._graph and graph.is_input(name)  # by the node around it
+            if graph.producer_of(name) is None and name in graph.types and not is_given:
                 continue
             value_type = type_of(knowledge, self._dimension)
+            keeps_names = graph is self._graph and graph.is_output(name)
             if value_type is not None:
                 graph.set_type(
                     name,
-                    _with_names(value_type, graph.types.get(name))
-                    if graph.is_output(name)
-                    else value_type,
+                    _with_names(value_type, graph.types.get(name)) if keeps_names else value_type,
                 )
 
     def _dimension(self, size: Size) -> int | str:

@@ -78,21 +78,28 @@ class Elements:
 
 @dataclass(frozen=True, slots=True)
 class KnownTensor:
-    """A tensor; ``shape`` is None where not even the number of dimensions is known."""
+    """A tensor; ``shape`` is None where not even the number of dimensions is known.
+
+    ``count``: of a tensor of one float that a whole number was cast to, that number.
+    """
 
     element_type: ElementType = ElementType.UNDEFINED
     shape: Sizes | None = None
     elements: Elements | None = None
     is_sparse: bool = False
+    count: Size | None = None
 
     def without_elements(self) -> KnownTensor:
         """The same type and shape, with no value known."""
-        return self if self.elements is None else replace(self, elements=None)
+        is_bare = self.elements is None and self.count is None
+        return self if is_bare else replace(self, elements=None, count=None)
 
     def with_elements_in_range(self) -> KnownTensor:
         """The same without numbers beyond the element type, which a run would wrap around."""
-        if self.elements is None or self.element_type not in WHOLE_NUMBERS:
-            return self.without_elements()
+        if self.elements is None:
+            return self
+        if self.element_type not in WHOLE_NUMBERS:
+            return replace(self, elements=None)
         kept = tuple(
             value if value is None or _holds(self.element_type, value) else None
             for value in self.elements

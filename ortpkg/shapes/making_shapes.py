@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ortpkg.graph.types import ElementType
 from ortpkg.shapes.expressions import Size
-from ortpkg.shapes.knowledge import MOST_ELEMENTS
+from ortpkg.shapes.knowledge import MOST_ELEMENTS, KnownTensor
 from ortpkg.shapes.shape_context import ShapeContext, ShapeError, constant_knowledge, infers
 from ortpkg.shapes.size_operations import floor_divide, larger, product, total
 
@@ -105,6 +105,10 @@ def constant_of_shape(context: ShapeContext) -> None:
     context.make(0, sizes, element_type, elements)
 
 
+#: Below it every whole number is a double.
+_MOST_EXACT = 1 << 53
+
+
 @infers("Range")
 def range_(context: ShapeContext) -> None:
     """The element type is that of its inputs."""
@@ -123,13 +127,35 @@ def range_(context: ShapeContext) -> None:
         else:
             context.make(0, (context.new_size(),), element_type)
         return
+    context.make(0, (_steps_of_floats(context),), element_type)
+
+
+def _steps_of_floats(context: ShapeContext) -> Size:
+    """How many numbers a Range of floats has, whole ones where a size was cast to its limit."""
     given = [context.constant(slot) for slot in range(3)]
-    numbers = [float(each.reshape(-1)[0]) for each in given if each is not None and each.size == 1]
-    if len(numbers) == 3 and numbers[2] and all(map(math.isfinite, numbers)):
-        count_ = max(math.ceil((numbers[1] - numbers[0]) / numbers[2]), 0)
-        context.make(0, (count_,), element_type)
-        return
-    context.make(0, (context.new_size(),), element_type)
+    numbers = [
+        None if constant is None or constant.size != 1 else float(constant.reshape(-1)[0])
+        for constant in given
+    ]
+    start, limit, step = numbers
+    if start is not None and limit is not None and step:
+        if all(map(math.isfinite, (start, limit, step))):
+            return max(math.ceil((limit - start) / step), 0)
+        return context.new_size()
+    bounds = [
+        _whole(context.tensor(slot), number) for slot, number in enumerate((start, limit, step))
+    ]
+    first, last, width = bounds
+    if first is None or last is None or not isinstance(width, int) or width <= 0:
+        return context.new_size()
+    return context.compute(lambda: larger(0, floor_divide(last - first + (width - 1), width)))
+
+
+def _whole(known: KnownTensor | None, number: float | None) -> Size | None:
+    """A float as a whole number, where it is known to be one."""
+    if number is not None:
+        return int(number) if number.is_integer() and abs(number) < _MOST_EXACT else None
+    return None if known is None else known.count
 
 
 @infers("EyeLike")

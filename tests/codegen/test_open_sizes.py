@@ -13,6 +13,7 @@ from ortpkg.codegen.assembly.compilation_target import CompilationTarget
 from ortpkg.codegen.assembly.program_assembly import machine_model
 from ortpkg.codegen.assembly.size_guards import size_guards
 from ortpkg.codegen.claims import reasons_in_partition
+from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
@@ -126,3 +127,43 @@ def test_elements_by_indices_of_any_rank_are_those_of_the_engine() -> None:
     feeds = {"x": _random(2, 3, 4), "i": random.integers(-3, 3, (2, 2, 4)),
              "j": random.integers(-3, 3, (2, 5, 2))}  # fmt: skip
     assert_as_engine(text, feeds)
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 7), (2, 3, 1, 4)])
+@pytest.mark.parametrize("sizes", ["n, 3, h, w", "n, 3, h, {width}"])
+def test_a_pool_of_a_whole_picture_of_open_size_reduces_it(
+    operator: str, shape: tuple[int, ...], sizes: str
+) -> None:
+    text = f"g (float[{sizes.format(width=shape[3])}] x) => (float[n, 3, 1, 1] y) "
+    assert_as_engine(text + f"{{ y = {operator}(x) }}", {"x": _random(*shape)}, rtol=1e-5)
+
+
+_PYRAMID = """g (float[1, 2, h, w] x) => (float[1, 2, h, w] y) <float[4] scales = {1, 1, 2, 2}> {
+    p = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x)
+    q = Resize<mode = "nearest">(p, , scales)  y = Add(q, x) }"""
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 8, 16), (1, 2, 2, 6)])
+def test_a_map_that_is_halved_and_doubled_has_its_size_again(shape: tuple[int, ...]) -> None:
+    program = assert_as_engine(_PYRAMID, {"x": _random(*shape)})
+    asked = {str(margin) for pair in program.equal_sizes for margin in pair}
+    assert any("broadcast" in text for text in asked)
+
+
+def test_sizes_of_other_symbols_are_not_taken_for_equal() -> None:
+    text = "g (float[n, 4] x, float[m, 4] z) => (float[k, 4] y) { y = Add(x, z) }"
+    model = load_model(onnx.parser.parse_model(HEADER + text).SerializeToString())
+    with pytest.raises(NotLoweredError, match="whether its inputs broadcast"):
+        lower_graph(model.graph, infer_sizes(model), "program")
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_steps_up_to_a_size_that_is_a_float_are_counted_as_it(rows: int) -> None:
+    """As exporters of detectors write the centres of their cells."""
+    text = """g (float[n, 4] x) => (float[n, 4] y)
+        <int64 axis = {0}, float first = {0}, float one = {1}, float half = {0.5}, int64[1] last = {1}> {
+            s = Shape(x)  count = Gather(s, axis)  limit = Cast<to = 1>(count)
+            steps = Range(first, limit, one)  centres = Add(steps, half)
+            column = Unsqueeze(centres, last)  y = Add(x, column) }"""
+    assert_as_engine(text, {"x": _random(rows, 4)})

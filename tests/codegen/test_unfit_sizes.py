@@ -160,3 +160,25 @@ def test_words_for_unknown_are_no_names(word: str, caplog: pytest.LogCaptureFixt
         made = session.run(None, {"x": _ones(2, 3), "z": _ones(5, 4)})
     assert [each.shape for each in made] == [(2, 3), (5, 4)]
     assert not caplog.messages
+
+
+_PYRAMID = """g (float[1, 2, h, w] x) => (float[1, 2, k, l] y) <float[4] scales = {1, 1, 2, 2}> {
+    p = MaxPool<kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>(x)
+    q = Resize<mode = "nearest">(p, , scales)  y = Add(q, x) }"""
+
+
+def test_a_map_of_one_row_is_repeated_by_numpy_where_its_double_is_added(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Code is compiled for a picture whose half, doubled, has its size; one row is added to two."""
+    x = np.random.default_rng(0).standard_normal((1, 2, 1, 8)).astype(np.float32)
+    with _session(_PYRAMID) as session, caplog.at_level(logging.WARNING):
+        (made,) = session.run(None, {"x": x})
+        assert "leaves runs with such shapes to the numpy engine" in caplog.text
+        caplog.clear()
+        session.run(None, {"x": np.ones((1, 2, 6, 8), np.float32)})
+        assert not caplog.text
+    model = onnx.parser.parse_model(_HEADER + _PYRAMID).SerializeToString()
+    (wanted,) = InferenceSession(model, providers=["cpu"]).run(None, {"x": x})
+    assert made.shape == (1, 2, 2, 8)
+    np.testing.assert_array_equal(made, wanted)

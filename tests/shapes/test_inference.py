@@ -417,3 +417,58 @@ def test_classes_may_be_counted_by_a_constant_float() -> None:
         " { y = OneHot(x, depth, values) }"
     )
     assert shape_of(graph, "y") == ("N", 12)
+
+
+_GROWING = """g (float[B, 4] x, float[C, 4] other, int64 n, bool go) => (y, z, parts) {
+    y, z, parts = Loop(n, go, x, other) <
+        body = step (int64 i, bool on, float[p, 4] a, float[q, 4] b) => (out, c, d, e) {
+            out = Identity(on)  c = Concat<axis = 0>(a, b)  d = Neg(b)  e = Relu(b) }
+    >
+}"""
+
+
+def test_a_size_that_grows_from_one_iteration_to_the_next_opens_that_axis_alone() -> None:
+    graph = inferred(_GROWING)
+    grown, kept = shape_of(graph, "y"), shape_of(graph, "z")
+    assert grown is not None
+    assert grown[0] not in {"B", "C"}
+    assert (grown[1], kept) == (4, ("C", 4))
+
+
+def test_what_a_loop_hands_its_body_stands_in_the_types_of_the_body() -> None:
+    """Names that the body declares for sizes are nobody else's."""
+    graph = inferred(_GROWING)
+    (loop,) = graph.nodes
+    body = loop.subgraphs["body"]
+    carried, other = shape_of(body, "a"), shape_of(body, "b")
+    assert carried is not None
+    assert other == shape_of(body, "e") == ("C", 4)
+    assert carried[0] not in {"B", "C", "p", "q"}
+    assert shape_of(body, "c") == (f"{carried[0]} + C", 4) or shape_of(body, "c") == (
+        f"C + {carried[0]}",
+        4,
+    )
+
+
+@pytest.mark.parametrize(("kind", "count"), [("float", "N"), ("double", "N"), ("float16", None)])
+def test_a_range_up_to_a_size_as_a_float_has_so_many_numbers(kind: str, count: str | None) -> None:
+    code = {"float": 1, "double": 11, "float16": 10}[kind]
+    graph = inferred(
+        f"""g (float[N, 4] x) => (y) <int64 axis = {{0}}, {kind} first = {{0}}, {kind} one = {{1}}> {{
+            s = Shape(x)  n = Gather(s, axis)  limit = Cast<to = {code}>(n)
+            y = Range(first, limit, one) }}"""
+    )
+    made = shape_of(graph, "y")
+    assert made is not None
+    assert (made[0] == "N") is (count is not None)
+
+
+def test_steps_of_a_half_up_to_a_size_are_not_counted() -> None:
+    graph = inferred(
+        """g (float[N, 4] x) => (y) <int64 axis = {0}, float first = {0}, float half = {0.5}> {
+            s = Shape(x)  n = Gather(s, axis)  limit = Cast<to = 1>(n)
+            y = Range(first, limit, half) }"""
+    )
+    made = shape_of(graph, "y")
+    assert made is not None
+    assert "N" not in str(made[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ortpkg.codegen.assembly.compilation_target import CompilationTarget
@@ -14,9 +14,8 @@ from ortpkg.codegen.lowering.lowering_scope import SCALARS
 from ortpkg.codegen.schedules.kernel_cost import kernel_cost_ps
 from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
-from ortpkg.codegen.schedules.schedules_by_form import SchedulesByForm
 from ortpkg.codegen.tensor_ir.elements import Tensor
-from ortpkg.codegen.tensor_ir.operations import Alias, Operation
+from ortpkg.codegen.tensor_ir.operations import Operation
 from ortpkg.codegen.tensor_ir.tensor_program import Array, TensorProgram
 from ortpkg.graph.types import ElementType
 from ortpkg.machine_code.program import Guard, Program, Step, TensorSpec
@@ -56,39 +55,29 @@ def machine_model(target: CompilationTarget) -> MachineModel:
     )
 
 
-def scheduled_kernels(
-    tensors: TensorProgram, schedules: SchedulesByForm
-) -> Iterator[tuple[Operation, ScheduledKernel]]:
-    """Each kernel of a program whose operations are fused, with its operation, as they run."""
-    constants = frozenset(tensors.constants)
-    for operation in tensors.operations:
-        if not isinstance(operation, Alias):
-            for each in schedules.schedule(operation, constants):
-                yield operation, each
-
-
 def assemble(
     tensors: TensorProgram,
+    kernels: Sequence[tuple[Operation, ScheduledKernel]],
     target: CompilationTarget,
-    schedules: SchedulesByForm,
+    model: MachineModel,
     compiler: KernelCompiler,
     guards: tuple[Guard, ...] = (),
 ) -> CompiledCode:
-    """Schedules, places and compiles a program whose operations are fused.
+    """Places and compiles a program whose operations are fused and scheduled.
 
     Args:
         tensors: the program.
+        kernels: of its operations, in the order in which they run.
         target: what it is compiled for.
-        schedules, compiler: for that target.
+        model, compiler: of that target.
         guards: what it asks of sizes.
 
     Raises CompileError where LLVM fails, what a load limit raises where it is passed.
     """
     library, storage = KernelLibrary(target, compiler), Storage(tensors)
-    model = schedules.model
     steps: list[Step] = []
     scratch_nbytes = 0
-    for operation, each in scheduled_kernels(tensors, schedules):
+    for operation, each in kernels:
         scratch_nbytes = max(scratch_nbytes, each.kernel.scratch_nbytes)
         steps.append(
             Step(

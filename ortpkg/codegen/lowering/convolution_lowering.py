@@ -9,7 +9,7 @@ from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.elementwise_lowering import widened
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import LoweringScope, NotLoweredError, attribute
-from ortpkg.codegen.lowering.row_lowering import narrowed
+from ortpkg.codegen.lowering.row_lowering import narrowed, reduce_axes
 from ortpkg.codegen.tensor_ir.elements import Call, Element, Function, Made, Read, Tensor, along
 from ortpkg.codegen.tensor_ir.operations import Convolution, Pool, PoolFunction, Window
 from ortpkg.graph.graph import Node
@@ -137,13 +137,17 @@ def _overlap(window: Window, output: Tensor) -> int:
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")
 def lower_global_pool(scope: LoweringScope, node: Node) -> None:
-    """One window for each channel."""
+    """One window for each channel, or a reduction where the size of that is open."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
-    kernel = tuple(each for each in source.shape[2:] if isinstance(each, int))
-    if source.scalar not in FLOATS or len(kernel) != len(source.shape) - 2:
-        raise NotLoweredError("it is compiled for float32 and float16 of known size")
-    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+    kernel = tuple(size for size in source.shape[2:] if isinstance(size, int))
+    if source.scalar not in FLOATS:
+        raise NotLoweredError("it is compiled for float32 and float16 alone")
     is_mean = node.op_type == "GlobalAveragePool"
+    if len(kernel) != len(source.shape) - 2:
+        axes = range(2, len(source.shape))
+        reduce_axes(scope, "ReduceMean" if is_mean else "ReduceMax", source, output, axes)
+        return
+    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
     window = Window(kernel=kernel, strides=ones, dilations=ones, before=zeros, after=zeros)
     function = PoolFunction.AVERAGE if is_mean else PoolFunction.MAX
     epilogue = narrowed(Made(Scalar.F32), output)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.codegen.loop_ir.loop_types import Scalar
+from ortpkg.codegen.lowering.usual_sizes import agree_at_usual_sizes
 from ortpkg.codegen.tensor_ir.elements import (
     Call,
     Convert,
@@ -219,11 +220,12 @@ class LoweringScope:
     def stands_still(self, size: Size, wide: Size) -> bool:
         """Whether a dimension of that size is repeated along one of the size ``wide``.
 
-        NotLoweredError where that is known only when it runs.
+        Formulas that are equal for sizes of usual inputs are taken for equal; a guard asks. Raises
+        NotLoweredError where it is known only when it runs.
         """
         if size == 1:
             return True
-        if not is_one_with(wide, size):
+        if not is_one_with(wide, size) and not agree_at_usual_sizes(size, wide):
             raise NotLoweredError("whether its inputs broadcast is known only when it runs")
         self.require_equal(size, wide)
         return False

@@ -1,6 +1,6 @@
-"""Resize and Upsample of known sizes: axis by axis, by tables of positions and weights.
+"""Resize and Upsample, axis by axis: by tables of positions and weights where sizes are known.
 
-The tables are those of the engine's kernel.
+The tables are those of the engine's kernel. Axes of open sizes are repeated by whole factors alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ortpkg.codegen.lowering.lowering_scope import (
 from ortpkg.codegen.tensor_ir.elements import Call, Element, Function, Read, Tensor, along
 from ortpkg.graph.graph import Node
 from ortpkg.kernels.resampling import AxisPlan, Sampler, plans_from_scales, plans_from_sizes
+from ortpkg.shapes.expressions import Size, terms_of
 
 _FLOATS = frozenset({Scalar.F32, Scalar.F16, Scalar.BF16})
 #: A table of a longer axis is not kept in a context.
@@ -32,6 +33,10 @@ _MOST_OUTPUTS = 1 << 16
 #: So many neighbours are summed for one element; those of shrinking images with antialias may be
 #: more.
 _MOST_TAPS = 16
+#: Larger factors are not asked for.
+_MOST_FACTOR = 64
+_OPEN_SIZES = "the sizes that it scales are known only when it runs"
+_TRIED_SIZES = (1, 2, 3, 7, 640)
 
 
 @lowers("Resize", "Upsample")
@@ -49,36 +54,114 @@ def lower_resize(scope: LoweringScope, node: Node) -> None:
         raise NotLoweredError("what lies between integers is not compiled")
     if prod(each for each in source.shape if isinstance(each, int)) == 0:
         raise NotLoweredError("it resizes nothing")
-    made = source
+    made = _repeated(scope, node, source, output, sampler)
     for plan in sorted(plans, key=lambda plan: plan.output / plan.size):
         made = _resampled(scope, made, plan, sampler)
     scope.map(output, as_kind(Read(made, tuple(map(along, range(len(made.shape))))), output.scalar))
 
 
 def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPlan]:
-    """What becomes of each axis; those that are known only when it runs stay as they are."""
+    """What becomes of each axis; those of open size stay as they are."""
     rank = len(source.shape)
-    is_new = node.op_type == "Resize" and node.since_version >= 11
-    given = [*node.inputs, "", "", ""]
-    axes = [counted_axis(axis, rank) for axis in attribute(node, "axes", range(rank))]
+    sizes_name, scales_name = _given(node)
+    axes = _axes(node, rank)
     known = [size if isinstance(size, int) else 1 for size in source.shape]
+    if not sizes_name:
+        plans = plans_from_scales(known, _scales(scope, node, scales_name), axes, ())
+        return [plan for plan in plans if isinstance(source.shape[plan.axis], int)]
     policy = str(attribute(node, "keep_aspect_ratio_policy", "stretch"))
-    if is_new and given[3]:
-        sizes = list(scope.sizes(given[3], "sizes"))
-        for at, axis in enumerate(axes):
-            if sizes[at] == source.shape[axis]:
-                sizes[at] = known[axis]
-        numbers = [size for size in sizes if isinstance(size, int)]
-        changes = {axis for axis, size in zip(axes, sizes, strict=True) if size != known[axis]}
-        is_open = {axis for axis in range(rank) if not isinstance(source.shape[axis], int)}
-        if len(numbers) < len(sizes) or changes & is_open or (policy != "stretch" and is_open):
-            raise NotLoweredError("its sizes are known only when it runs")
-        return plans_from_sizes(known, numbers, axes, (), policy)
-    scales = _scales(scope, node, given[2] if is_new else given[1])
-    plans = plans_from_scales(known, scales, axes, ())
-    if any(plan.changes and not isinstance(source.shape[plan.axis], int) for plan in plans):
-        raise NotLoweredError("the sizes that it scales are known only when it runs")
-    return plans
+    if policy != "stretch" and not all(isinstance(size, int) for size in source.shape):
+        raise NotLoweredError("its sizes are known only when it runs")
+    sizes = list(scope.sizes(sizes_name, "sizes"))
+    for at, axis in enumerate(axes):
+        if not isinstance(source.shape[axis], int):
+            sizes[at] = known[axis]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    if len(numbers) < len(sizes):
+        raise NotLoweredError("its sizes are known only when it runs")
+    return plans_from_sizes(known, numbers, axes, (), policy)
+
+
+def _given(node: Node) -> tuple[str, str]:
+    """The values that say sizes and scales; "" for one that is not given."""
+    given = [*node.inputs, "", "", ""]
+    is_new = node.op_type == "Resize" and node.since_version >= 11
+    return (given[3], given[2]) if is_new else ("", given[1])
+
+
+def _axes(node: Node, rank: int) -> list[int]:
+    return [counted_axis(axis, rank) for axis in attribute(node, "axes", range(rank))]
+
+
+def _repeated(
+    scope: LoweringScope, node: Node, source: Tensor, output: Tensor, sampler: Sampler
+) -> Tensor:
+    """The tensor with each axis of open size made larger by its factor.
+
+    NotLoweredError where elements are not just repeated.
+    """
+    factors = _open_factors(scope, node, source)
+    if all(factor == 1 for factor in factors):
+        return source
+    for axis, factor in enumerate(factors):
+        if not _repeats(sampler, factor):
+            raise NotLoweredError(_OPEN_SIZES)
+        scope.require_equal(
+            factor * source.shape[axis],
+            output.shape[axis] if factor > 1 else source.shape[axis],
+        )
+    # as (size, factor) pairs: a broadcast, then an alias
+    paired = [part for pair in zip(source.shape, factors, strict=True) for part in pair]
+    spread = scope.temporary(source.scalar, paired, "repeats")
+    scope.map(spread, Read(source, tuple(along(2 * axis) for axis in range(len(factors)))))
+    shape = [factor * size for size, factor in zip(source.shape, factors, strict=True)]
+    made = scope.temporary(source.scalar, shape, "repeated")
+    scope.alias(made, spread)
+    return made
+
+
+def _open_factors(scope: LoweringScope, node: Node, source: Tensor) -> list[int]:
+    """How many times larger each axis of open size becomes; 1 for others.
+
+    NotLoweredError where that is no whole number.
+    """
+    rank = len(source.shape)
+    sizes_name, scales_name = _given(node)
+    factors = [1] * rank
+    given: Sequence[Size | float] = (
+        scope.sizes(sizes_name, "sizes") if sizes_name else _scales(scope, node, scales_name)
+    )
+    for axis, wanted in zip(_axes(node, rank), given, strict=True):
+        size = source.shape[axis]
+        if isinstance(size, int):
+            continue
+        factor = wanted if isinstance(wanted, float) else _ratio(wanted, size)
+        if factor < 1 or factor != int(factor):
+            raise NotLoweredError(_OPEN_SIZES)
+        factors[axis] = int(factor)
+    return factors
+
+
+def _ratio(size: Size, unit: Size) -> int:
+    """The whole number by which ``unit`` is multiplied to be ``size``; 0 where there is none."""
+    monomial, count = terms_of(unit)[0]
+    factor = dict(terms_of(size)).get(monomial, 0) // count
+    return factor if factor * unit == size else 0
+
+
+def _repeats(sampler: Sampler, factor: int) -> bool:
+    """Whether growing by a whole factor repeats each element so often, whatever the size is.
+
+    Asked of the engine's tables for some sizes: positions depend on the place within a repeat.
+    """
+    if factor == 1 or sampler.mode != "nearest" or factor > _MOST_FACTOR:
+        return factor == 1
+    for size in _TRIED_SIZES:
+        (plan,) = plans_from_scales([size], [float(factor)], [0], ())
+        positions = sampler.nearest_positions(sampler.origins(plan), size)
+        if not np.array_equal(positions, np.arange(size * factor) // factor):
+            return False
+    return True
 
 
 def _scales(scope: LoweringScope, node: Node, name: str) -> list[float]:

@@ -177,13 +177,23 @@ def lower_reduction(scope: LoweringScope, node: Node) -> None:
     axes = _reduced_axes(scope, node, len(source.shape))
     if not axes:
         raise NotLoweredError("it reduces no axis")
+    reduce_axes(scope, node.op_type, source, output, axes)
+
+
+def reduce_axes(
+    scope: LoweringScope, operator: str, source: Tensor, output: Tensor, axes: Sequence[int]
+) -> None:
+    """Combines elements along axes as a reducing operator does.
+
+    NotLoweredError where it is not compiled for such elements.
+    """
     read, shape = _read_reduced(source, axes)
-    combiner = _COMBINERS[node.op_type]
+    combiner = _COMBINERS[operator]
     made = scope.temporary(output.scalar, shape, "reduced")
-    value = _before(node, widened(read))
+    value = _before(operator, widened(read))
     if scalar_of(value) not in {Scalar.F32, Scalar.I32, Scalar.I64}:
         raise NotLoweredError(f"reductions of {source.scalar.value} are not compiled")
-    total = _after(node, Made(scalar_of(value)), [source.shape[axis] for axis in axes])
+    total = _after(operator, Made(scalar_of(value)), [source.shape[axis] for axis in axes])
     scope.emit(
         Reduce(
             output=made,
@@ -250,16 +260,16 @@ def _reduced_axes(scope: LoweringScope, node: Node, rank: int) -> list[int]:
     return counted_axes
 
 
-def _before(node: Node, value: Element) -> Element:
-    if node.op_type in {"ReduceSumSquare", "ReduceL2"}:
+def _before(operator: str, value: Element) -> Element:
+    if operator in {"ReduceSumSquare", "ReduceL2"}:
         return Call(Function.MUL, (value, value))
-    if node.op_type == "ReduceL1":
+    if operator == "ReduceL1":
         return Call(Function.ABS, (value,))
     return value
 
 
-def _after(node: Node, made: Element, sizes: Sequence[Size]) -> Element:
-    if node.op_type == "ReduceMean":
+def _after(operator: str, made: Element, sizes: Sequence[Size]) -> Element:
+    if operator == "ReduceMean":
         if scalar_of(made) is not Scalar.F32:
             raise NotLoweredError("means of integers are not compiled")
         count = prod(sizes, start=1)
@@ -269,11 +279,11 @@ def _after(node: Node, made: Element, sizes: Sequence[Size]) -> Element:
             else Convert(SizeValue(count), Scalar.F32)
         )
         return Call(Function.DIV, (made, divisor))
-    if node.op_type == "ReduceL2":
+    if operator == "ReduceL2":
         if scalar_of(made) is not Scalar.F32:
             raise NotLoweredError("roots of integers are not compiled")
         return Call(Function.SQRT, (made,))
-    if node.op_type == "ReduceLogSum":
+    if operator == "ReduceLogSum":
         return Call(Function.LOG, (made,))
     return made
 

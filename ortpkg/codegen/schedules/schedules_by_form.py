@@ -16,8 +16,12 @@ from ortpkg.codegen.schedules.machine_model import MachineModel
 from ortpkg.codegen.schedules.schedule import schedule
 from ortpkg.codegen.schedules.scheduled_kernel import ScheduledKernel
 from ortpkg.codegen.tensor_ir.elements import Tensor
-from ortpkg.codegen.tensor_ir.operations import Operation
+from ortpkg.codegen.tensor_ir.operations import Alias, Operation
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.shapes.expressions import Expression
+
+#: Types whose values are compared as they are; asked first, since most parts are of these.
+_ATOMS = frozenset({bool, int, str, type(None)})
 
 
 class SchedulesByForm:
@@ -30,6 +34,16 @@ class SchedulesByForm:
     def __init__(self, model: MachineModel) -> None:
         self.model = model
         self._made: dict[Hashable, tuple[Sequence[Tensor], list[ScheduledKernel]]] = {}
+
+    def kernels_of(self, program: TensorProgram) -> list[tuple[Operation, ScheduledKernel]]:
+        """Each kernel of a program whose operations are fused, with its operation, as they run."""
+        constants = frozenset(program.constants)
+        return [
+            (operation, kernel)
+            for operation in program.operations
+            if not isinstance(operation, Alias)
+            for kernel in self.schedule(operation, constants)
+        ]
 
     def schedule(
         self, operation: Operation, constants: Collection[Tensor]
@@ -48,26 +62,31 @@ class SchedulesByForm:
 
 def _form_of(value: object, tensors: dict[Tensor, int], constants: Collection[Tensor]) -> Hashable:
     """The value as what can be compared, with numbers for its tensors, which are noted."""
+    kind: type = type(value)
+    if kind in _ATOMS:
+        return value
     if isinstance(value, Tensor):
         if value in tensors:
             return tensors[value]
         tensors[value] = len(tensors)
         return (value.scalar, value.shape, value in constants)
     if isinstance(value, tuple):
-        return tuple([_form_of(each, tensors, constants) for each in value])
+        return tuple([_form_of(part, tensors, constants) for part in value])
     if isinstance(value, float):
         return ("float", value.hex())  # 0.0 is not -0.0, and no integer
-    if is_dataclass(value) and not isinstance(value, Expression):
-        kind = value.__class__
-        parts = [_form_of(getattr(value, name), tensors, constants) for name in _names(kind)]
-        return (kind, *parts)
+    names = _names(kind)
+    if names is not None:
+        return (kind, *[_form_of(getattr(value, name), tensors, constants) for name in names])
     assert isinstance(value, Hashable)
     return value
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields that are looked into; None for what is compared as it is."""
+    if not is_dataclass(kind) or issubclass(kind, Expression):
+        return None
+    return tuple(field.name for field in fields(kind))
 
 
 def _with_tensors(kernel: ScheduledKernel, own: dict[Tensor, Tensor]) -> ScheduledKernel:

@@ -1,0 +1,35 @@
+"""Whether two formulas of the same symbols are one number for sizes that models usually run with.
+
+A feature map that is halved and doubled again has the size of the one that was halved less often,
+for pictures of a size that the model is meant for; for others the model itself fails. A guard asks
+when it runs.
+"""
+
+from __future__ import annotations
+
+from ortpkg.shapes.expressions import Size, evaluate, symbols_of
+
+#: Numbers that may be halved often, one of them odd afterwards.
+_USUAL_SIZES = (256, 640, 1024)
+
+
+def agree_at_usual_sizes(left: Size, right: Size) -> bool:
+    """Return True if both are the same number above 1 for usual sizes of every symbol.
+
+    Formulas that share no symbol never are; different symbols have different sizes.
+    """
+    if not symbols_of(left) & symbols_of(right):
+        return False
+    symbols = sorted(symbol.name for symbol in symbols_of(left) | symbols_of(right))
+    for first in range(len(_USUAL_SIZES)):
+        values = {
+            name: _USUAL_SIZES[(first + place) % len(_USUAL_SIZES)]
+            for place, name in enumerate(symbols)
+        }
+        try:
+            numbers = evaluate(left, values), evaluate(right, values)
+        except (ArithmeticError, ValueError):
+            return False
+        if numbers[0] != numbers[1] or numbers[0] <= 1:
+            return False
+    return True
