@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 import numpy as np
@@ -17,12 +16,13 @@ from kserve.protocol.grpc.servicer import InferenceServicer
 
 from ortpkg.errors import InvalidRequestError, UnauthorizedError, quoted
 from ortpkg.serving.bearer_token import check_bearer_token
+from ortpkg.serving.grpc_answers import UnreadAnswers
 from ortpkg.serving.http_endpoints import off_loop
 from ortpkg.serving.kserve_messages import Intake
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
 from ortpkg.serving.protocol_tensors import DTYPES, Array, GivenTensor, TensorSpec, raw_bytes
-from ortpkg.serving.refusals import refusal_of
+from ortpkg.serving.refusals import drop_tracebacks, refusal_of
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.server_log import log_event, log_fault
 from ortpkg.serving.serving_options import ListeningPlace, ServingLimits
@@ -46,6 +46,8 @@ _CONTENTS = {
 
 #: How long a connection without a call stays open.
 _IDLE_MS = 300_000
+#: Answers that wait for their clients may have as many bytes as so many of the largest requests.
+_LARGEST_ANSWERS = 8
 #: What a load balancer asks, which has no token.
 _OPEN_METHODS = frozenset({"ServerLive", "ServerReady"})
 
@@ -95,12 +97,16 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
     Args:
         observer: hears the status of every call.
         intake: reads their messages.
+        unread: counts their answers.
         logs_requests: whether every call is logged, not only those that are refused.
     """
 
-    def __init__(self, observer: Observer, intake: Intake, *, logs_requests: bool) -> None:
+    def __init__(
+        self, observer: Observer, intake: Intake, unread: UnreadAnswers, *, logs_requests: bool
+    ) -> None:
         self._observer = observer
         self._intake = intake
+        self._unread = unread
         self._logs_requests = logs_requests
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
@@ -113,14 +119,23 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
             handler, is_inference=path.endswith("/ModelInfer")
         )
 
-        async def answer_or_refuse(unread: Any, context: Any) -> Any:
-            return await self._answered(answer(unread, context), context, path)
+        async def answer_or_refuse(messages: Any, context: Any) -> Any:
+            answering = self._serialized(answer(messages, context), handler, context)
+            return await self._answered(answering, context, path)
 
-        return grpc.stream_unary_rpc_method_handler(
-            answer_or_refuse, response_serializer=handler.response_serializer
-        )
+        # Without a serializer: gRPC would keep the answer as an object beside its bytes.
+        return grpc.stream_unary_rpc_method_handler(answer_or_refuse)
 
-    async def _answered(self, answering: Awaitable[Any], context: Any, path: str) -> Any:
+    async def _serialized(
+        self, answering: Awaitable[Any], handler: grpc.RpcMethodHandler, context: Any
+    ) -> bytes:
+        """Return the answer's bytes. Raises ServerBusyError where there is no room for them."""
+        answer = await answering
+        self._unread.add(answer.ByteSize(), context)
+        data: bytes = handler.response_serializer(answer)
+        return data
+
+    async def _answered(self, answering: Awaitable[bytes], context: Any, path: str) -> bytes:
         """One call, whose status is told."""
         start = time.monotonic()
         try:
@@ -128,7 +143,7 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
         except grpc.aio.AbortError:
             raise  # it is refused already
         except Exception as error:  # noqa: BLE001 - nothing may end the server
-            await self._refuse(error, context, path)
+            return await self._refuse(error, context, path)
         finally:
             status = _code_name(context.code())
             self._observer.responded("grpc", status)
@@ -141,14 +156,14 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
                     duration_ms=round((time.monotonic() - start) * 1e3, 3),
                 )
 
-    async def _refuse(self, error: Exception, context: Any, path: str) -> None:
+    async def _refuse(self, error: Exception, context: Any, path: str) -> NoReturn:
         """Ends the call as :func:`~ortpkg.serving.refusals.refusal_of` says."""
         refusal = refusal_of(error)
         if refusal.is_our_fault:
             log_fault("fault", error, path=path)
-        # They hold the request, which would stay until garbage is collected.
-        traceback.clear_frames(error.__traceback__)
+        drop_tracebacks(error)
         await context.abort(grpc.StatusCode[refusal.grpc_code], refusal.reason)
+        raise AssertionError("abort raises")
 
 
 def _code_name(code: Any) -> str:
@@ -268,7 +283,10 @@ def make_grpc_server(
     server = grpc.aio.server(
         interceptors=(
             RefusingInterceptor(
-                data_plane.answering.observer, Intake(limits), logs_requests=logs_requests
+                data_plane.answering.observer,
+                Intake(limits),
+                UnreadAnswers(_LARGEST_ANSWERS * limits.request_nbytes, limits.timeout_s),
+                logs_requests=logs_requests,
             ),
             *guards,
         ),
@@ -280,6 +298,8 @@ def make_grpc_server(
             ("grpc.max_allowed_incoming_connections", limits.connections),
             # Without it a second server on a port gets a part of the first one's requests.
             ("grpc.so_reuseport", 0),
+            # With it a fast client's calls bring megabytes each before anybody reads them.
+            ("grpc.http2.bdp_probe", 0),
         ],
     )
     add_GRPCInferenceServiceServicer_to_server(VersionedServicer(data_plane), server)

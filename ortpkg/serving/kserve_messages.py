@@ -21,10 +21,11 @@ from ortpkg.serving.serving_options import ServingLimits
 
 #: A message that has not come by then is one of few.
 _AT_ONCE_S = 0.25
-#: How many are looked at for so long at the same time; others wait.
-_MOST_AT_ONCE = 32
 #: How many of the largest messages may be on their way, and as many again be answered.
 _LARGEST_MESSAGES = 8
+#: How many are looked at for that moment at the same time, while others wait: as many as together
+#: have so many bytes, but no fewer than the largest that may be on their way.
+_MOST_AT_ONCE, _AT_ONCE_NBYTES = 32, 128 << 20
 _RETRY_AFTER_S = 1.0
 
 
@@ -35,7 +36,10 @@ class Intake:
     """
 
     def __init__(self, limits: ServingLimits) -> None:
-        self._places = _Places(limits.timeout_s)
+        at_once = min(
+            _MOST_AT_ONCE, max(_LARGEST_MESSAGES, _AT_ONCE_NBYTES // limits.request_nbytes)
+        )
+        self._places = _Places(at_once, limits.timeout_s)
         self._most_nbytes = _LARGEST_MESSAGES * limits.request_nbytes
         self._message_nbytes = limits.request_nbytes
         self._nbytes = 0
@@ -98,8 +102,8 @@ class _Places:
         body_s: how long these may.
     """
 
-    def __init__(self, body_s: float) -> None:
-        self.at_once = asyncio.Semaphore(_MOST_AT_ONCE)
+    def __init__(self, at_once: int, body_s: float) -> None:
+        self.at_once = asyncio.Semaphore(at_once)
         self.slow = 0
         self.body_s = body_s
 

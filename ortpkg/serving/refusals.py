@@ -99,3 +99,16 @@ def refusal_of(error: BaseException) -> Refusal:
                 retry_after_s=getattr(error, "retry_after_s", None),
             )
     return Refusal(status=500, grpc_code="INTERNAL", reason=_UNKNOWN_FAULT)
+
+
+def drop_tracebacks(error: BaseException) -> None:
+    """Let go of the frames that an error and those behind it passed, which hold the request.
+
+    For an error that outlives its request: gRPC keeps it in a cycle until garbage is collected.
+    """
+    pending: list[BaseException] = [error]
+    while pending:
+        current = pending.pop()
+        behind = (current.__cause__, current.__context__)
+        pending += [other for other in behind if other is not None and other.__traceback__]
+        current.__traceback__ = None

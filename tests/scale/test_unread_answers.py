@@ -10,10 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
+import grpc
 import onnx
 import onnx.parser
 import pytest
+from tritonclient.grpc import service_pb2 as messages
 
 import ortpkg
 from tests.scale.served_packages import make_echoes
@@ -128,6 +131,65 @@ def test_an_answer_that_is_read_in_time_is_not_cut(server: Serving) -> None:
         assert part
         nbytes += len(part)
     client.close()
+
+
+def ask_over_grpc(server: Serving) -> tuple[grpc.Channel, Any]:
+    """Ask for a large answer on a channel of its own; nothing of it is read until it is iterated.
+
+    The method is called as one that answers in a stream: such a client reads when it is asked.
+    """
+    options = [
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    channel = grpc.insecure_channel(server.grpc, options=options)
+    count = {"name": "count", "datatype": "INT64", "shape": [1]}
+    raw = struct.pack("<q", ANSWER_NBYTES // 4)
+    request = messages.ModelInferRequest(
+        model_name="zeros", inputs=[count], raw_input_contents=[raw]
+    ).SerializeToString()
+    call = channel.unary_stream("/inference.GRPCInferenceService/ModelInfer")
+    return channel, call(request, timeout=2 * SOON_S)
+
+
+def outcome_of(answer: Any) -> str:
+    """Return the status that a call ends with, once its answer is read."""
+    try:
+        (data,) = answer
+    except grpc.RpcError as error:
+        name: str = error.code().name
+        return name
+    assert len(data) > ANSWER_NBYTES
+    return "OK"
+
+
+def test_answers_of_grpc_that_nobody_reads_are_cut_and_their_memory_returns(
+    server: Serving,
+) -> None:
+    after: list[int] = []
+    for _ in range(3):
+        with others_are_served(server, GROWTH_NBYTES):
+            calls = [ask_over_grpc(server) for _ in range(CLIENTS)]
+            for _, answer in calls:
+                answer.initial_metadata()  # which comes with the begin of an answer, or a refusal
+            time.sleep(2 * TIMEOUT_S)
+            after.append(resident_nbytes(server))
+            outcomes = Counter(outcome_of(answer) for _, answer in calls)
+        for channel, _ in calls:
+            channel.close()
+        print(outcomes, after[-1] // MIB)
+        # On a busy machine some runs take longer than they may.
+        assert outcomes.keys() <= {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
+        assert 0 < outcomes["UNAVAILABLE"] <= UNREAD_NBYTES // ANSWER_NBYTES
+    assert after[-1] < after[0] + 2 * ANSWER_NBYTES
+
+
+def test_an_answer_of_grpc_that_is_read_in_time_is_not_cut(server: Serving) -> None:
+    channel, answer = ask_over_grpc(server)
+    time.sleep(TIMEOUT_S / 3)
+    assert outcome_of(answer) == "OK"
+    channel.close()
 
 
 def texts_request(nbytes: int) -> tuple[bytes, dict[str, str]]:
