@@ -19,8 +19,8 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.package.derived_variants import (
+    current_digests,
     is_derived,
-    recorded_digests,
     source_of,
     why_stale,
 )
@@ -411,7 +411,7 @@ class ModelVariant:
         if self._package.compat is not None or component is None or not is_derived(self.info):
             return
         source = source_of(self.info, component)
-        reason = why_stale(self.info, source, recorded_digests(self._package))
+        reason = why_stale(self.info, source, current_digests(self._package))
         if reason and source is not None:
             raise StaleVariantError(
                 f"variant {quoted(self.name)} of {quoted(self.component_name)} is stale: {reason};"

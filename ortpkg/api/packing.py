@@ -40,6 +40,7 @@ def pack(
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.
+        StalePackageError: a compiled variant was made of another model than the one beside it.
         AuthoringError: ``output`` exists, a file is a link or has a name that is not portable, or
             the disk is full.
         PackageNotFoundError: there is no package at ``root``.

@@ -47,7 +47,7 @@ from ortpkg.package.changes.transaction import (
     PackageChange,
     commit_change,
 )
-from ortpkg.package.derived_variants import recorded_digests
+from ortpkg.package.derived_variants import current_digests
 from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.integrity.digest_check import is_within, list_files
 from ortpkg.package.package_info import (
@@ -239,12 +239,13 @@ class _Merger:
             self._notify(f"the version {stays}; variants of the other package {keep}")
 
     def _tell_of_stale(self) -> None:
-        """Name variants that one package compiled from another model than the other package has."""
+        """Name compiled variants of the result that were made of another model than it has."""
         digests_of_base, digests_of_other = (
-            recorded_digests(self._base),
-            recorded_digests(self._other),
+            current_digests(self._base),
+            current_digests(self._other),
         )
-        for component in self._components.values():
+        untouched = {component.name: component for component in self._base.components}
+        for component in {**untouched, **self._components}.values():
             tell_of_stale_in(
                 component,
                 lambda path: digests_of_base(path) or digests_of_other(path),

@@ -27,7 +27,7 @@ from ortpkg.devices.machine_probe import with_free_memory
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import ProfileError, UsageError, quoted
 from ortpkg.host.directories import has_records
-from ortpkg.package.derived_variants import is_derived, recorded_digests, source_of, why_stale
+from ortpkg.package.derived_variants import current_digests, is_derived, source_of, why_stale
 from ortpkg.package.formats.variants import alike
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
@@ -171,7 +171,7 @@ def _staleness(package: PackageInfo, component: ComponentInfo) -> Callable[[Vari
 
     Packages read by the rules of a release have no stale variants, since releases know no records.
     """
-    digests_of, complete_component = recorded_digests(package), package.component(component.name)
+    digests_of, complete_component = current_digests(package), package.component(component.name)
 
     def of_variant(variant: VariantInfo) -> str:
         if package.compat is not None or complete_component is None or not is_derived(variant):

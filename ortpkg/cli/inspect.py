@@ -25,7 +25,7 @@ from ortpkg.cli.table_layout import Column
 from ortpkg.cli.tree_drawing import drawn
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, PackageFormatError, UsageError, quoted
-from ortpkg.package.derived_variants import recorded_digests, stale_variants
+from ortpkg.package.derived_variants import current_digests, stale_variants
 from ortpkg.package.package_info import (
     ComponentInfo,
     PackageInfo,
@@ -124,7 +124,7 @@ def _print(info: PackageInfo, named: Path, output: Output) -> None:
 def _stale(info: PackageInfo, component: ComponentInfo) -> dict[str, str]:
     """Return stale variants with reasons; none if the records are damaged, as validate reports."""
     try:
-        return stale_variants(component, recorded_digests(info))
+        return stale_variants(component, current_digests(info))
     except PackageFormatError:
         return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,8 +26,9 @@ from ortpkg.cli.signature_verification import (
     check_published,
     print_acceptances,
 )
-from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
 from ortpkg.package.integrity.verification import VerificationReport
+from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
 from ortpkg.storage.file_operations import FileOperations
 
@@ -115,6 +117,7 @@ def command(
         output.json("verify", content)
     else:
         _print_report(report, output, is_recorded=record)
+        _warn_of_stale(root, output)
         if acceptances is not None:
             print_acceptances(acceptances, output)
     return int(exit_code)
@@ -210,6 +213,14 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
     else:
         count = len(report.differences)
         output.note(f"{count} file{' differs' if count == 1 else 's differ'}; {amount} were read")
+
+
+def _warn_of_stale(root: Path, output: Output) -> None:
+    """Name compiled variants whose source is another model; a package that cannot be read: none."""
+    from ortpkg.authoring.stale_variants import tell_of_stale  # reads documents, not only digests
+
+    with contextlib.suppress(PackageError):
+        tell_of_stale(open_package(root), output.warning)
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ortpkg.documents.findings import listed
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
+from ortpkg.package.derived_variants import verify_none_is_stale
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.integrity.verification import check_is_package
@@ -52,14 +53,16 @@ def sign_package(
         AuthoringError: there is no digests.json, or it does not record every file that is there, or
             the signature cannot be written.
         SignatureError: it is damaged.
+        StalePackageError: a compiled variant was made of another model than the one beside it.
         PackageError: there is no package at ``root``.
     """
     check_is_package(root)
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify or logger.warning):
         recover(root, operations=operations or FileOperations())
-        name = open_package(root).name
-        content = sign_digests(_own_record(root), name=name, key=key, certificates=certificates)
+        package, record = open_package(root), _own_record(root)
+        verify_none_is_stale(package)
+        content = sign_digests(record, name=package.name, key=key, certificates=certificates)
         try:
             return write_signature(
                 root, content, key_digest=key.public.digest, operations=operations

@@ -23,6 +23,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.package.changes.recovery import recover
+from ortpkg.package.derived_variants import verify_none_is_stale
 from ortpkg.package.integrity.transferable_files import check_digest
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.reader import open_package
@@ -95,6 +96,7 @@ def publish(
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.
+        StalePackageError: a compiled variant was made of another model than the one beside it.
         UsageError: a tag is none.
         PackageError: ``root`` is no valid package; RegistryError: the repository failed.
     """
@@ -109,8 +111,9 @@ def publish(
         )
     with lock_package(root, on_wait=notify):
         recover(root, operations=FileOperations())
-        source = PackageFiles.of(root, progress)
-        artifact, contents = artifact_of(open_package(root), source)
+        source, package = PackageFiles.of(root, progress), open_package(root)
+        verify_none_is_stale(package)
+        artifact, contents = artifact_of(package, source)
         manifest = dump_artifact(artifact)
         push = _Push(repository, source, progress, mount_from=mount_from)
         moved = push.moved_tags(tags, f"sha256:{hash_bytes(manifest).sha256}")

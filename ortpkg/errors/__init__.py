@@ -62,6 +62,7 @@ from ortpkg.errors.packages import PackageNotFoundError as PackageNotFoundError
 from ortpkg.errors.packages import PathEscapesPackageError as PathEscapesPackageError
 from ortpkg.errors.packages import ResultUnreadableError as ResultUnreadableError
 from ortpkg.errors.packages import SelectionError as SelectionError
+from ortpkg.errors.packages import StalePackageError as StalePackageError
 from ortpkg.errors.packages import StaleVariantError as StaleVariantError
 from ortpkg.errors.packages import TrustRequiredError as TrustRequiredError
 from ortpkg.errors.packages import UnknownComponentError as UnknownComponentError

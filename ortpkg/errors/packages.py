@@ -163,6 +163,18 @@ class NoSuitableVariantError(SelectionError):
         self.selection = selection
 
 
+class StalePackageError(PackageError):
+    """A package that is to be shipped has variants that were made of other models than it has.
+
+    Attributes:
+        variants: their names.
+    """
+
+    def __init__(self, message: str, *, variants: Sequence[str], path: Path | str) -> None:
+        super().__init__(message, path=path)
+        self.variants = tuple(variants)
+
+
 class StaleVariantError(NoSuitableVariantError):
     """The variant was made of another model than the one beside it, such as an older version.
 

@@ -5,8 +5,8 @@ A derived variant names its source by digest in its metadata::
     "derived_from": {"variant": "cpu-fp32", "model": "<sha256>", "data": {"w.bin": "<sha256>"},
                      "made_by": {"command": "compile", "ep": "...", ...}, "contexts": ["<sha256>"]}
 
-It is stale once its source is another model. Digests come from digests.json, so that nothing is
-hashed to find out.
+It is stale once its source is another model. Digests come from digests.json; files that changed
+after it was written are hashed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import quoted
+from ortpkg.errors import StalePackageError, quoted
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.package.sidecar import has_digests
+from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 DERIVED_FACT = "derived_from"
 """Key of a variant's metadata: the variant that it was made of, by digest, and how it was made."""
@@ -164,6 +165,61 @@ def known_digests(package: PackageInfo) -> DigestsOf:
     from ortpkg.storage.digest_cache import file_sha256  # hashing, where nothing is recorded
 
     return lambda path: (file_sha256(path),) if path.is_file() else ()
+
+
+def current_digests(package: PackageInfo) -> DigestsOf:
+    """Look up digests as :func:`recorded_digests`; hash a file that may differ from its record.
+
+    Such is a file that changed after digests.json was written, as one exchanged by hand, and one
+    that is not recorded. Digests of large files are remembered while they stay. A file that is not
+    here has its recorded digests.
+    """
+    recorded = recorded_digests(package)
+    recorded_at_ns: int | None = None
+
+    def digests_of(path: Path) -> Collection[str]:
+        nonlocal recorded_at_ns
+        digests, stamp = recorded(path), file_stamp(path)
+        if stamp is None:
+            return digests
+        if recorded_at_ns is None:
+            recorded_at_ns = _changed_at_ns(file_stamp(package.root / DIGESTS_FILE))
+        if digests and _changed_at_ns(stamp) < recorded_at_ns:
+            return digests
+        from ortpkg.storage.digest_cache import file_sha256  # hashing, for few files
+
+        sha256 = file_sha256(path)
+        return (sha256,) if sha256 else digests
+
+    return digests_of
+
+
+def _changed_at_ns(stamp: FileStamp | None) -> int:
+    """Time of the last change to a file: also of its renaming, where the system keeps that."""
+    return 0 if stamp is None else max(stamp.mtime_ns, stamp.ctime_ns)
+
+
+def verify_none_is_stale(package: PackageInfo) -> None:
+    """Verify that every derived variant was made of the source beside it, before it is shipped.
+
+    Raises:
+        StalePackageError: some were made of another model; names them and the remedy.
+    """
+    digests_of = known_digests(package)
+    stale = [
+        (variant, why)
+        for component in package.components
+        for variant, why in stale_variants(component, digests_of).items()
+    ]
+    if stale:
+        listed = "\n".join(f"  variant {quoted(variant)} is stale: {why}" for variant, why in stale)
+        raise StalePackageError(
+            f"{quoted(package.root)} has compiled variants that no session would run:\n{listed}\n"
+            "make them anew with ortpkg compile --renew, or take them out with ortpkg"
+            " remove-variant",
+            variants=[variant for variant, _ in stale],
+            path=package.root,
+        )
 
 
 def _read(root: Path) -> dict[str, Collection[str]]:

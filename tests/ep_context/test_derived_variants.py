@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,21 @@ import ortpkg
 from ortpkg.authoring.compile_wishes import CompileWishes
 from ortpkg.authoring.compiling import compile_package
 from ortpkg.cli.app import run as run_command_line
-from ortpkg.errors import AuthoringError, StaleVariantError, UsageError
+from ortpkg.distribution.package_signing import sign_package
+from ortpkg.distribution.publishing import publish
+from ortpkg.errors import (
+    AuthoringError,
+    DigestMismatchError,
+    OrtpkgError,
+    StalePackageError,
+    StaleVariantError,
+    UsageError,
+)
 from ortpkg.package.derived_variants import derivation_of
+from ortpkg.registry.references import LayoutReference, parse_reference
+from ortpkg.registry.repositories import repository_of
 from ortpkg.selection.verdict import ReasonCode
+from ortpkg.trust.signing.signing_keys import new_private_key
 from tests.ep_context.compiling import compiled, tree, two_models
 from tests.ep_context.conftest import EXPECTED, TEXT, X
 from tests.ep_context.fake_compiler import NAME as FAKE
@@ -68,6 +82,14 @@ def _is_left_out(root: Path) -> bool:
     verdicts = ortpkg.ModelPackage(root).select().verdicts
     codes = {each.code for each in verdicts if each.variant.name == "plain-prepack"}
     return codes - {ReasonCode.EP_MISMATCH} == {ReasonCode.SOURCE_CHANGED}
+
+
+def _exchange(root: Path, model: Path) -> None:
+    """Put another model in the place of the source, as somebody does who knows no ``edit``."""
+    source = ortpkg.ModelPackage(root).variant("plain").model_path
+    assert source is not None
+    time.sleep(0.02)  # clocks of file systems tick every few milliseconds
+    shutil.copy(model, source)
 
 
 def test_a_compiled_variant_records_its_source_and_how_it_was_made(
@@ -359,3 +381,118 @@ def test_compile_records_what_its_code_covers_and_says_why_and_what_helps(
     whole = ortpkg.ModelPackage(package).component().variant("plain-prepack")
     assert whole is not None
     assert dict(whole.metadata["compiled_share"]) == {"nodes": 1.0, "work": 1.0}
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_source_exchanged_by_hand_leaves_the_compiled_variant_out_at_once(
+    package: Path, machine: Path, other_model: Path, command: Command, *, is_recorded: bool
+) -> None:
+    del machine
+    compiled(package)
+    if not is_recorded:
+        (package / "digests.json").unlink()
+    before = ortpkg.ModelPackage(package).variant("plain-prepack")
+    _exchange(package, other_model)
+    assert _is_left_out(package)
+    assert "variant 'plain-prepack' is stale" in command("inspect", package)[2]
+    with pytest.raises(StaleVariantError, match="make it anew with ortpkg compile --renew"):
+        before.create_session()
+    _exchange(package, _saved(other_model, TEXT))
+    np.testing.assert_allclose(_run(package, "plain-prepack"), EXPECTED, rtol=1e-5)
+
+
+def test_a_source_of_the_same_size_and_time_does_not_pass_for_the_recorded_one(
+    package: Path, machine: Path, tmp_path: Path
+) -> None:
+    del machine
+    compiled(package)
+    source = ortpkg.ModelPackage(package).variant("plain").model_path
+    assert source is not None
+    content = source.read_bytes()
+    other = tmp_path / "other.onnx"
+    other.write_bytes(content[:-1] + bytes([content[-1] - 1]))  # the opset before
+    status = source.stat()
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    time.sleep(0.02)
+    other.replace(source)
+    assert _is_left_out(package)
+
+
+def test_a_source_that_did_not_change_since_it_was_recorded_is_not_read(
+    package: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del machine
+    time.sleep(0.02)
+    compiled(package)
+
+    def refused(path: Path) -> str:
+        pytest.fail(f"{path} was hashed")
+
+    monkeypatch.setattr("ortpkg.storage.digest_cache.file_sha256", refused)
+    assert ortpkg.ModelPackage(package).best_variant().name == "plain-prepack"
+
+
+def _ship(kind: str, root: Path, folder: Path) -> None:
+    if kind == "pack":
+        ortpkg.pack(root, folder / "p.ortpkg")
+    elif kind == "push":
+        reference = parse_reference(f"oci-layout:{folder / 'layout'}:1")
+        assert isinstance(reference, LayoutReference)
+        publish(root, repository_of(reference))
+    else:
+        sign_package(root, new_private_key())
+
+
+@pytest.mark.parametrize("kind", ["pack", "push", "sign"])
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_package_with_a_stale_variant_is_not_shipped(
+    package: Path, tmp_path: Path, machine: Path, other_model: Path, kind: str, *, is_recorded: bool
+) -> None:
+    del machine
+    compiled(package)
+    _exchange(package, other_model)
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises((DigestMismatchError, StalePackageError)):  # which the record tells
+        _ship(kind if kind != "sign" else "pack", package, out)
+    if is_recorded or kind == "sign":
+        ortpkg.record_digests(package)
+    else:
+        (package / "digests.json").unlink()
+    before = tree(package)
+    with pytest.raises(StalePackageError) as caught:
+        _ship(kind, package, out)
+    assert caught.value.variants == ("plain-prepack",)
+    assert "'plain-prepack' is stale: it was made of another model than the" in str(caught.value)
+    assert "ortpkg compile --renew, or take them out with ortpkg remove-variant" in str(
+        caught.value
+    )
+    assert tree(package) == before
+    assert [path for path in out.rglob("*") if path.name == "p.ortpkg"] == []
+    compile_package(package, CompileWishes(ep="", renews=True))
+    _ship(kind, package, out)
+
+
+def test_a_package_that_cannot_be_read_is_packed_as_it_is(package: Path, tmp_path: Path) -> None:
+    (package / "models/model/metadata.json").write_text("{}")
+    (package / "digests.json").unlink()
+    with pytest.raises(OrtpkgError):
+        ortpkg.ModelPackage(package)
+    ortpkg.pack(package, tmp_path / "p.ortpkg")
+
+
+def test_verifying_recording_and_merging_name_what_is_stale(
+    package: Path, tmp_path: Path, machine: Path, other_model: Path, command: Command
+) -> None:
+    del machine
+    compiled(package)
+    stale = "variant 'plain-prepack' is stale and not chosen any more"
+    assert stale not in command("verify", package)[2]
+    _exchange(package, other_model)
+    code, _, err = command("verify", package, "--record")
+    assert code == 0
+    assert stale in err
+    assert stale in command("verify", package)[2]
+    other = tmp_path / "other.ortpackage"
+    ortpkg.create(other, [ortpkg.NewVariant(model=other_model, name="plain")], component="second")
+    assert stale in command("merge", package, other, "-o", tmp_path / "m.ortpackage")[2]

@@ -18,6 +18,7 @@ from ortpkg.errors import (
     ArchiveError,
     AuthoringError,
     DigestMismatchError,
+    PackageError,
     PackageFormatError,
     quoted,
 )
@@ -26,6 +27,7 @@ from ortpkg.package.archive.archive_reader import ArchiveReader, EntryStream, op
 from ortpkg.package.archive.archive_writer import ArchiveWriter
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.staging import check_is_free, is_replaceable, planned_contents, staged
+from ortpkg.package.derived_variants import verify_none_is_stale
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import digests_of, list_files
 from ortpkg.package.integrity.digests import (
@@ -42,6 +44,7 @@ from ortpkg.package.integrity.transferable_files import (
     check_names,
 )
 from ortpkg.package.integrity.verification import check_is_package, record_differences
+from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE, is_signature_file, signature_names
 from ortpkg.storage.file_operations import FileOperations, make_parents, open_regular
 from ortpkg.storage.hashing import HashedFile, Progress
@@ -85,6 +88,7 @@ def pack_package(
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.
+        StalePackageError: a compiled variant was made of another model than the one beside it.
         AuthoringError: ``output`` exists (unless it is a file, with ``overwrite``), a file is a
             link or has a name that is not portable, or the disk is full.
         PackageNotFoundError, PackageFormatError, PackageBusyError: there is no package that could
@@ -99,6 +103,7 @@ def pack_package(
         names, signatures = list_files(root), signature_names(root)
         check_names([*names, *signatures])
         check_complete(root, names, recorded)
+        _verify_sources(root)
         packed = sorted([*names, *signatures], key=os.fsencode)
         nbytes = sum((root / name).lstat().st_size for name in packed)
         _announce_file(output, nbytes, operations)
@@ -124,6 +129,15 @@ def pack_package(
         package_digest=digests.package_digest,
         is_verified=recorded is not None,
     )
+
+
+def _verify_sources(root: Path) -> None:
+    """StalePackageError for stale variants; a package that cannot be read is packed as it is."""
+    try:
+        package = open_package(root)
+    except PackageError:
+        return
+    verify_none_is_stale(package)
 
 
 def _check_output(output: Path, root: Path, *, overwrite: bool) -> None:
