@@ -15,7 +15,9 @@ import onnx
 from ortpkg.kernels.cpu_kernels import CPU_KERNEL_MODULES
 from ortpkg.kernels.kernel_registry import kernel_defs_of
 from ortpkg.kernels.reference_kernels import REFERENCE_DOMAINS, has_reference_implementation
-from ortpkg.providers.openvino_differences import DIFFERENCES, Difference
+from ortpkg.providers.library_differences import Difference
+from ortpkg.providers.onnxruntime_differences import DIFFERENCES as ONNXRUNTIME_DIFFERENCES
+from ortpkg.providers.openvino_differences import DIFFERENCES
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "operators.md"
@@ -134,6 +136,16 @@ def _conformance() -> list[str]:
 
 def _differences() -> list[str]:
     return [
+        "",
+        "## What onnxruntime is not given",
+        "",
+        "Nodes that onnxruntime's own CPU provider computes otherwise than ONNX defines them, or",
+        "refuses only when it runs, go to the embedded engine in a session of ours that runs on",
+        "onnxruntime. Each row is held against the library by a test.",
+        "",
+        "| what | operators | onnxruntime |",
+        "|---|---|---|",
+        *(f"| {row.name} | {_operators_of(row)} | {row.what} |" for row in ONNXRUNTIME_DIFFERENCES),
         "",
         "## What OpenVINO is not given",
         "",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.types import ElementType
+from ortpkg.providers.onnxruntime_differences import onnxruntime_faults
 from ortpkg.providers.openvino_differences import openvino_faults
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
 
@@ -118,6 +119,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         session_values=None,
         takes_session_entries=True,
         takes_patches=True,
+        faults=onnxruntime_faults,
         operators=(
             # "Fatal error: acme:Frobnicate(-1) is not a registered function/op"
             re.compile(

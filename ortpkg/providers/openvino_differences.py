@@ -13,13 +13,13 @@ steps, and Pow by a constant 0.5 is a square root, of -inf and -0 too.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN
-from ortpkg.graph.types import ElementType, Shape, TensorType
+from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.providers.library_differences import Difference, NodeCall, by_operator, domain_of
 from ortpkg.providers.small_integers import (
     INDEX_SLOTS,
     INTEGERS,
@@ -32,63 +32,13 @@ from ortpkg.providers.small_integers import (
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(NodeCall):
     """A node in its graph, with what is known of the graph's integers."""
 
-    graph: Graph
-    node: Node
     integers: SmallIntegers
-
-    def has_input(self, slot: int) -> bool:
-        return self.node.inputs[slot : slot + 1] not in ((), ("",))
-
-    def is_constant(self, slot: int) -> bool:
-        """Return True if the input is a constant or left out."""
-        if not self.has_input(slot):
-            return True
-        value = self.node.inputs[slot]
-        maker = self.graph.producer_of(value)
-        return self.graph.constant(value) is not None or (
-            maker is not None and maker.op_type == "Constant"
-        )
-
-    def numbers(self, slot: int) -> tuple[float, ...] | None:
-        """Return the elements of an input that is an initializer, flat; None for others."""
-        constant = self.graph.constant(self.node.inputs[slot]) if self.has_input(slot) else None
-        return None if constant is None else tuple(map(float, constant.numpy().ravel()))
-
-    def is_row_of_constants(self, slot: int) -> bool:
-        """Return True for a constant input of several elements, or of who knows how many."""
-        if not self.has_input(slot) or not self.is_constant(slot):
-            return False
-        constant = self.graph.constant(self.node.inputs[slot])
-        return constant is None or math.prod(constant.shape) > 1
 
     def type_of(self, value: str) -> ElementType | None:
         return element_type_of(self.graph, value) if value else None
-
-    def shape(self, slot: int) -> Shape | None:
-        value_type = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
-        return value_type.shape if isinstance(value_type, TensorType) else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A row of the table.
-
-    Attributes:
-        name: of the row, for tests and documents.
-        operators: the operators it is about; empty for all operators of the domain.
-        what: OpenVINO's behaviour, in words; a fragment that begins with "it" or with the subject.
-        applies: returns True for the nodes of these operators that are affected.
-        domain: of the operators.
-    """
-
-    name: str
-    operators: tuple[str, ...]
-    what: str
-    applies: Callable[[_Call], bool] = lambda _call: True
-    domain: str = ""
 
 
 def openvino_faults(graph: Graph) -> Mapping[int, str]:
@@ -99,12 +49,10 @@ def openvino_faults(graph: Graph) -> Mapping[int, str]:
 
 
 def _fault(graph: Graph, node: Node, integers: SmallIntegers) -> str:
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    call = _Call(graph, node, integers)
+    domain, call = domain_of(node), _Call(graph, node, integers)
     for row in (*_BY_OPERATOR.get((domain, node.op_type), ()), *_OF_ALL):
         if row.domain == domain and row.applies(call):
-            operator = f"{domain}:{node.op_type}" if domain else node.op_type
-            return f"it would get {operator} wrong: {row.what}"
+            return row.fault(node)
     inner_faults = (
         _fault(inner, inner_node, integers.inside(node, name))
         for name, inner in node.subgraphs.items()
@@ -709,9 +657,4 @@ _MICROSOFT_ROWS = (
 
 #: The whole table, in the order in which documents show it.
 DIFFERENCES: tuple[Difference, ...] = (*_OF_ALL, *_ONNX_ROWS, *_MICROSOFT_ROWS)
-_BY_OPERATOR: Mapping[tuple[str, str], tuple[Difference, ...]] = {
-    (domain, operator): tuple(
-        row for row in DIFFERENCES if row.domain == domain and operator in row.operators
-    )
-    for domain, operator in {(row.domain, name) for row in DIFFERENCES for name in row.operators}
-}
+_BY_OPERATOR = by_operator(DIFFERENCES)

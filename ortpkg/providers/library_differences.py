@@ -1,0 +1,106 @@
+"""Tables of what a native library computes otherwise than ONNX defines it.
+
+A row names operators, says what is otherwise, and tells which of their nodes it is about. A library
+is not given such nodes (``LibraryTraits.faults``), whether it was named or not. Each row has a
+model in the tests that the library itself gets wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.types import ElementType, Shape, TensorType
+
+RowsByOperator = Mapping[tuple[str, str], tuple["Difference", ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCall:
+    """A node in its graph, and what is known of its inputs before it runs."""
+
+    graph: Graph
+    node: Node
+
+    def has_input(self, slot: int) -> bool:
+        """Return True unless the input is left out."""
+        return self.node.inputs[slot : slot + 1] not in ((), ("",))
+
+    def has_output(self, slot: int) -> bool:
+        """Return True unless nobody asks for the output."""
+        return self.node.outputs[slot : slot + 1] not in ((), ("",))
+
+    def is_constant(self, slot: int) -> bool:
+        """Return True where the input is left out, too."""
+        if not self.has_input(slot):
+            return True
+        value = self.node.inputs[slot]
+        maker = self.graph.producer_of(value)
+        return self.graph.constant(value) is not None or (
+            maker is not None and maker.op_type == "Constant"
+        )
+
+    def numbers(self, slot: int) -> tuple[float, ...] | None:
+        """The elements of a constant input; None where it is no initializer."""
+        constant = self.graph.constant(self.node.inputs[slot]) if self.has_input(slot) else None
+        return None if constant is None else tuple(map(float, constant.numpy().ravel()))
+
+    def is_row_of_constants(self, slot: int) -> bool:
+        """Return True for a constant input of several elements, or of who knows how many."""
+        if not self.has_input(slot) or not self.is_constant(slot):
+            return False
+        constant = self.graph.constant(self.node.inputs[slot])
+        return constant is None or math.prod(constant.shape) > 1
+
+    def input_type(self, slot: int) -> ElementType | None:
+        """Return the element type of an input; None where it is left out, no tensor or unknown."""
+        declared = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
+        return declared.element_type if isinstance(declared, TensorType) else None
+
+    def shape(self, slot: int) -> Shape | None:
+        """Return the shape of an input; None where it is left out, no tensor or unknown."""
+        declared = self.graph.type_of(self.node.inputs[slot]) if self.has_input(slot) else None
+        return declared.shape if isinstance(declared, TensorType) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A row of a table.
+
+    Attributes:
+        name: of the row, for tests and documents.
+        operators: that it is about; empty for all of the domain that nobody exempts.
+        what: the library does, for people; a fragment that begins with "it" or with the subject.
+        applies: whether a node of these operators is among those; it is given what the table's
+            library asks of nodes, a :class:`NodeCall` or more.
+        domain: of the operators.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    what: str
+    applies: Callable[[Any], bool] = lambda _call: True
+    domain: str = ""
+
+    def fault(self, node: Node) -> str:
+        """Return the reason for which the library is not given a node of the row."""
+        operator = f"{self.domain}:{node.op_type}" if self.domain else node.op_type
+        return f"it would get {operator} wrong: {self.what}"
+
+
+def by_operator(rows: Iterable[Difference]) -> RowsByOperator:
+    """Index rows by domain and operator; those of all operators are left out."""
+    table: dict[tuple[str, str], tuple[Difference, ...]] = {}
+    for row in rows:
+        for operator in row.operators:
+            key = (row.domain, operator)
+            table[key] = (*table.get(key, ()), row)
+    return table
+
+
+def domain_of(node: Node) -> str:
+    """Return the domain of a node's operator, "" for ONNX's own."""
+    return "" if node.domain == "ai.onnx" else node.domain
