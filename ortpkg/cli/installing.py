@@ -121,7 +121,7 @@ def print_plan(plan: InstallPlan, output: Output) -> None:
         output.note(f"  signed by {quoted(each.signer.name)} ({each.where})")
     for choice in plan.choices:
         output.note(f"  {choice.name} {choice.why}")
-        for text in choice.left_out:
+        for text in choice.trust_notes:
             output.warning(text)
     here = f"{nbytes_text(plan.nbytes)} of {nbytes_text(plan.full_nbytes)}"
     moving = nbytes_text(plan.moving_nbytes) if plan.missing else "nothing"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ortpkg.choosing.package_selection import THIS_MACHINE, select_component
 from ortpkg.errors import UsageError, quoted
+from ortpkg.package.derived_variants import is_derived
 from ortpkg.package.named_parts import component_named, verify_variants_known
-from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.providers.machine_offer import asked_once
 from ortpkg.selection.reasons import ep_device_label, selected
 from ortpkg.selection.verdict import ReasonCode, Selection
@@ -84,13 +85,14 @@ class ChosenVariant:
     Attributes:
         component, variant: its names.
         why: for people, "for this machine: CPUExecutionProvider (embedded) on ...".
-        left_out: variants that trust alone keeps from being chosen, a sentence each.
+        trust_notes: a sentence for each variant that trust alone keeps from being chosen, and for
+            this one where sessions here would refuse it.
     """
 
     component: str
     variant: str
     why: str
-    left_out: tuple[str, ...] = ()
+    trust_notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -135,7 +137,7 @@ def _of_component(
     publisher: Callable[[], PublisherTrust] | None,
 ) -> Iterator[ChosenVariant]:
     named = [
-        variant.name
+        variant
         for variant in component.variants
         if wishes.all_variants
         or variant.name in wishes.variants
@@ -143,8 +145,14 @@ def _of_component(
     ]
     if named:
         why = "because all are wanted" if wishes.all_variants else "asked for by name"
-        for name in named:
-            yield ChosenVariant(component=component.name, variant=name, why=why)
+        notes = {} if wishes.trust or wishes.all_variants else _refused(package, named, publisher)
+        for variant in named:
+            yield ChosenVariant(
+                component=component.name,
+                variant=variant.name,
+                why=why,
+                trust_notes=notes.get(variant.name, ()),
+            )
         return
     for profile in wishes.profiles or (THIS_MACHINE,):
         wished = SelectionWishes(
@@ -159,11 +167,11 @@ def _of_component(
             component=component.name,
             variant=best.variant.name,
             why=f"for {machine}: {ep_device_label(best.ep_device)}",
-            left_out=tuple(_left_out(selection)),
+            trust_notes=tuple(_left_behind(selection)),
         )
 
 
-def _left_out(selection: Selection) -> Iterator[str]:
+def _left_behind(selection: Selection) -> Iterator[str]:
     reasons = {
         verdict.variant.name: verdict.reason
         for verdict in selection.verdicts
@@ -174,6 +182,27 @@ def _left_out(selection: Selection) -> Iterator[str]:
             f"variant {quoted(name)} of {quoted(selection.component_name)} stays behind: {reason};"
             " --trust fetches it where it is best"
         )
+
+
+def _refused(
+    package: PackageInfo,
+    variants: Iterable[VariantInfo],
+    publisher: Callable[[], PublisherTrust] | None,
+) -> dict[str, tuple[str, ...]]:
+    """Say of compiled variants which sessions here would refuse without trust: name → sentence."""
+    from ortpkg.trust.context_verdict import ContextVerdicts  # only where some are compiled
+
+    verdicts = ContextVerdicts(package, publisher)
+    reasons = {
+        variant.name: verdicts.why_refused(variant)
+        for variant in variants
+        if variant.constraints.ep_compatibility_info or is_derived(variant)
+    }
+    return {
+        name: (f"variant {quoted(name)} is fetched, and will not run as it is: {reason}",)
+        for name, reason in reasons.items()
+        if reason
+    }
 
 
 def _verify_known(

@@ -393,6 +393,11 @@ def test_installing_leaves_native_code_behind_that_a_session_would_refuse(
     assert "model/plain for this machine" in err
     assert "variant 'plain-fake' of 'model' stays behind: its compiled context is native" in err
     assert run_command_line(["run", "plain", "--random"]) == 0
+    assert run_command_line([*words, "by-name", "--variant", "plain-fake"]) == 0
+    err = " ".join(capsys.readouterr().err.split())
+    assert "variant 'plain-fake' is fetched, and will not run as it is: its compiled context" in err
+    assert run_command_line([*words, "with-trust", "--variant", "plain-fake", "--trust"]) == 0
+    assert "will not run" not in " ".join(capsys.readouterr().err.split())
     assert run_command_line([*words, "trusted", "--trust"]) == 0
     assert "model/plain-fake for this machine" in capsys.readouterr().err
     assert run_command_line(["run", "trusted", "--random", "--trust"]) == 0
