@@ -50,7 +50,7 @@ def genai_folders(package: PackageInfo, folders: Mapping[tuple[str, str], str]) 
     """
     configs = _configs_folder(package)
     if configs is None or not (package.root / configs / GENAI_CONFIG).is_file():
-        return GenaiFolders({}, {}, frozenset())
+        return GenaiFolders({}, {}, frozenset(), why_not=_why_no_base(package))
     if len(package.components) != 1:
         names = ", ".join(quoted(component.name) for component in package.components)
         reason = (
@@ -122,10 +122,33 @@ def _without_components(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
+def _why_no_base(package: PackageInfo) -> str:
+    """Say that what overlays change is not there; "" where nothing says that it should be."""
+    stated = _stated_configs(package)
+    overlays = [
+        variant.name
+        for component in package.components
+        for variant in component.variants
+        if (variant.directory / OVERLAY).is_file()
+    ]
+    if stated is None and not overlays:
+        return ""
+    where = f"{_CONFIGS} is {quoted(stated)}" if stated is not None else f"no {_CONFIGS} is stated"
+    return (
+        f"no {GENAI_CONFIG} is made for onnxruntime-genai: {where}, and there is no {GENAI_CONFIG}"
+        f" in such a folder of the package; {OVERLAY} of {len(overlays)} variants stay as they are"
+    )
+
+
+def _stated_configs(package: PackageInfo) -> object:
+    """Return the folder of configurations as the manifest states it, whatever that is."""
+    stated = package.additional_metadata
+    return stated.get(_CONFIGS) if isinstance(stated, Mapping) else None
+
+
 def _configs_folder(package: PackageInfo) -> str | None:
     """Return where configurations lie, relative to the root; None where nothing safe says so."""
-    metadata = package.additional_metadata
-    folder = metadata.get(_CONFIGS) if isinstance(metadata, Mapping) else None
+    folder = _stated_configs(package)
     if not isinstance(folder, str) or why_not_portable(folder):
         return None
     return folder if is_inside(str((package.root / folder).resolve()), str(package.root)) else None

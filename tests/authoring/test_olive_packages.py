@@ -218,3 +218,45 @@ def test_components_that_cannot_be_are_refused(
 )
 def test_merge_patches_are_those_of_the_rfc(target: Any, patch: Any, merged: Any) -> None:
     assert merge_patch(target, patch) == merged
+
+
+@pytest.mark.parametrize("stated", ["../configs", "/etc", "nowhere", 7, None])
+def test_converting_says_that_the_configurations_are_not_where_the_manifest_says(
+    tmp_path: Path, stated: object
+) -> None:
+    tree = _olive_tree("decoder")
+    manifest = dict(tree["manifest.json"])
+    manifest["configs_dir"] = stated
+    tree["manifest.json"] = manifest
+    root = write_tree(tmp_path / "llm.ortpackage", tree)
+    notes: list[str] = []
+
+    made = convert(root, "component", output=tmp_path / "made", notify=notes.append)
+
+    (note,) = [note for note in notes if "onnxruntime-genai" in note]
+    assert "no genai_config.json is made for onnxruntime-genai: " in note
+    assert "genai_config_overlay.json of 2 variants stay as they are" in note
+    assert (made.root / "models/decoder/cpu/genai_config_overlay.json").is_file()
+
+
+def test_converting_says_nothing_of_configurations_that_a_package_does_not_have(
+    tmp_path: Path,
+) -> None:
+    tree = {
+        path: content
+        for path, content in _olive_tree("decoder").items()
+        if "genai_config" not in path and not path.startswith("configs/")
+    }
+    manifest = dict(tree["manifest.json"])
+    del manifest["configs_dir"]
+    tree["manifest.json"] = manifest
+    notes: list[str] = []
+
+    convert(
+        write_tree(tmp_path / "llm.ortpackage", tree),
+        "component",
+        output=tmp_path / "made",
+        notify=notes.append,
+    )
+
+    assert [note for note in notes if "genai" in note] == []
