@@ -1,4 +1,4 @@
-"""Tables of what a native library computes otherwise than ONNX defines it.
+"""Tables of operators that a native library computes otherwise than ONNX defines them.
 
 A row names operators, says what is otherwise, and tells which of their nodes it is about. A library
 is not given such nodes (``LibraryTraits.faults``), whether it was named or not. Each row has a
@@ -34,7 +34,7 @@ class NodeCall:
         return self.node.outputs[slot : slot + 1] not in ((), ("",))
 
     def is_constant(self, slot: int) -> bool:
-        """Return True where the input is left out, too."""
+        """Return True if the input is a constant or left out."""
         if not self.has_input(slot):
             return True
         value = self.node.inputs[slot]
@@ -44,7 +44,7 @@ class NodeCall:
         )
 
     def numbers(self, slot: int) -> tuple[float, ...] | None:
-        """The elements of a constant input; None where it is no initializer."""
+        """Return the elements of an input that is an initializer, flat; None for others."""
         constant = self.graph.constant(self.node.inputs[slot]) if self.has_input(slot) else None
         return None if constant is None else tuple(map(float, constant.numpy().ravel()))
 
@@ -72,10 +72,10 @@ class Difference:
 
     Attributes:
         name: of the row, for tests and documents.
-        operators: that it is about; empty for all of the domain that nobody exempts.
-        what: the library does, for people; a fragment that begins with "it" or with the subject.
-        applies: whether a node of these operators is among those; it is given what the table's
-            library asks of nodes, a :class:`NodeCall` or more.
+        operators: the operators it is about; empty for all operators of the domain.
+        what: the library's behaviour, in words; a fragment that begins with "it" or the subject.
+        applies: returns True for the nodes of these operators that are affected; takes the
+            :class:`NodeCall` of the table, or its subclass with more knowledge.
         domain: of the operators.
     """
 

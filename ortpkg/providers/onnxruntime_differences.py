@@ -1,4 +1,4 @@
-"""What onnxruntime computes otherwise than ONNX defines it, or refuses only when it runs.
+"""Operators that onnxruntime computes otherwise than ONNX defines them, or refuses in a run.
 
 Seen in the CPU provider of onnxruntime 1.31.1, which also runs what other providers leave.
 ``tests/providers/test_onnxruntime_differences.py`` has a model for each row that the library itself
