@@ -104,9 +104,9 @@ def test_what_onnxruntime_compiled_runs_in_openvinos_python_package(
         "cpu",
     )
     assert ortpkg("add-variant", package, context, *words).code == 0
-    words = ("select", package, "--backend", "openvino", "--explain")
-    assert "NEEDS_TRUST" in ortpkg(*words).out
-    rated = ortpkg(*words, "--trust")
+    choice = ("select", package, "--backend", "openvino", "--explain")
+    assert "NEEDS_TRUST" in ortpkg(*choice).out
+    rated = ortpkg(*choice, "--trust")
     assert "'theirs' on OpenVINOExecutionProvider (openvino)" in rated.out
     assert "EP_SUPPORTED_OPTIMAL" in rated.out
     assert ortpkg("run", package, "--variant", "theirs", "--backend", "openvino").code == 7, (

@@ -91,9 +91,9 @@ def test_a_context_that_onnxruntime_compiled_is_rated_by_openvino_itself_and_run
     assert made["compatibility"], made
     words = ("--component", "classifier", "--variant", "theirs", "--ep", "openvino")
     assert ortpkg("add-variant", openvino_package, context, *words).code == 0
-    words = ("select", openvino_package, "--backend", "onnxruntime", "--explain")
-    assert "NEEDS_TRUST" in ortpkg(*words).out
-    rated = ortpkg(*words, "--trust")
+    choice = ("select", openvino_package, "--backend", "onnxruntime", "--explain")
+    assert "NEEDS_TRUST" in ortpkg(*choice).out
+    rated = ortpkg(*choice, "--trust")
     assert "'theirs' on OpenVINOExecutionProvider (onnxruntime)" in rated.out
     assert "EP_SUPPORTED_OPTIMAL" in rated.out
     done = ortpkg(
