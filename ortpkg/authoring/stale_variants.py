@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify, PreparedVariant
-from ortpkg.errors import quoted
 from ortpkg.package.derived_variants import (
     DigestsOf,
     derivation_of,
     known_digests,
+    stale_note,
     stale_variants,
     why_another_source,
 )
@@ -37,7 +37,7 @@ def tell_of_stale_after(
             lambda path: (file_sha256(sources[path]),) if path in sources else (),
         )
         if reason:
-            notify(_note(variant.name, reason))
+            notify(stale_note(variant.name, reason))
 
 
 def tell_of_stale(package: PackageInfo, notify: Notify) -> None:
@@ -49,11 +49,4 @@ def tell_of_stale(package: PackageInfo, notify: Notify) -> None:
 def tell_of_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: Notify) -> None:
     """Name the component's variants whose source is another model by ``digests_of``."""
     for name, reason in stale_variants(component, digests_of).items():
-        notify(_note(name, reason))
-
-
-def _note(name: str, reason: str) -> str:
-    return (
-        f"variant {quoted(name)} is stale and not chosen any more: {reason}; ortpkg compile --renew"
-        " makes it anew"
-    )
+        notify(stale_note(name, reason))

@@ -27,6 +27,7 @@ from ortpkg.cli.signature_verification import (
     print_acceptances,
 )
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
+from ortpkg.package.derived_variants import known_digests, stale_note, stale_variants
 from ortpkg.package.integrity.verification import VerificationReport
 from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
@@ -217,10 +218,11 @@ def _print_report(report: VerificationReport, output: Output, *, is_recorded: bo
 
 def _warn_of_stale(root: Path, output: Output) -> None:
     """Name compiled variants whose source is another model; a package that cannot be read: none."""
-    from ortpkg.authoring.stale_variants import tell_of_stale  # reads documents, not only digests
-
     with contextlib.suppress(PackageError):
-        tell_of_stale(open_package(root), output.warning)
+        package = open_package(root)
+        for component in package.components:
+            for name, reason in stale_variants(component, known_digests(package)).items():
+                output.warning(stale_note(name, reason))
 
 
 def _report_json(report: VerificationReport) -> dict[str, Any]:

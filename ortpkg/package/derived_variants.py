@@ -199,6 +199,14 @@ def _changed_at_ns(stamp: FileStamp | None) -> int:
     return 0 if stamp is None else max(stamp.mtime_ns, stamp.ctime_ns)
 
 
+def stale_note(name: str, reason: str) -> str:
+    """Return the sentence that tells people of a stale variant, with the remedy."""
+    return (
+        f"variant {quoted(name)} is stale and not chosen any more: {reason}; ortpkg compile --renew"
+        " makes it anew"
+    )
+
+
 def verify_none_is_stale(package: PackageInfo) -> None:
     """Verify that every derived variant was made of the source beside it, before it is shipped.
 
