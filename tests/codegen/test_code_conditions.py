@@ -40,17 +40,21 @@ _OTHER_POINTS = tensor_of("other points", 3, scalar=Scalar.I8)
 _SCALES, _PLANE, _GIVEN = (
     tensor_of("scales", 3), tensor_of("plane", 3, 3), tensor_of("given", 3),
 )  # fmt: skip
+_EQUAL_SCALES = tensor_of("equal scales", 3)
 _HALF_SCALE = tensor_of("half scale", 3, scalar=Scalar.F16)
 _OPEN_CODES = tuple(
     Tensor(name, Scalar.U8, shape)
     for name, shape in (("open left", (3, symbol("k"))), ("open right", (symbol("k"), 3)))
 )
-_OPEN_FILTERS = Tensor("open filters", Scalar.I8, (2, 2, symbol("h"), 1))
+_OPEN_IMAGE, _OPEN_FILTERS = (
+    Tensor(name, Scalar.I8, (2, symbol("c"), 1, 1)) for name in ("open image", "open filters")
+)
 _MANY = 33_026
 _MANY_LEFT = tensor_of("many left", 1, _MANY, scalar=Scalar.U8)
 _MANY_RIGHT = tensor_of("many right", _MANY, 1, scalar=Scalar.U8)
 _CONSTANTS: Mapping[Tensor, Any] = {
     _SCALES: np.array([0.5, 0.25, 0.125], np.float32),
+    _EQUAL_SCALES: np.full(3, 0.125, np.float32),
     _PLANE: np.full((3, 3), 0.5, np.float32),
     _POINTS: np.array([1, 2, 3], np.uint8),
     _OTHER_POINTS: np.array([1, 2, 3], np.int8),
@@ -104,7 +108,7 @@ def _program(*operations: Operation) -> TensorProgram:
     return TensorProgram(
         name="program",
         inputs=(_LEFT, _RIGHT, _IMAGE, _FILTERS, _WIDE, _ROW, _GIVEN, _HALF_SCALE, *_OPEN_CODES,
-                _OPEN_FILTERS, _MANY_LEFT, _MANY_RIGHT),
+                _OPEN_IMAGE, _OPEN_FILTERS, _MANY_LEFT, _MANY_RIGHT),
         outputs=(operations[-1].output,),
         constants=_CONSTANTS,
         operations=operations,
@@ -186,6 +190,11 @@ def test_a_product_of_dequantized_bytes_is_one_of_codes(right: Element) -> None:
     assert is_changed(_Product(right=right).program(), multiply_codes)
 
 
+def test_rows_may_have_scales_where_columns_have_one() -> None:
+    left = Call(Function.MUL, (_f32(read_of(_LEFT, 0, 1)), read_of(_SCALES, 0)))
+    assert is_changed(_Product(left=left).program(), multiply_codes)
+
+
 @pytest.mark.parametrize("case", _PRODUCTS_OF_FLOATS)
 def test_any_other_product_stays_one_of_floats(case: str) -> None:
     assert not is_changed(_PRODUCTS_OF_FLOATS[case]().program(), multiply_codes)
@@ -202,14 +211,13 @@ def test_codes_written_at_other_places_are_not_multiplied() -> None:
 
 
 def _convolution(
-    source: Element | None = None, weights: Element | None = None, *, height: Any = 1
+    source: Element | None = None, weights: Element | None = None, *, channels: Any = 2
 ) -> TensorProgram:
-    image = _map("a", source or _dequantized(_IMAGE), 2, 2, 1, 1)
-    filters = _map("b", weights or _dequantized(_FILTERS), 2, 2, height, 1)
-    window = replace(_WINDOW, kernel=(height, 1))
+    image = _map("a", source or _dequantized(_IMAGE), 2, channels, 1, 1)
+    filters = _map("b", weights or _dequantized(_FILTERS), 2, channels, 1, 1)
     convolution = Convolution(
         output=tensor_of("y", 2, 2, 1, 1), source=image.output, weights=filters.output, groups=1,
-        window=window,
+        window=_WINDOW,
     )  # fmt: skip
     return _program(image, filters, convolution)
 
@@ -226,8 +234,8 @@ _CONVOLUTIONS_OF_FLOATS: Mapping[str, Callable[[], TensorProgram]] = {
         weights=_channel_scales(_FILTERS, 1)
     ),
     "weights are not dequantized": lambda: _convolution(weights=_number(0.5)),
-    "windows are of a size that is not known": lambda: _convolution(
-        weights=_dequantized(_OPEN_FILTERS), height=symbol("h")
+    "the number of channels is not known": lambda: _convolution(
+        _dequantized(_OPEN_IMAGE), _dequantized(_OPEN_FILTERS), channels=symbol("c")
     ),
 }  # fmt: skip
 
@@ -297,6 +305,16 @@ def _requantized(code: Element, bias: int = 4, *, k: Any = 3) -> TensorProgram:
     return replace(_program(product), constants=constants)
 
 
+def _convolved(image: Tensor, filters: Tensor) -> TensorProgram:
+    """A convolution of codes, whose sums become codes."""
+    convolution = Convolution(
+        output=tensor_of("y", 2, 2, 1, 1, scalar=Scalar.U8), source=image, weights=filters,
+        groups=1, window=_WINDOW,
+        epilogue=Convert(_plus(_code(_sum()), _number(7.0)), Scalar.U8),
+    )  # fmt: skip
+    return _program(convolution)
+
+
 _ONE_SCALE: Mapping[str, Element] = {
     "sums": _code(_sum()),
     "sums with a bias of integers": _code(_plus(_sum(), _steps())),
@@ -304,6 +322,9 @@ _ONE_SCALE: Mapping[str, Element] = {
     "sums that are bounded": _code(Call(Function.MAX, (_sum(), _number(0.0)))),
     "sums with a scale for each column": _code(
         Call(Function.MUL, (_f32(_SUM), read_of(_SCALES, 1)))
+    ),
+    "sums with a scale and a bias for each column": _code(
+        _plus(Call(Function.MUL, (_f32(_SUM), read_of(_SCALES, 1))), read_of(_BIAS, 1))
     ),
 }
 _TWO_SCALES: Mapping[str, Callable[[], TensorProgram]] = {
@@ -328,6 +349,19 @@ _TWO_SCALES: Mapping[str, Callable[[], TensorProgram]] = {
     "sums are divided": lambda: _requantized(
         _code(Call(Function.DIV, (_f32(_SUM), _number(0.125))))
     ),
+    "something else than sums is scaled": lambda: _requantized(
+        _code(times(read_of(_GIVEN, 1), 0.125))
+    ),
+    "a bias is divided": lambda: _requantized(
+        _code(_plus(_sum(), Call(Function.DIV, (_f32(read_of(_STEPS, 1)), _number(0.125)))))
+    ),
+    "a bias has scales of its own": lambda: _requantized(
+        _code(
+            _plus(
+                _sum(), Call(Function.MUL, (_f32(read_of(_STEPS, 1)), read_of(_EQUAL_SCALES, 1)))
+            )
+        )
+    ),
     "two biases are added": lambda: _requantized(_code(_plus(_plus(_sum(), _steps()), _steps()))),
     "a bias is added behind a bound": lambda: _requantized(
         _code(_plus(Call(Function.MAX, (_sum(), _number(0.0))), _steps()))
@@ -345,12 +379,17 @@ _TWO_SCALES: Mapping[str, Callable[[], TensorProgram]] = {
         _code(_plus(_sum(), _steps())), 2**31 - 3 * 255**2
     ),
     "the number of terms is not known": lambda: _requantized(_code(_sum()), k=symbol("k")),
+    "the number of channels is not known": lambda: _convolved(_OPEN_IMAGE, _OPEN_FILTERS),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", _ONE_SCALE)
 def test_codes_of_sums_are_made_with_one_scale(case: str) -> None:
     assert is_changed(_requantized(_ONE_SCALE[case]), requantize_at_once)
+
+
+def test_codes_of_sums_of_windows_are_made_with_one_scale() -> None:
+    assert is_changed(_convolved(_IMAGE, _FILTERS), requantize_at_once)
 
 
 @pytest.mark.parametrize("case", _TWO_SCALES)
