@@ -35,6 +35,7 @@ _LEFT, _RIGHT = (tensor_of(name, 3, 3, scalar=Scalar.U8) for name in ("left", "r
 _IMAGE, _FILTERS = (tensor_of(name, 2, 2, 1, 1, scalar=Scalar.I8) for name in ("image", "filters"))
 _WIDE = tensor_of("wide", 3, 3, scalar=Scalar.I32)
 _ROW = tensor_of("row", 1, 3, scalar=Scalar.U8)
+_TALL = tensor_of("tall", 5, 3, scalar=Scalar.U8)
 _POINTS = tensor_of("points", 3, scalar=Scalar.U8)
 _OTHER_POINTS = tensor_of("other points", 3, scalar=Scalar.I8)
 _SCALES, _PLANE, _GIVEN = (
@@ -52,6 +53,9 @@ _OPEN_IMAGE, _OPEN_FILTERS = (
 _MANY = 33_026
 _MANY_LEFT = tensor_of("many left", 1, _MANY, scalar=Scalar.U8)
 _MANY_RIGHT = tensor_of("many right", _MANY, 1, scalar=Scalar.U8)
+_MANY_IMAGE, _MANY_FILTERS = (
+    tensor_of(name, 2, _MANY, 1, 1, scalar=Scalar.I8) for name in ("many image", "many filters")
+)
 _CONSTANTS: Mapping[Tensor, Any] = {
     _SCALES: np.array([0.5, 0.25, 0.125], np.float32),
     _EQUAL_SCALES: np.full(3, 0.125, np.float32),
@@ -67,6 +71,10 @@ def _f32(element: Element) -> Element:
 
 def _number(number: float) -> Element:
     return Number(number, Scalar.F32)
+
+
+def _least(left: Element, right: Element) -> Element:
+    return Call(Function.MIN, (left, right))
 
 
 def _less(left: Element, right: Element) -> Element:
@@ -140,6 +148,21 @@ _PRODUCTS_OF_FLOATS: Mapping[str, Callable[[], _Product]] = {
     "zero points are computed": lambda: _Product(
         right=_scaled_by(_number(0.5), times(_f32(read_of(_POINTS, 1)), 2.0))
     ),
+    "zero points are the lesser of two": lambda: _Product(
+        right=_scaled_by(_number(0.5), _f32(_least(read_of(_POINTS, 1), read_of(_POINTS, 0))))
+    ),
+    "codes and zero points are of 32 bits": lambda: _Product(
+        right=times(_less(_f32(read_of(_WIDE, 0, 1)), _f32(read_of(_WIDE, 1, 0))), 0.5)
+    ),
+    "codes are the lesser of two": lambda: _Product(
+        right=times(_f32(_least(read_of(_RIGHT, 0, 1), read_of(_LEFT, 0, 1))), 0.5)
+    ),
+    "codes less a zero point are the lesser of two": lambda: _Product(
+        right=times(
+            _less(_f32(_least(read_of(_RIGHT, 0, 1), read_of(_LEFT, 0, 1))), _number(1.0)), 0.5
+        )
+    ),
+    "some rows of codes are taken": lambda: _Product(right=_dequantized(_TALL)),
     "codes are turned": lambda: _Product(
         right=times(_less(_f32(read_of(_RIGHT, 1, 0)), _number(1.0)), 0.5)
     ),
@@ -234,6 +257,9 @@ _CONVOLUTIONS_OF_FLOATS: Mapping[str, Callable[[], TensorProgram]] = {
         weights=_channel_scales(_FILTERS, 1)
     ),
     "weights are not dequantized": lambda: _convolution(weights=_number(0.5)),
+    "sums of windows may pass 32 bits": lambda: _convolution(
+        _dequantized(_MANY_IMAGE), _dequantized(_MANY_FILTERS), channels=_MANY
+    ),
     "the number of channels is not known": lambda: _convolution(
         _dequantized(_OPEN_IMAGE), _dequantized(_OPEN_FILTERS), channels=symbol("c")
     ),
