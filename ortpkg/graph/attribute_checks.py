@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.graph.axis_checks import axis_problem
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN
 from ortpkg.graph.topology import all_graphs
@@ -118,6 +119,8 @@ _STATE_WEIGHT = 2
 #: Inputs of Resize with a number for each axis, since opset 11.
 _RESIZE_SLOTS = {2: "scales", 3: "sizes"}
 _RESIZE_WITH_SIZES = 11
+_DROPOUT_WITH_INPUTS = 12
+_RATIO = 1
 
 
 def attribute_problems(node: Node) -> Iterator[str]:
@@ -160,6 +163,8 @@ def fit_problem(graph: Graph, node: Node) -> str:
         return ""
     if node.op_type == "Resize" and node.since_version >= _RESIZE_WITH_SIZES:
         return _resize_misfit(graph, node)
+    if node.op_type == "Dropout" and node.since_version >= _DROPOUT_WITH_INPUTS:
+        return _ratio_misfit(graph, node)
     if node.op_type in _RECURRENT:
         state, sizes = _shape(graph, node, _STATE_WEIGHT), _integers(node, "hidden_size")
         if state and sizes and isinstance(state[-1], int) and state[-1] != sizes[0]:
@@ -177,7 +182,7 @@ def verify_fits(graph: Graph) -> None:
     """
     for current in all_graphs(graph):
         for node in current.nodes:
-            problem = fit_problem(current, node)
+            problem = fit_problem(current, node) or axis_problem(current, node)
             if problem:
                 raise InvalidGraphError(f"{node} {problem}", node_name=node.name)
 
@@ -260,6 +265,14 @@ def _resize_misfit(graph: Graph, node: Node) -> str:
         if isinstance(count, int) and expected is not None and count not in (0, expected):
             return f"takes {count} {name}; {expected} were expected, one for each axis"
     return ""
+
+
+def _ratio_misfit(graph: Graph, node: Node) -> str:
+    """Return what is wrong with a constant ratio; nobody needs it, yet it is the model's fault."""
+    ratio = graph.constant(node.inputs[_RATIO]) if len(node.inputs) > _RATIO else None
+    if ratio is None or ratio.shape or 0 <= (number := float(ratio.numpy())) < 1:
+        return ""
+    return f"has a ratio of {number:g}; a number from 0 to below 1 was expected"
 
 
 # --- what a node says -----------------------------------------------------------------------------

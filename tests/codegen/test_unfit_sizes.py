@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -182,3 +182,51 @@ def test_a_map_of_one_row_is_repeated_by_numpy_where_its_double_is_added(
     (wanted,) = InferenceSession(model, providers=["cpu"]).run(None, {"x": x})
     assert made.shape == (1, 2, 2, 8)
     np.testing.assert_array_equal(made, wanted)
+
+
+#: For each operator: the model's inputs beside x, its declared output, its node, and what a run is
+#: fed, first what the declared output says.
+_FED: Mapping[str, tuple[str, str, str, Sequence[int], Sequence[Sequence[int]]]] = {
+    "Expand": ("int64[2] t", "float[2,4]", "Expand(x, t)", (2, 4), [(2, 4), (3, 4), (2, 0)]),
+    "Expand of a column": (
+        "int64[2] t", "float[2,4]", "Expand(x, t)", (2, 1), [(2, 4), (1, 1), (2, 5)],
+    ),
+    "Reshape": ("int64[2] t", "float[2,4]", "Reshape(x, t)", (2, 4), [(2, 4), (4, 2), (3, 3)]),
+    "Unsqueeze": ("int64[1] t", "float[1,2,4]", "Unsqueeze(x, t)", (2, 4), [(0,), (1,), (5,)]),
+    "OneHot": (
+        "int64[1] t", "float[2,4,4]", "OneHot(x, t, v)", (2, 4), [(4,), (3,), (0,)],
+    ),
+    "Split": ("int64[2] t", "float[2,2]", "Split<axis = 1>(x, t)", (2, 4), [(2, 2), (1, 3), (9, 9)]),
+}  # fmt: skip
+
+
+def _result_of(
+    model: bytes, providers: list[str], feeds: Mapping[str, Array]
+) -> list[Array] | None:
+    """Return the outputs of a run; None where it ends with an error."""
+    with InferenceSession(model, providers=providers) as session:
+        try:
+            return session.run(None, feeds)
+        except RunError:
+            return None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("operator", _FED)
+def test_what_a_run_asks_for_goes_before_what_the_model_declares(operator: str) -> None:
+    given, declared, node, shape, targets = _FED[operator]
+    second = f", {declared} z" if "Split" in node else ""
+    made = "y, z" if second else "y"
+    kind = "int64" if "OneHot" in node else "float32"
+    text = f"""g ({kind.removesuffix("32")}[{",".join(map(str, shape))}] x, {given})
+        => ({declared} y{second}) <float[2] v = {{0, 1}}> {{ {made} = {node} }}"""
+    model = onnx.parser.parse_model(_HEADER + text).SerializeToString()
+    x = np.arange(np.prod(shape)).reshape(shape).astype(kind)
+    for target in targets:
+        feeds = {"x": x, "t": np.array(target, np.int64)}
+        compiled, engine = (
+            _result_of(model, providers, feeds) for providers in (["llvm", "cpu"], ["cpu"])
+        )
+        assert (compiled is None) is (engine is None), target
+        for one, other in zip(compiled or [], engine or [], strict=True):
+            np.testing.assert_array_equal(one, other)

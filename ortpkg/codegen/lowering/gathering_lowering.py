@@ -89,6 +89,8 @@ def lower_one_hot(scope: LoweringScope, node: Node) -> None:
     axis = axis_of(node, len(output.shape), default=-1)
     places = [along(dimension) for dimension in range(len(output.shape)) if dimension != axis]
     index = as_kind(Read(indices, tuple(places)), Scalar.I64)
+    for size in scope.sizes(node.inputs[1], "depth"):
+        scope.require_equal(size, output.shape[axis])
     depth = SizeValue(output.shape[axis])
     is_negative = Call(Function.LT, (index, number(0, Scalar.I64)))
     counted = Call(Function.SELECT, (is_negative, Call(Function.ADD, (index, depth)), index))

@@ -45,6 +45,8 @@ def axis_of(node: Node, rank: int, *, default: int = 0) -> int:
 @lowers("Flatten", "Unsqueeze")
 def lower_flatten(scope: LoweringScope, node: Node) -> None:
     """The same elements under another shape, which inference found."""
+    if len(node.inputs) > 1:
+        scope.numbers(node.inputs[1], "axes")
     scope.alias(scope.tensor(node.outputs[0]), scope.tensor(node.inputs[0]))
 
 
@@ -56,9 +58,10 @@ def lower_reshape(scope: LoweringScope, node: Node) -> None:
     the size left open by -1 follows from sizes that are not 0. Runs check these assumptions.
     """
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
-    requested = scope.elements(node.inputs[1]) if len(node.inputs) > 1 else None
+    # A shape that the model declares is not what the target says in a run.
+    requested = scope.sizes(node.inputs[1], "target's sizes") if len(node.inputs) > 1 else ()
     keeps_zero = bool(attribute(node, "allowzero", 0))
-    if requested is not None and len(requested) == len(output.shape):
+    if len(requested) == len(output.shape):
         is_open = -1 in requested
         for axis, (size, output_size) in enumerate(zip(requested, output.shape, strict=True)):
             if not isinstance(size, int):
@@ -99,7 +102,7 @@ def lower_transpose(scope: LoweringScope, node: Node) -> None:
 def lower_expand(scope: LoweringScope, node: Node) -> None:
     """Broadcast to a shape; runs check that each requested size is 1 or that of the output."""
     output = scope.tensor(node.outputs[0])
-    requested = scope.elements(node.inputs[1]) or ()
+    requested = scope.sizes(node.inputs[1], "target's sizes")
     for size, output_size in zip(reversed(requested), reversed(output.shape), strict=False):
         if size not in {1, output_size}:
             scope.require_equal((output_size - size) * (size - 1), 0)
@@ -149,6 +152,8 @@ def lower_split(scope: LoweringScope, node: Node) -> None:
     """Pieces one after the other."""
     source = scope.tensor(node.inputs[0])
     axis = axis_of(node, len(source.shape))
+    if len(node.inputs) > 1 and node.inputs[1]:
+        scope.sizes(node.inputs[1], "lengths")
     offset: Size = 0
     for name in node.outputs:
         if not name:
