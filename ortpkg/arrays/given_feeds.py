@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ortpkg.arrays.array_files import MOST_ARRAY_NBYTES, read_npy, read_npz, verify_regular
 from ortpkg.arrays.synthetic_inputs import check_sizes, synthetic_feed
-from ortpkg.errors import InvalidFeedError, UsageError, quoted, unquoted
+from ortpkg.errors import InvalidFeedError, MissingExtraError, UsageError, quoted, unquoted
 from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.names import did_you_mean
 
@@ -222,7 +222,7 @@ def _decode(path: Path, mode: str, size: _Size) -> Array:
     try:
         from PIL import Image  # an extra: only pictures need it
     except ImportError as error:
-        raise UsageError("reading pictures needs pillow: pip install pillow") from error
+        raise MissingExtraError("reading pictures", "pillow", error) from error
     try:
         verify_regular(path)
         with Image.open(path, formats=[_PICTURES[path.suffix.lower()]]) as picture:

@@ -15,6 +15,7 @@ from ortpkg.authoring.compiled_joining import CompiledVariant
 from ortpkg.errors import TrustRequiredError
 from ortpkg.graph.load_control import LoadControl, load_limits
 from ortpkg.providers.ep_registry import ep_known_here
+from ortpkg.providers.missing_libraries import verify_compiles
 from ortpkg.session.compile_models import CompiledModel, CompileRequest
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
@@ -42,6 +43,7 @@ def compile_package(
     check_wishes(wishes)
     if wishes.ep:
         ep_known_here(wishes.ep)
+        verify_compiles(wishes.ep, wishes.backend)
     made = compile_variants(
         root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations
     )
@@ -78,6 +80,7 @@ def compile_model_files(
     """
     notify = notify or _log.warning
     ep_known_here(request.ep)
+    verify_compiles(request.ep, request.backend)
     limits = LoadControl(
         memory_limit_nbytes=request.memory_limit_nbytes, timeout_s=timeout_s, what="compiling"
     )

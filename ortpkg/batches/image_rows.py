@@ -11,7 +11,7 @@ import numpy as np
 from ortpkg.arrays.given_feeds import read_picture
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Array, RowError, Rows
-from ortpkg.errors import InvalidFeedError, UsageError
+from ortpkg.errors import InvalidFeedError, MissingExtraError, UsageError
 
 #: The column of what a picture shows, and that of its file.
 IMAGE, PATH = "image", "path"
@@ -41,6 +41,8 @@ def read_image_rows(part: Part, wanted: PictureInput) -> Rows:
     for place, file in enumerate(part.files):
         try:
             image = read_picture(Path(file), wanted, wanted.value_range, resize=wanted.resize)
+        except MissingExtraError:  # no row can be read
+            raise
         except (UsageError, InvalidFeedError) as error:
             row_id = part.first_row + place
             errors.append(RowError(row_id=row_id, file=file, file_row=0, reason=str(error)))

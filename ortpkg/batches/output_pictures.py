@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.batches.rows import Array, Column
-from ortpkg.errors import UsageError, quoted
+from ortpkg.errors import MissingExtraError, UsageError, quoted
 
 #: Rank of an image with channels.
 _WITH_CHANNELS = 3
@@ -24,7 +24,7 @@ def write_pictures(path: Path, columns: Mapping[str, Column]) -> None:
     try:
         from PIL import Image  # an extra: only pictures need it
     except ImportError as error:
-        raise UsageError("writing pictures needs pillow: pip install pillow") from error
+        raise MissingExtraError("writing pictures", "pillow", error) from error
     (_, row_ids), *others = columns.items()
     if len(others) != 1:
         names = ", ".join(quoted(name) for name, _ in others)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.batches.rows import Column
-from ortpkg.errors import UsageError, quoted
+from ortpkg.errors import MissingExtraError, UsageError, quoted
 
 
 def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
@@ -18,7 +18,7 @@ def write_parquet(path: Path, columns: Mapping[str, Column]) -> None:
         import pyarrow as pa  # an extra: only Parquet needs it
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise UsageError("Parquet needs pyarrow: pip install pyarrow") from error
+        raise MissingExtraError("Parquet", "pyarrow", error) from error
     arrays = []
     for name, column in columns.items():
         try:

@@ -14,7 +14,7 @@ from ortpkg.arrays.array_files import verify_regular
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Array, Column, Rows
 from ortpkg.batches.text_spans import read_errors
-from ortpkg.errors import UsageError, printable, quoted
+from ortpkg.errors import MissingExtraError, UsageError, printable, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         import pyarrow as pa  # an extra: only Parquet needs it
         import pyarrow.parquet as pq
     except ImportError as error:
-        raise UsageError("Parquet needs pyarrow: pip install pyarrow") from error
+        raise MissingExtraError("Parquet", "pyarrow", error) from error
     with read_errors(path):
         verify_regular(path)
     try:

@@ -8,6 +8,7 @@ from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.candidate_making import QUARANTINED, candidate_of
 from ortpkg.measuring.workloads import component_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.providers.missing_libraries import verify_installed
 from ortpkg.selection.verdict import ReasonCode, Verdict
 from ortpkg.selection.wishes import SelectionWishes
 from ortpkg.trust.package_verification import PackageVerifier
@@ -38,6 +39,7 @@ def candidates_of(
         package.best_variant(component.name, asked)  # raises, with every reason
     chosen = [verdict for verdict in verdicts if backend in {None, _backend(verdict)}]
     if not chosen:
+        verify_installed((), backend, ())
         known = ", ".join(sorted({_backend(verdict) for verdict in verdicts}))
         raise UsageError(
             f"no variant can be measured on backend {quoted(backend)}; here are: {known}"

@@ -228,6 +228,10 @@ def offer_for(
         found = profile if isinstance(profile, MachineProfile) else read_profile(profile)
         return offer_of_profile(found, named=named), found.name
     offer = this_machine(named=named)
+    if wishes.ep or wishes.backend != "auto":
+        from ortpkg.providers.missing_libraries import verify_installed  # only where one is named
+
+        verify_installed(wished_eps(wishes.ep), wishes.backend, offer.ep_devices)
     silent = _devices_to_ask(component, offer.hardware, wishes)
     if not silent:
         return offer, ""

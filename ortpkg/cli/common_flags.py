@@ -8,20 +8,24 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from ortpkg.cli.command_help import print_command_help
 from ortpkg.cli.parameters import NoColorOption, QuietOption
 
 
 def _print_help(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        print_command_help(ctx, is_whole=False)
-        raise typer.Exit
+        _print(ctx, is_whole=False)
 
 
 def _print_whole_help(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        print_command_help(ctx, is_whole=True)
-        raise typer.Exit
+        _print(ctx, is_whole=True)
+
+
+def _print(context: typer.Context, *, is_whole: bool) -> None:
+    from ortpkg.cli.command_help import print_command_help  # only for help
+
+    print_command_help(context, is_whole=is_whole)
+    raise typer.Exit
 
 
 HelpOption = Annotated[

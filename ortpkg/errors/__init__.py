@@ -42,6 +42,8 @@ from ortpkg.errors.distribution import RegistryError as RegistryError
 from ortpkg.errors.distribution import RegistryUnreachableError as RegistryUnreachableError
 from ortpkg.errors.distribution import SignatureError as SignatureError
 from ortpkg.errors.distribution import StoreError as StoreError
+from ortpkg.errors.extras import MissingExtraError as MissingExtraError
+from ortpkg.errors.extras import missing_library_text as missing_library_text
 from ortpkg.errors.finding import Finding as Finding
 from ortpkg.errors.finding import Severity as Severity
 from ortpkg.errors.finding import printable as printable

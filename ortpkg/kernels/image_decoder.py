@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortpkg.errors import quoted
+from ortpkg.errors import MissingExtraError, quoted
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import run_interruptibly
@@ -59,10 +59,7 @@ def _opened(content: bytes) -> Image:
     try:
         import PIL.Image  # an extra, and only for this operator
     except ImportError as error:
-        raise ValueError(
-            "it needs the library pillow, which is not installed: it comes with ortpkg's extra"
-            " images"
-        ) from error
+        raise MissingExtraError("the operator ImageDecoder", "pillow", error) from error
     try:
         return PIL.Image.open(io.BytesIO(content), formats=_FORMATS)
     except (OSError, PIL.Image.DecompressionBombError) as error:

@@ -6,8 +6,8 @@ Other folders may import: ``allocator``, ``bridged_execution_provider``, ``compa
 ``compiled_partition``, ``compiling_provider``, ``cpu_execution_provider``, ``ep_factory``,
 ``ep_libraries``, ``ep_library_target``, ``ep_registry``, ``execution_provider``, ``foreign_code``,
 ``foreign_contexts``, ``installed_distribution``, ``isolated_model``, ``llvm_compiler``,
-``machine_offer``, ``native_execution_provider``, ``native_group``, ``native_model``,
-``node_indices``, ``node_work``, ``onnxruntime_args``, ``onnxruntime_compiler``,
+``machine_offer``, ``missing_libraries``, ``native_execution_provider``, ``native_group``,
+``native_model``, ``node_indices``, ``node_work``, ``onnxruntime_args``, ``onnxruntime_compiler``,
 ``onnxruntime_factory``, ``openvino_factory``, ``openvino_requirements``, ``operator_support``,
 ``partition_body``, ``partition_cache``, ``plugin_probe``, ``plugins``, ``session_settings``.
 """

@@ -20,7 +20,7 @@ from ortpkg.ep_context.ep_context_descriptor import (
 )
 from ortpkg.ep_context.ep_context_file import ContextEntry, Part
 from ortpkg.ep_names import LLVM_EP, context_sources_of
-from ortpkg.errors import EpContextError, UsageError, quoted
+from ortpkg.errors import EpContextError, UsageError, missing_library_text, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.model import Model
 from ortpkg.graph.types import ElementType
@@ -235,7 +235,7 @@ class LLVMExecutionProvider(ExportingProvider):
     def _reason_against_compiling(self) -> str | None:
         """Why nothing is compiled here at all; None where it is."""
         if not has_compiler():
-            return "llvmlite is not installed; install ortpkg[llvm] to compile"
+            return missing_library_text("compiling", "llvmlite")
         if (
             reason_against_this_machine(self._wished.target, self._compilation_target().extras)
             is None

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from packaging.version import Version
 
-from ortpkg.errors import ClusterError, UsageError, printable, quoted
+from ortpkg.errors import ClusterError, MissingExtraError, UsageError, printable, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.providers.machine_offer import this_machine
 from ortpkg.ray.device_resources import device_resources
@@ -49,7 +49,7 @@ _STORE_SHARE = 0.2
 
 
 def load_ray() -> Any:
-    """Ray. UsageError, which names the extra, where it is not installed."""
+    """Ray. MissingExtraError where it is not installed."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -57,9 +57,11 @@ def load_ray() -> Any:
         import ray  # an extra of 800 MB
         import ray.data
     except ImportError as error:
-        raise UsageError(
-            "batches on several workers need Ray: pip install 'ray[data]'; --in-process runs"
-            " them in this process"
+        raise MissingExtraError(
+            "a batch on several workers",
+            "Ray",
+            error,
+            otherwise="--in-process runs it in this process",
         ) from error
     _quieten()
     return ray
@@ -151,7 +153,7 @@ def _verify_asks_for_token(ray: Any) -> None:
     if Version(ray.__version__) < _FIRST_WITH_TOKENS:
         raise UsageError(
             f"Ray {ray.__version__} lets every user of this machine run anything in a cluster:"
-            f" install {_FIRST_WITH_TOKENS} or newer (pip install --upgrade 'ortpkg[ray]'), or run"
+            f" install {_FIRST_WITH_TOKENS} or newer (pip install --upgrade ray), or run"
             " --in-process"
         )
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ortpkg.errors import UsageError, quoted
+from ortpkg.errors import MissingExtraError, UsageError, quoted
 from ortpkg.quantities import parse_duration_s, parse_nbytes
 from ortpkg.ray.serve_replica import PackageReplica, ReplicaUse
 from ortpkg.selection.wishes import ANY_VARIANT, SelectionWishes
@@ -169,8 +169,5 @@ def _load_serve() -> Any:
     try:
         from ray import serve  # an extra
     except ImportError as error:
-        raise UsageError(
-            "applications of Ray Serve need Ray, which the extra ray brings"
-            " (pip install 'ray[data,serve]')"
-        ) from error
+        raise MissingExtraError("an application of Ray Serve", "Ray", error) from error
     return serve

@@ -18,16 +18,16 @@ from urllib.parse import urlsplit
 
 from ortpkg.errors import (
     ArtifactNotFoundError,
+    MissingExtraError,
     RegistryAuthenticationError,
     RegistryError,
     RegistryUnreachableError,
-    UsageError,
     quoted,
 )
 from ortpkg.host.directories import below_home
 from ortpkg.registry.http_addresses import is_loopback
 from ortpkg.registry.remote_file import RemoteFile
-from ortpkg.registry.url_references import UrlReference, needs_extra
+from ortpkg.registry.url_references import UrlReference
 from ortpkg.variables import flag_variable
 from ortpkg.version import __version__
 
@@ -93,12 +93,12 @@ class BucketFile(RemoteFile):
     def opened(cls, reference: UrlReference) -> Self:
         """The object that a reference names.
 
-        UsageError where the library is not installed; else as :class:`RemoteFile` says.
+        MissingExtraError where the library is not installed; else as :class:`RemoteFile` says.
         """
         try:
             from obstore.store import from_url  # 16 MB of machine code
         except ImportError as error:
-            raise UsageError(needs_extra(reference.scheme)) from error
+            raise MissingExtraError(f"{reference.scheme}://", "obstore", error) from error
         bucket, _, key = reference.url.partition("://")[2].partition("/")
         where = str(reference)
         with _errors(where):

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from ortpkg.errors import (
     ArtifactNotFoundError,
+    MissingExtraError,
     RegistryAuthenticationError,
     RegistryError,
     RegistryUnreachableError,
-    UsageError,
     quoted,
 )
 from ortpkg.registry.http_addresses import is_loopback
@@ -24,7 +24,7 @@ from ortpkg.registry.http_file import HttpFile
 from ortpkg.registry.http_retries import RETRIED_STATUSES
 from ortpkg.registry.http_transport import HttpTransport
 from ortpkg.registry.secret import Secret
-from ortpkg.registry.url_references import UrlReference, hub_file, needs_extra
+from ortpkg.registry.url_references import UrlReference, hub_file
 from ortpkg.version import __version__
 
 _TOKEN_VARIABLES = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
@@ -34,13 +34,13 @@ _MOST_TOKEN_CHARACTERS = 4096
 def open_hub_file(reference: UrlReference, transport: HttpTransport) -> HttpFile:
     """The file that an ``hf://`` names, of the commit that its revision names now.
 
-    UsageError where the library is not installed; else as
+    MissingExtraError where the library is not installed; else as
     :class:`~ortpkg.registry.remote_file.RemoteFile` says.
     """
     try:
         from huggingface_hub import constants, hf_hub_url
     except ImportError as error:
-        raise UsageError(needs_extra(reference.scheme)) from error
+        raise MissingExtraError(f"{reference.scheme}://", "huggingface_hub", error) from error
     # Else it asks the hub which programs to look for here, and tells it which it found.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     file, where = hub_file(reference), str(reference)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from ortpkg.errors import forget, hide
@@ -21,8 +23,9 @@ class Secret:
         self._text = text
         hide(text)
 
-    def __del__(self) -> None:
-        forget(self._text)
+    def __del__(self, _is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not _is_ending():  # the interpreter has taken names of modules away by then
+            forget(self._text)
 
     def reveal(self) -> str:
         """The text, for the one place that sends or keeps it."""

@@ -11,14 +11,9 @@ from ortpkg.registry.http_addresses import is_loopback, split_url
 
 ARCHIVE_SUFFIX = ".ortpkg"
 _HTTP, _HTTPS, _PLAIN_HTTP, _HUB = "http", "https", "ortpkg+http", "hf"
-#: Kinds of storage that a library behind an extra reads: scheme → library, extra.
-_EXTRAS = {
-    "s3": ("obstore", "cloud"),
-    "gs": ("obstore", "cloud"),
-    "az": ("obstore", "cloud"),
-    _HUB: ("huggingface_hub", "hf"),
-}
-URL_SCHEMES = (_HTTPS, _PLAIN_HTTP, *_EXTRAS)
+#: Storage that the library of an extra reads.
+_STORES = ("s3", "gs", "az", _HUB)
+URL_SCHEMES = (_HTTPS, _PLAIN_HTTP, *_STORES)
 
 _BUCKET = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _HUB_KINDS = ("models", "datasets", "spaces")
@@ -113,15 +108,6 @@ def hub_file(reference: UrlReference) -> HubFile:
         repository=f"{owner}/{name}",
         revision=revision if at else None,
         path="/".join(path),
-    )
-
-
-def needs_extra(scheme: str) -> str:
-    """What to tell a user who lacks the library that reads a scheme."""
-    library, extra = _EXTRAS[scheme]
-    return (
-        f"{scheme}:// needs the library {library}, which is not installed: it comes with ortpkg's"
-        f" extra {extra}"
     )
 
 

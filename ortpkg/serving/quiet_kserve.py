@@ -10,19 +10,17 @@ from __future__ import annotations
 import os
 import sys
 
-from ortpkg.errors import UsageError
+from ortpkg.errors import MissingExtraError
 
 
 def load_kserve() -> None:
-    """Imports KServe. UsageError where it is not installed, or cannot be loaded."""
+    """Imports KServe. MissingExtraError where it is not installed, or cannot be loaded."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is raised, and said by us
     words = sys.argv
     sys.argv = words[:1]
     try:
         import kserve  # noqa: F401  # only a server pays for it: it takes seconds
     except ImportError as error:
-        raise UsageError(
-            f"serving needs KServe, which the extra serve brings (pip install kserve): {error}"
-        ) from error
+        raise MissingExtraError("serving", "KServe", error) from error
     finally:
         sys.argv = words

@@ -46,6 +46,7 @@ from ortpkg.errors import (
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.providers.ep_registry import find_factory
+from ortpkg.providers.missing_libraries import absent_library_text
 from ortpkg.providers.native_group import GROUP_LOG
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
@@ -344,9 +345,7 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
     except UnknownExecutionProviderError as error:
         raise NoSuitableVariantError(f"{error}, so nothing can be compiled for it") from error
     if not factory.is_available():
-        raise NoSuitableVariantError(
-            f"{name} is not available here: {quoted(factory.backend)} is not installed"
-        )
+        raise NoSuitableVariantError(absent_library_text(name, factory.backend))
     offered = factory.get_supported_devices(probe().hardware)
     for each in offered:
         if device is None or (each.device is not None and each.device.type == device):

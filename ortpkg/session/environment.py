@@ -25,6 +25,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.providers.ep_registry import available_factories, find_factory
+from ortpkg.providers.missing_libraries import absent_library_text
 from ortpkg.providers.plugins import Plugin, register_plugin, unregister_plugin
 from ortpkg.session.known_attributes import whole_number
 from ortpkg.session.memory_info import OrtArenaCfg, OrtMemoryInfo
@@ -140,7 +141,7 @@ def get_hardware_device_ep_incompatibility_details(
     if not factory.is_available():
         reason, notes = (
             OrtDeviceEpIncompatibilityReason.MISSING_DEPENDENCY,
-            f"{factory.backend} is not installed",
+            absent_library_text(ep_name, factory.backend),
         )
     elif all(
         offer.device != device.hardware for offer in factory.get_supported_devices(probe().hardware)

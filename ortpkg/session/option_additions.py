@@ -27,6 +27,7 @@ from ortpkg.errors import (
     UnknownExecutionProviderError,
     quoted,
 )
+from ortpkg.providers.missing_libraries import absent_library_text
 from ortpkg.session.known_attributes import KnownAttributesOnly
 from ortpkg.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
 from ortpkg.session.ort_ep_device import OrtEpDevice, as_ep_device
@@ -196,9 +197,7 @@ class OptionAdditions(KnownAttributesOnly):
         factory = find_factory(provider_name)
         if not factory.is_available():
             raise UnknownExecutionProviderError(
-                f"{provider_name} is not available here: its library ({quoted(factory.backend)}) is"
-                " not installed",
-                ep_name=provider_name,
+                absent_library_text(provider_name, factory.backend), ep_name=provider_name
             )
         self._check_is_new(factory.ep_name)
         self._providers.append((factory.ep_name, (), _texts(provider_options)))

@@ -15,7 +15,6 @@ from ortpkg.errors import (
     ExecutionProviderError,
     InvalidSessionOptionError,
     UnknownExecutionProviderError,
-    quoted,
 )
 from ortpkg.providers.bridged_execution_provider import BridgedExecutionProvider
 from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
@@ -23,6 +22,7 @@ from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS, IsolatedLibrary, LoadLimits
+from ortpkg.providers.missing_libraries import absent_library_text
 from ortpkg.providers.native_execution_provider import NativeExecutionProvider
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.plugins import BUILT_IN_BACKENDS, PluginEpFactory
@@ -167,9 +167,7 @@ def _from_name(
     factory = find_factory(name, backend=backend)
     if not factory.is_available():
         raise UnknownExecutionProviderError(
-            f"{name} is not available here: its library ({quoted(factory.backend)}) is not"
-            " installed",
-            ep_name=name,
+            absent_library_text(name, factory.backend), ep_name=name
         )
     # A plug-in is made with the devices that it says it has; ours know their own by their options.
     devices = (

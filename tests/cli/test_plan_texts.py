@@ -130,7 +130,8 @@ def test_without_a_compiler_it_is_told_what_to_install(
     assert done.code == 2
     assert (
         "--ir: no partition was compiled to machine code here; LLVMExecutionProvider left 1 Add,"
-        " 1 Tanh, 1 Softmax: llvmlite is not installed; install ortpkg[llvm] to compile"
+        " 1 Tanh, 1 Softmax: compiling needs llvmlite, which is"
+        " not installed: pip install llvmlite, or install ortpkg with its extra llvm"
     ) in " ".join(done.err.split())
 
 

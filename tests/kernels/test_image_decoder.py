@@ -11,7 +11,7 @@ import numpy.typing as npt
 import PIL.Image
 import pytest
 
-from ortpkg.errors import LimitExceededError
+from ortpkg.errors import LimitExceededError, MissingExtraError
 from tests.kernels.node_runner import run_op
 
 PIXELS = np.random.default_rng(7).integers(0, 256, (5, 8, 3), np.uint8)
@@ -106,5 +106,7 @@ def test_a_pixel_format_that_there_is_not_is_told() -> None:
 def test_without_pillow_the_message_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ValueError, match="it comes with ortpkg's extra images"):
+    with pytest.raises(
+        MissingExtraError, match="ImageDecoder needs pillow, which cannot be loaded"
+    ):
         decoded(np.zeros(3, np.uint8))

@@ -32,7 +32,7 @@ def test_nothing_to_serve_is_refused() -> None:
 
 @pytest.mark.usefixtures("_no_ray")
 def test_the_extra_is_named_where_ray_is_missing() -> None:
-    with pytest.raises(UsageError, match=r"the extra ray brings"):
+    with pytest.raises(UsageError, match="with its extra ray"):
         package_app("digits", batch_latency="20ms")
 
 

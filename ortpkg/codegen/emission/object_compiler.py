@@ -19,7 +19,7 @@ from packaging.version import Version
 
 from ortpkg.codegen.emission.elf_object import LinkedCode, link_object
 from ortpkg.ep_names import LLVM_EP
-from ortpkg.errors import CompileError, quoted
+from ortpkg.errors import CompileError, missing_library_text, quoted
 
 _SPEED_LEVEL = 2
 #: As the extra ``llvm`` has it.
@@ -40,13 +40,12 @@ def _llvm() -> Any:
         import llvmlite.binding as llvm
     except Exception as error:  # a damaged installation raises more than ImportError
         raise CompileError(
-            f"llvmlite cannot be loaded: {quoted(error)}; install ortpkg[llvm] to compile",
-            ep_name=LLVM_EP,
+            missing_library_text("compiling", "llvmlite", error), ep_name=LLVM_EP
         ) from error
     if Version(llvmlite.__version__) < _LEAST_VERSION:
         raise CompileError(
-            f"llvmlite {quoted(llvmlite.__version__)} is too old to compile, {_LEAST_VERSION} is"
-            " not; install ortpkg[llvm] to compile",
+            f"llvmlite {quoted(llvmlite.__version__)} is too old to compile: pip install"
+            f" 'llvmlite>={_LEAST_VERSION}'",
             ep_name=LLVM_EP,
         )
     llvm.initialize_all_targets()

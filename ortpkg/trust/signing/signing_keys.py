@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ortpkg.errors import SignatureError, UsageError, quoted
+from ortpkg.errors import MissingExtraError, SignatureError, UsageError, quoted
 
 try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -24,11 +24,8 @@ try:
         load_pem_private_key,
         load_pem_public_key,
     )
-except ModuleNotFoundError as error:
-    raise UsageError(
-        "signatures need the library cryptography, which is not installed: it comes with ortpkg's"
-        " extra sign"
-    ) from error
+except ImportError as error:
+    raise MissingExtraError("a signature", "cryptography", error) from error
 
 _HASHES: dict[str, hashes.HashAlgorithm] = {
     "secp256r1": hashes.SHA256(),

@@ -1,0 +1,77 @@
+"""The error for a library that an extra of ortpkg brings and that is not here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ortpkg.errors.base import UsageError
+from ortpkg.errors.finding import quoted
+
+
+class _Library(NamedTuple):
+    """What brings a library.
+
+    Attributes:
+        module: its importable name.
+        extra: the extra of ortpkg that has it.
+        requirement: what pip installs.
+    """
+
+    module: str
+    extra: str
+    requirement: str
+
+
+#: Name in messages → what brings it. A test compares the extras with pyproject.toml.
+LIBRARIES = {
+    "pillow": _Library("PIL", "images", "pillow"),
+    "cryptography": _Library("cryptography", "sign", "cryptography"),
+    "llvmlite": _Library("llvmlite", "llvm", "llvmlite"),
+    "obstore": _Library("obstore", "cloud", "obstore"),
+    "huggingface_hub": _Library("huggingface_hub", "hf", "huggingface_hub"),
+    "KServe": _Library("kserve", "serve", "kserve"),
+    "Ray": _Library("ray", "ray", "'ray[data,serve]'"),
+    "pyarrow": _Library("pyarrow", "ray", "pyarrow"),
+    "OpenVINO": _Library("openvino", "openvino", "openvino"),
+    "onnxruntime": _Library("onnxruntime", "onnxruntime", "onnxruntime"),
+}
+
+
+class MissingExtraError(UsageError):
+    """A library of one of ortpkg's extras is not installed, or cannot be loaded.
+
+    The message is :func:`missing_library_text`, from ``purpose``, ``library``, ``cause`` and
+    ``otherwise``.
+
+    Attributes:
+        library: its name, a key of :data:`LIBRARIES`.
+        extra: the extra of ortpkg that brings it.
+    """
+
+    def __init__(
+        self, purpose: str, library: str, cause: BaseException | None = None, *, otherwise: str = ""
+    ) -> None:
+        super().__init__(missing_library_text(purpose, library, cause, otherwise=otherwise))
+        self.library, self.extra = library, LIBRARIES[library].extra
+
+
+def missing_library_text(
+    purpose: str, library: str, cause: BaseException | None = None, *, otherwise: str = ""
+) -> str:
+    """Return the sentence that says which library is missing, and what to install.
+
+    Args:
+        purpose: what needs it ("reading pictures").
+        library: a key of :data:`LIBRARIES`.
+        cause: what importing it raised; None where it was not imported.
+        otherwise: what can be done without it ("--in-process needs none").
+    """
+    entry = LIBRARIES[library]
+    is_absent = cause is None or (
+        isinstance(cause, ModuleNotFoundError) and cause.name == entry.module
+    )
+    state = "is not installed" if is_absent else f"cannot be loaded ({quoted(str(cause))})"
+    return (
+        f"{purpose} needs {library}, which {state}: pip install {entry.requirement}, or install"
+        f" ortpkg with its extra {entry.extra}{f'; {otherwise}' if otherwise else ''}"
+    )
