@@ -58,6 +58,10 @@ _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _HEADS: Mapping[str, int] = {"num_heads": 1, "kv_num_heads": 1, "q_num_heads": 1}
 _RECURRENT_LEAST: Mapping[str, int] = {"hidden_size": 1}
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
+_LOSSES: Mapping[str, tuple[str | int, ...]] = {"reduction": ("none", "mean", "sum")}
+_EXTREMES: Mapping[str, tuple[str | int, ...]] = {"select_last_index": (0, 1)}
+#: Numbers that ONNX gives to float32, float16, float64 and bfloat16.
+_FLOAT_KINDS = (1, 10, 11, 16)
 _COORDINATES = (
     "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
     "tf_half_pixel_for_nn", "tf_crop_and_resize",
@@ -89,6 +93,9 @@ _LEAST: Mapping[tuple[str, str], Mapping[str, int]] = {
 #: Operator → attribute → all that it may be.
 _VALUES: Mapping[tuple[str, str], Mapping[str, tuple[str | int, ...]]] = {
     **dict.fromkeys(_WINDOWED, _WINDOW_VALUES),
+    (ONNX_DOMAIN, "ArgMax"): _EXTREMES,
+    (ONNX_DOMAIN, "ArgMin"): _EXTREMES,
+    (ONNX_DOMAIN, "Attention"): {"softmax_precision": _FLOAT_KINDS},
     (ONNX_DOMAIN, "BitShift"): {"direction": ("LEFT", "RIGHT")},
     (ONNX_DOMAIN, "DepthToSpace"): {"mode": ("DCR", "CRD")},
     (ONNX_DOMAIN, "GRU"): {"direction": _DIRECTIONS, "layout": (0, 1)},
@@ -99,6 +106,7 @@ _VALUES: Mapping[tuple[str, str], Mapping[str, tuple[str | int, ...]]] = {
     },
     (ONNX_DOMAIN, "LSTM"): {"direction": _DIRECTIONS, "layout": (0, 1)},
     (ONNX_DOMAIN, "LpNormalization"): {"p": (1, 2)},
+    (ONNX_DOMAIN, "NegativeLogLikelihoodLoss"): _LOSSES,
     (ONNX_DOMAIN, "Pad"): {"mode": ("constant", "reflect", "edge", "wrap")},
     (ONNX_DOMAIN, "RNN"): {"direction": _DIRECTIONS, "layout": (0, 1)},
     (ONNX_DOMAIN, "Resize"): {
@@ -113,6 +121,7 @@ _VALUES: Mapping[tuple[str, str], Mapping[str, tuple[str | int, ...]]] = {
     },
     (ONNX_DOMAIN, "ScatterElements"): {"reduction": _REDUCTIONS},
     (ONNX_DOMAIN, "ScatterND"): {"reduction": _REDUCTIONS},
+    (ONNX_DOMAIN, "SoftmaxCrossEntropyLoss"): _LOSSES,
     (ONNX_DOMAIN, "SpaceToDepth"): {"mode": ("DCR", "CRD")},
 }
 _STATE_WEIGHT = 2

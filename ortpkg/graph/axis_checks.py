@@ -30,8 +30,16 @@ _WITH_AXIS: Mapping[str, int] = {
     "Split": 2,
     "TopK": 10,
 }
-#: Operators that name axes by the second input, or by an attribute before that.
-_WITH_AXES = frozenset({"Squeeze", "Unsqueeze"})
+#: Operators that name axes by an attribute, or since later versions by the input of that slot; None
+#: where no version takes an input for it.
+_WITH_AXES: Mapping[str, int | None] = {
+    "CenterCropPad": None,
+    "Pad": 3,
+    "Resize": None,
+    "Slice": 3,
+    "Squeeze": 1,
+    "Unsqueeze": 1,
+}
 _REDUCTION = "Reduce"
 _AXES_SLOT = 1
 _MOST_AXES = 64
@@ -51,8 +59,10 @@ def axis_problem(graph: Graph, node: Node) -> str:
     if node.since_version >= _WITH_AXIS.get(node.op_type, node.since_version + 1):
         axis = node.attribute("axis")
         return _misfit((axis,), rank) if isinstance(axis, int) else ""
+    if node.op_type == "Transpose":
+        return _order_misfit(node, rank)
     if node.op_type in _WITH_AXES or node.op_type.startswith(_REDUCTION):
-        axes = _axes(graph, node)
+        axes = _axes(graph, node, _WITH_AXES.get(node.op_type, _AXES_SLOT))
         return _misfit(axes, rank + len(axes) if node.op_type == "Unsqueeze" else rank)
     return ""
 
@@ -70,14 +80,21 @@ def _misfit(axes: tuple[int, ...], rank: int) -> str:
     return ""
 
 
-def _axes(graph: Graph, node: Node) -> tuple[int, ...]:
+def _order_misfit(node: Node, rank: int) -> str:
+    order = node.attribute("perm")
+    if order is None or len(order) == rank:
+        return ""
+    return f"has the attribute 'perm' of {tuple(order)}; each of {rank} axes was expected once"
+
+
+def _axes(graph: Graph, node: Node, slot: int | None) -> tuple[int, ...]:
     """Return the axes that an attribute or a constant states; () where a run alone has them."""
     attribute = node.attributes.get("axes")
     if attribute is not None:
         return tuple(attribute.value) if attribute.kind == "INTS" else ()
-    if len(node.inputs) <= _AXES_SLOT or not node.inputs[_AXES_SLOT]:
+    if slot is None or len(node.inputs) <= slot or not node.inputs[slot]:
         return ()
-    constant = graph.constant(node.inputs[_AXES_SLOT])
+    constant = graph.constant(node.inputs[slot])
     if (
         constant is None
         or constant.element_type is not ElementType.INT64

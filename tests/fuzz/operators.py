@@ -50,7 +50,7 @@ def mutated_operator(seed: int) -> tuple[bytes, Feeds]:
     for name in list(feeds):
         is_size = getattr(feeds[name], "dtype", None) == np.int64
         if choose.random() < (0.6 if is_size else 0.1):
-            _fix_input(model, feeds, name)
+            fix_input(model, feeds, name)
     if choose.random() < 0.4:
         _loosen(choose, model)
     if choose.random() < 0.4:
@@ -65,7 +65,7 @@ def mutated_operator(seed: int) -> tuple[bytes, Feeds]:
     return bytes(model.SerializeToString()), feeds
 
 
-def _fix_input(model: ModelProto, feeds: Feeds, name: str) -> None:
+def fix_input(model: ModelProto, feeds: Feeds, name: str) -> None:
     """Makes a constant of an input, where it is a tensor."""
     if not isinstance(feeds[name], np.ndarray) or feeds[name].dtype == object:
         return

@@ -74,11 +74,11 @@ def check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int)
 def window_of(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:
     """The windows of a node. NotLoweredError where their padding is known only when it runs."""
     rank = len(kernel)
-    strides = tuple(attribute(node, "strides", (1,) * rank))
-    dilations = tuple(attribute(node, "dilations", (1,) * rank))
+    strides = tuple(attribute(node, "strides", ())) or (1,) * rank
+    dilations = tuple(attribute(node, "dilations", ())) or (1,) * rank
     before: list[Size] = []
     after: list[Size] = []
-    pads = tuple(attribute(node, "pads", (0,) * (2 * rank)))
+    pads = tuple(attribute(node, "pads", ())) or (0,) * (2 * rank)
     auto = attribute(node, "auto_pad", "NOTSET")
     for axis in range(rank):
         size, count = source.shape[2 + axis], output.shape[2 + axis]
