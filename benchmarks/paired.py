@@ -14,6 +14,8 @@ class Timing:
 
     Attributes:
         median_s: of its calls.
+        least_ratio: its fastest call's time / the baseline's fastest, which other work on the
+            machine changes least.
         ratio: median over the rounds of (its time / the baseline's time in the same round).
         ratio_low, ratio_high: the middle half of these ratios.
         added_s: median over the rounds of (its time - the baseline's time in the same round).
@@ -21,6 +23,7 @@ class Timing:
     """
 
     median_s: float
+    least_ratio: float
     ratio: float
     ratio_low: float
     ratio_high: float
@@ -77,6 +80,7 @@ def _timing(own: list[float], base: list[float]) -> Timing:
     quarter = len(ratios) // 4
     return Timing(
         median_s=statistics.median(own),
+        least_ratio=min(own) / min(base),
         ratio=statistics.median(ratios),
         ratio_low=ratios[quarter],
         ratio_high=ratios[-1 - quarter],

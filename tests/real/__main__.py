@@ -1,8 +1,8 @@
 """Runs models that people really ship on ours beside onnxruntime, and writes their table.
 
 ``python -m tests.real [NAME ...] [--folder DIRECTORY] [--timeout SECONDS]``. Each model and runtime
-has a process of its own. The table goes into benchmarks/README.md, between its marks, where all
-models were asked for. Exit status 1 where an answer is wrong.
+has a process of its own. Each row goes into the table of benchmarks/README.md, between its marks,
+as soon as it is measured; rows of other models stay. Exit status 1 where an answer is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "benchmarks" / "README.md"
 BEGIN, END = "<!-- real models: made by make real -->", "<!-- end of real models -->"
 _HEAD = (
-    "| model | runs on | error | task right | × onnxruntime | opens in | compiled | partitions |",
+    "| model | runs on | error | task right | × onnxruntime | opens in | claimed | partitions |",
     "|---|---|---|---|---|---|---|---|",
 )
 _MOST_REASON = 120
@@ -45,16 +45,15 @@ def main(arguments: Sequence[str]) -> int:
         for model in MODELS
         if not options.names or model.name.startswith(tuple(options.names))
     ]
-    lines: list[str] = []
+    rows = written_rows()
     are_right = True
     for model in chosen:
         for runtime in RUNTIMES:
             answer = answer_of(model, runtime, options.folder, options.timeout)
             are_right = are_right and answer.get("task", True)
-            lines.append(row(model.name, runtime, answer))
-            print(lines[-1], flush=True)
-    if not options.names:
-        write_table(lines)
+            rows[model.name, runtime] = row(model.name, runtime, answer)
+            print(rows[model.name, runtime], flush=True)
+            write_table(rows)
     return 0 if are_right else 1
 
 
@@ -86,7 +85,7 @@ def row(name: str, runtime: str, answer: Mapping[str, Any]) -> str:
     if "failure" in answer:
         reason = answer["failure"][:_MOST_REASON].replace("|", "/")
         return f"| {name} | {runtime} | {reason} | – | – | – | – | – |"
-    error = "other shapes" if answer["error"] is None else f"{answer['error']:.1e}"
+    error = "other length" if answer["error"] is None else f"{answer['error']:.1e}"
     where = runtime if runtime != "default" else f"default ({_short(answer['provider'])})"
     cells = (
         name, where, error, "yes" if answer["task"] else "**no**", f"{answer['ratio']:.2f}",
@@ -99,11 +98,24 @@ def _short(provider: str) -> str:
     return provider.removesuffix("ExecutionProvider")
 
 
-def write_table(lines: Sequence[str]) -> None:
-    """Puts the table between its marks in the document."""
+def written_rows() -> dict[tuple[str, str], str]:
+    """Lines of the table as it stands, by model and runtime."""
+    table = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    cells = {line: [cell.strip() for cell in line.split("|")] for line in table.splitlines()}
+    return {
+        (parts[1], parts[2].partition(" ")[0]): line
+        for line, parts in cells.items()
+        if len(parts) > _HEAD[0].count("|") and line not in _HEAD
+    }
+
+
+def write_table(rows: Mapping[tuple[str, str], str]) -> None:
+    """Puts the rows between their marks in the document, in the order of the models."""
     text = DOCUMENT.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
+    keys = [(model.name, runtime) for model in MODELS for runtime in RUNTIMES]
+    lines = [rows[key] for key in keys if key in rows]
     table = "\n".join((BEGIN, "", *_HEAD, *lines, "", END))
     DOCUMENT.write_text(before + table + after, encoding="utf-8")
 
