@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.names import closest
@@ -257,7 +257,16 @@ def suggest_ep_name(text: str, known: tuple[str, ...] = ()) -> str | None:
     """
     names = {**_FULL_NAMES, **{_squeezed(name): name for name in known}}
     squeezed = _squeezed(text)
-    near = closest(squeezed, names, cutoff=0.8) or closest(
-        squeezed.removesuffix(_SUFFIX), names, cutoff=0.8
+    short = squeezed.removesuffix(_SUFFIX)
+    near = (
+        closest(squeezed, names, cutoff=0.8)
+        or closest(short, names, cutoff=0.8)
+        or _swapped_letters(short, names)
     )
     return names[near] if near and names[near] != text else None
+
+
+def _swapped_letters(text: str, names: Iterable[str]) -> str | None:
+    """Return the name that has the letters of ``text`` in another order; None for none."""
+    letters = sorted(text)
+    return next((name for name in names if len(text) > 2 and sorted(name) == letters), None)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Iterable
 
 from ortpkg.errors import quoted
+
+#: Entries of a folder that are compared with a name that is not among them.
+_MOST_ENTRIES = 10_000
 
 
 def closest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -26,3 +31,39 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     suggestion = closest(name, known)
     return "" if suggestion is None else f" (did you mean {quoted(suggestion)}?)"
+
+
+def did_you_mean_path(path: str | os.PathLike[str]) -> str:
+    """Return " (did you mean 'x'?)" for a path that does not exist, or "" where nothing is near.
+
+    The first part of the path that does not exist is compared with the entries of the folder that
+    it would lie in: entries that only add an ending ("digits" for "digits.ortpackage") come before
+    those of similar spelling.
+    """
+    folder, missing, rest = _split_at_missing(os.fspath(path))
+    names = _entries(folder)
+    suggestion = next((name for name in names if missing and name.startswith(f"{missing}.")), None)
+    suggestion = suggestion or closest(missing, names)
+    if suggestion is None:
+        return ""
+    corrected = os.path.join(folder, suggestion)  # noqa: PTH118  # keeps "./" as it was typed
+    whole = os.path.join(corrected, rest) if rest else corrected  # noqa: PTH118
+    return f" (did you mean {quoted(whole if os.path.lexists(whole) else corrected)}?)"
+
+
+def _split_at_missing(path: str) -> tuple[str, str, str]:
+    """Return the deepest folder of a path that exists, the next part, and what follows it."""
+    folder, rest = path.rstrip(os.sep), ""
+    while True:
+        folder, missing = os.path.split(folder)
+        if not missing or os.path.isdir(folder or os.curdir):  # noqa: PTH112
+            return folder, missing, rest
+        rest = os.path.join(missing, rest) if rest else missing  # noqa: PTH118
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            return sorted(entry.name for entry in itertools.islice(entries, _MOST_ENTRIES))
+    except (OSError, ValueError):
+        return []

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean_path
 
 
 class RowFormat(Enum):
@@ -72,7 +73,10 @@ def find_input(paths: Sequence[Path]) -> InputFiles:
 def _files_of(path: Path) -> Iterable[Path]:
     if not path.is_dir():
         if not path.is_file():
-            what = "is no file or folder" if path.exists() else "does not exist"
+            is_there = path.exists()
+            what = (
+                "is no file or folder" if is_there else f"does not exist{did_you_mean_path(path)}"
+            )
             raise UsageError(f"cannot read {quoted(path)}: it {what}")
         if path.suffix.lower() not in _FORMATS:
             raise UsageError(f"cannot read {quoted(path)}: {_what_is_read()}")

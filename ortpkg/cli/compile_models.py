@@ -29,6 +29,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.errors import ExitCode, ModelNotFoundError, UsageError, quoted
+from ortpkg.names import did_you_mean_path
 
 if TYPE_CHECKING:
     from ortpkg.session.compile_models import CompiledModel, CompileJob
@@ -177,7 +178,7 @@ def _folder(sources: list[Path], wanted: Path | None) -> Path:
         raise UsageError("name at least one ONNX file; several are separated by commas")
     for each in sources:
         if not each.is_file():
-            raise ModelNotFoundError(f"there is no file {quoted(each)}")
+            raise ModelNotFoundError(f"there is no file {quoted(each)}{did_you_mean_path(each)}")
     if wanted is not None:
         return wanted
     folders = {each.parent.resolve() for each in sources}

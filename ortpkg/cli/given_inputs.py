@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def _verify_is_there(text: str) -> None:
         Path(path).stat()
     except (OSError, ValueError) as error:  # ValueError: a null character
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot read {quoted(path)}: {reason}") from error
+        hint = did_you_mean_path(path) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {quoted(path)}: {reason}{hint}") from error
 
 
 def parse_sizes(assignments: Sequence[str] | None) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean_path
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.storage.output_file import write_output
 
@@ -92,7 +93,10 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
 def _verify_folder(path: Path, flag: str) -> None:
     """Raise UsageError if no file can be made in the folder of ``path``."""
     if not path.parent.is_dir():
-        raise UsageError(f"{flag} {quoted(path)}: there is no directory {quoted(path.parent)}")
+        raise UsageError(
+            f"{flag} {quoted(path)}: there is no directory"
+            f" {quoted(path.parent)}{did_you_mean_path(path.parent)}"
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(
             f"{flag} {quoted(path)}: the directory {quoted(path.parent)} cannot be written"

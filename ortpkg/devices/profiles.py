@@ -18,7 +18,7 @@ from ortpkg.devices.machine import Machine
 from ortpkg.devices.profile_document import fail_at, read_profile_document
 from ortpkg.ep_names import is_known_ep, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import ProfileError, quoted
-from ortpkg.names import did_you_mean
+from ortpkg.names import did_you_mean, did_you_mean_path
 
 #: Names of the profiles that are shipped.
 BUILT_IN_PROFILES: tuple[str, ...] = (
@@ -69,7 +69,7 @@ def read_profile(name_or_path: str | Path) -> MachineProfile:
         raise ProfileError(
             "there is no machine profile"
             f" {quoted(name_or_path)}{did_you_mean(str(name_or_path), BUILT_IN_PROFILES)}: it is"
-            f" neither a file nor one of {known}",
+            f" neither a file nor one of {known}{did_you_mean_path(name_or_path)}",
             file=name_or_path,
         )
     return profile_from_json(read_profile_document(path), path)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ortpkg.distribution.used_packages import UsedPackage, keep_in_use, use_installed
 from ortpkg.errors import PackageNotFoundError, PackageNotInstalledError, quoted
+from ortpkg.names import did_you_mean_path
 from ortpkg.project.lock_file import as_locked
 from ortpkg.registry.references import PathReference, Reference, StoreReference
 from ortpkg.store.installed_packages import InstalledPackages
@@ -63,7 +64,8 @@ def use_package(
             if reference.tag or reference.digest:
                 raise
             raise PackageNotFoundError(
-                f"{error}, and there is no such folder here", path=Path(reference.name)
+                f"{error}, and there is no such folder here{did_you_mean_path(reference.name)}",
+                path=Path(reference.name),
             ) from error
         is_pinned = bool(locked.tag or locked.digest)
         return use_installed(installed, opened, is_pinned=is_pinned).root

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.names import did_you_mean_path
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 #: A pipe that lies where a file should is refused rather than waited for.
@@ -49,7 +50,9 @@ def map_context(path: Path) -> MappedContext:
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError as error:
-        raise ModelNotFoundError(f"there is no file {quoted(path)}") from error
+        raise ModelNotFoundError(
+            f"there is no file {quoted(path)}{did_you_mean_path(path)}"
+        ) from error
     except (OSError, ValueError) as error:
         raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
     try:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ortpkg.errors import AdapterFileError, quoted
 from ortpkg.graph.types import MOST_DIMENSIONS, ElementType, numpy_dtype
+from ortpkg.names import did_you_mean_path
 from ortpkg.storage.file_replacement import write_model_file
 
 Tensor = npt.NDArray[Any]
@@ -123,7 +124,9 @@ def read_adapter(path: Path) -> AdapterFile:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError as error:
-        raise AdapterFileError(f"there is no adapter {quoted(path)}") from error
+        raise AdapterFileError(
+            f"there is no adapter {quoted(path)}{did_you_mean_path(path)}"
+        ) from error
     except (OSError, ValueError) as error:
         raise AdapterFileError(
             f"the adapter {quoted(path)} cannot be read: {quoted(error)}"

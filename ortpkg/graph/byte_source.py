@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
+from ortpkg.names import did_you_mean_path
 
 ByteArray = npt.NDArray[np.uint8]
 
@@ -72,7 +73,9 @@ class MappedFile:
         try:
             self._nbytes = path.stat().st_size
         except FileNotFoundError as error:
-            raise ModelNotFoundError(f"there is no file {quoted(path)}") from error
+            raise ModelNotFoundError(
+                f"there is no file {quoted(path)}{did_you_mean_path(path)}"
+            ) from error
         except (OSError, ValueError) as error:
             raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
         if not path.is_file():

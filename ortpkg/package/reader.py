@@ -24,6 +24,7 @@ from ortpkg.errors import (
     UnsupportedSchemaVersionError,
     quoted,
 )
+from ortpkg.names import did_you_mean_path
 from ortpkg.package.counted_documents import CountedDocuments, PackageTooLargeError
 from ortpkg.package.document_names import COMPONENT, MANIFEST, METADATA
 from ortpkg.package.formats.component_format import ComponentGeneration, read_component_format
@@ -193,7 +194,10 @@ def _read_once(
 
 
 def _no_directory(root: Path | str) -> PackageNotFoundError:
-    what = "is not a directory" if os.path.lexists(root) else "does not exist"
+    if os.path.lexists(root):
+        what = "is not a directory"
+    else:
+        what = f"does not exist{did_you_mean_path(root)}"
     files = (
         "; a packed one (name.ortpkg) is unpacked first, of a bare model (name.onnx) ortpkg create"
         " makes one"

@@ -16,6 +16,7 @@ from typing import Any
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
+from ortpkg.names import did_you_mean_path
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.absent_files import absent_files
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
@@ -227,7 +228,8 @@ def report_of(
 def check_is_package(root: Path) -> None:
     """PackageNotFoundError where there is nothing at ``root`` that could be verified."""
     if not root.is_dir():
-        what = "is not a directory" if os.path.lexists(root) else "does not exist"
+        is_there = os.path.lexists(root)
+        what = "is not a directory" if is_there else f"does not exist{did_you_mean_path(root)}"
         raise PackageNotFoundError(
             f"{quoted(root)} {what}: a model package is a directory", path=root
         )

@@ -9,6 +9,7 @@ import hashlib
 from pathlib import Path
 
 from ortpkg.errors import MissingExtraError, SignatureError, UsageError, quoted
+from ortpkg.names import did_you_mean_path
 
 try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -143,7 +144,8 @@ def read_key_file(file: Path) -> bytes:
         with file.open("rb") as stream:
             content = stream.read(_MOST_KEY_NBYTES + 1)
     except OSError as error:
-        raise UsageError(f"{quoted(file)} cannot be read: {error.strerror}") from error
+        hint = did_you_mean_path(file) if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"{quoted(file)} cannot be read: {error.strerror}{hint}") from error
     if len(content) > _MOST_KEY_NBYTES:
         raise UsageError(f"{quoted(file)} is larger than any file of keys or certificates")
     return content
