@@ -1,87 +1,176 @@
-"""Checks indices of Gather that enter a partition, for libraries that do not check them.
+"""Checks of indices around a partition, for libraries that do not check them.
 
-ONNX defines an index out of range as an error. A library may answer with zeros instead.
+ONNX defines an index of Gather beyond its axis as an error. A library may return zeros instead.
+Indices that enter a partition, and constants, are checked before it runs. Indices that it computes
+leave it as further outputs (``native_model`` adds them) and are checked after the run; so are the
+sizes of the data that they index, where no input tells them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ortpkg.errors import RunError, quoted
 from ortpkg.graph.graph import Graph, Node
-from ortpkg.graph.types import TensorType
-from ortpkg.kernels.op_kernel import OpKernelContext
-from ortpkg.providers.execution_provider import NodeComputeInfo
+from ortpkg.graph.types import Shape, TensorType
+from ortpkg.providers.small_integers import INTEGERS, KEEPS_ELEMENTS, element_type_of
 
-#: Operators whose output holds the elements of their first input, and no others.
-_KEEPS_ELEMENTS = frozenset(
-    {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-)
+#: Inputs of the operators that are looked at.
+_DATA, _INDICES = 0, 1
+_GATHERS = frozenset({"Gather", "GatherElements"})
+_ONE_AXIS = frozenset({"ArgMax", "ArgMin", "TopK"})
+#: Operators that there must be an element for: a library has some number for that of nothing.
+_TAKES_ELEMENT = _ONE_AXIS | {"ReduceMax", "ReduceMean", "ReduceMin"}
+
+
+class RefusedRunError(RunError):
+    """A run that a library refuses, or would compute nonsense of; other engines may take it."""
 
 
 class IndexGuard(NamedTuple):
-    """Check of the indices of one Gather.
+    """Check of the indices of one node.
 
     Attributes:
-        node: name of the node.
-        indices: position of the partition's input that holds them; None for constants.
-        data: position of the input that they index; None if the size is known.
-        axis: axis of the data that they index.
-        size: of that axis, if ``data`` is None.
+        node: node that takes the indices.
+        indices: value that holds them; "" for constants.
         limits: lowest and highest of constant indices.
+        axis: axis of the data that they index.
+        size: size of that axis; None if it differs from run to run.
+        data: value that has that axis, or one of the same size; "" if ``size`` is known.
     """
 
-    node: str
-    indices: int | None
-    data: int | None
+    node: Node
+    indices: str
+    limits: tuple[int, int]
     axis: int
-    size: int
-    limits: tuple[int, int] = (0, 0)
+    size: int | None
+    data: str
 
 
-def index_guards(body: Graph) -> tuple[IndexGuard, ...]:
-    """Return the checks for a partition: one per Gather with entering or constant indices."""
-    input_positions = {name: position for position, name in enumerate(body.inputs)}
-    guards = (_guard(body, node, input_positions) for node in body.nodes if _is_gather(node))
-    return tuple(guard for guard in guards if guard is not None)
+class IndexGuards:
+    """Checks of one partition.
+
+    Attributes:
+        indices: values whose elements are to leave the partition as further outputs.
+        shapes: values whose shapes are to.
+    """
+
+    def __init__(self, body: Graph) -> None:
+        guards = tuple(_guards(body))
+        self._inputs, self._outputs = body.inputs, body.outputs
+        given = frozenset(body.inputs)
+        self._before = [guard for guard in guards if given.issuperset(_needed(guard))]
+        self._after = [guard for guard in guards if not given.issuperset(_needed(guard))]
+        own = given.union(body.outputs)
+        self.indices = tuple(
+            dict.fromkeys(guard.indices for guard in self._after if guard.indices not in {"", *own})
+        )
+        self.shapes = tuple(
+            dict.fromkeys(guard.data for guard in self._after if guard.data not in {"", *own})
+        )
+
+    def verify_inputs(self, inputs: Sequence[Any]) -> None:
+        """Raise RunError for an index out of range that shows before the run."""
+        if self._before:
+            arrays = dict(zip(self._inputs, inputs, strict=True))
+            shapes = {name: array.shape for name, array in arrays.items()}
+            for guard in self._before:
+                _verify(guard, arrays, shapes)
+
+    def verify_outputs(self, inputs: Sequence[Any], made: Sequence[Any]) -> Sequence[Any]:
+        """Return the outputs without the further ones; raise RunError for an index out of range."""
+        if not self._after:
+            return made
+        arrays = dict(zip((*self._inputs, *self._outputs), (*inputs, *made), strict=False))
+        shapes = {name: array.shape for name, array in arrays.items()}
+        further = made[len(self._outputs) :]
+        arrays |= zip(self.indices, further, strict=False)
+        sizes = further[len(self.indices) :]
+        shapes |= {
+            name: tuple(size.tolist()) for name, size in zip(self.shapes, sizes, strict=True)
+        }
+        for guard in self._after:
+            _verify(guard, arrays, shapes)
+        return made[: len(self._outputs)]
 
 
-def guarded(info: NodeComputeInfo, guards: Sequence[IndexGuard]) -> NodeComputeInfo:
-    """Return a compute info that checks the indices before each run of the partition."""
-    if not guards:
-        return info
-
-    def compute(state: Any, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
-        for guard in guards:
-            _check(guard, inputs)
-        return info.compute(state, inputs, context)
-
-    return replace(info, compute=compute)
+def is_in_range(graph: Graph, node: Node) -> bool:
+    """Return True where constants alone show that no index of ``node`` is out of range."""
+    shape, limits = _shape(graph, node.inputs[_DATA]), _limits(graph, node.inputs[_INDICES])
+    axis = int(node.attribute("axis", 0))
+    if limits is None or shape is None or not -len(shape) <= axis < len(shape):
+        return False
+    size = shape[axis]
+    return isinstance(size, int) and -size <= limits[0] and limits[1] < size
 
 
-def _is_gather(node: Node) -> bool:
-    return node.op_type == "Gather" and not node.domain
+def _guards(body: Graph) -> Iterator[IndexGuard]:
+    for node in body.nodes:
+        if node.domain:
+            continue
+        if node.op_type in _GATHERS and not is_in_range(body, node):
+            indices = _origin(body, node.inputs[_INDICES])
+            limits = _limits(body, indices)
+            axis = int(node.attribute("axis", 0))
+            yield from _guard(body, node, axis, "" if limits else indices, limits or (0, 0))
+        elif node.op_type in _TAKES_ELEMENT:
+            for axis in _taken_axes(body, node):
+                yield from _guard(body, node, axis, "", (0, 0))
 
 
-def _guard(body: Graph, node: Node, input_positions: dict[str, int]) -> IndexGuard | None:
-    data, indices = node.inputs[0], _origin(body, node.inputs[1])
-    limits = _limits(body, indices)
-    if limits is None and indices not in input_positions:
-        return None
-    guard = IndexGuard(
-        node=node.name,
-        indices=input_positions.get(indices),
-        data=None,
-        axis=int(node.attribute("axis", 0)),
-        size=0,
-        limits=limits or (0, 0),
-    )
-    size = _size(body, data, guard.axis)
-    if size is not None:
-        return guard._replace(size=size)
-    return guard._replace(data=input_positions[data]) if data in input_positions else None
+def _guard(
+    body: Graph, node: Node, axis: int, indices: str, limits: tuple[int, int]
+) -> Iterator[IndexGuard]:
+    """Return the check of one axis; none where its size is enough in every run."""
+    data = node.inputs[_DATA]
+    shape = _shape(body, data)
+    size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+    guard = IndexGuard(node, indices, limits, axis, None, data)
+    if isinstance(size, int):
+        if indices or not -size <= limits[0] <= limits[1] < size:
+            yield guard._replace(size=size, data="")
+        return
+    for name in body.inputs if size else ():
+        # An input with the same symbol tells the size before the run.
+        for other_axis, other in enumerate(_shape(body, name) or ()):
+            if other == size:
+                yield guard._replace(data=name, axis=other_axis)
+                return
+    yield guard
+
+
+def _taken_axes(body: Graph, node: Node) -> Iterator[int]:
+    """Return the axes of which a node takes one element, or some, of each row."""
+    default = -1 if node.op_type == "TopK" else 0
+    if node.op_type in _ONE_AXIS:
+        yield int(node.attribute("axis", default))
+        return
+    axes = node.attribute("axes")
+    if axes is None and len(node.inputs) > 1 and node.inputs[1]:
+        constant = body.constant(node.inputs[1])
+        axes = None if constant is None else constant.numpy().ravel().tolist()
+    shape = _shape(body, node.inputs[_DATA])
+    yield from axes or range(len(shape or ()))
+
+
+def _needed(guard: IndexGuard) -> Iterator[str]:
+    """Return the values that a guard looks at."""
+    return filter(None, (guard.indices, guard.data))
+
+
+def _verify(
+    guard: IndexGuard, arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
+    size = guard.size if guard.size is not None else shapes[guard.data][guard.axis]
+    lowest, highest = guard.limits
+    if guard.indices:
+        indices = arrays[guard.indices]
+        if not indices.size:
+            return
+        lowest, highest = int(indices.min()), int(indices.max())
+    if lowest < -size or highest >= size:
+        _refuse(guard.node, lowest if lowest < -size else highest, size)
 
 
 def _limits(body: Graph, indices: str) -> tuple[int, int] | None:
@@ -91,36 +180,26 @@ def _limits(body: Graph, indices: str) -> tuple[int, int] | None:
     return None if numbers is None or not numbers.size else (int(numbers.min()), int(numbers.max()))
 
 
-def _size(body: Graph, data: str, axis: int) -> int | None:
-    data_type = body.type_of(data)
-    shape = data_type.shape if isinstance(data_type, TensorType) else None
-    if shape is None or not -len(shape) <= axis < len(shape):
-        return None
-    size = shape[axis]
-    return size if isinstance(size, int) else None
+def _shape(body: Graph, value: str) -> Shape | None:
+    value_type = body.type_of(value)
+    return value_type.shape if isinstance(value_type, TensorType) else None
 
 
 def _origin(body: Graph, value: str) -> str:
     """Return the earliest value with the same elements as ``value``."""
     maker = body.producer_of(value)
-    while maker is not None and maker.op_type in _KEEPS_ELEMENTS and not maker.domain:
+    while maker is not None and maker.op_type in KEEPS_ELEMENTS and not maker.domain:
+        if element_type_of(body, maker.inputs[0]) not in INTEGERS:
+            return value
         value = maker.inputs[0]
         maker = body.producer_of(value)
     return value
 
 
-def _check(guard: IndexGuard, inputs: Sequence[Any]) -> None:
-    size = guard.size if guard.data is None else inputs[guard.data].shape[guard.axis]
-    lowest, highest = guard.limits
-    if guard.indices is not None:
-        indices = inputs[guard.indices]
-        if not indices.size or indices.dtype.kind not in "iu":
-            return
-        lowest, highest = int(indices.min()), int(indices.max())
-    if lowest < -size or highest >= size:
-        wrong = lowest if lowest < -size else highest
-        raise RunError(
-            f"node {quoted(guard.node)} (Gather) failed: index {wrong} is out of range for an axis"
-            f" of size {size}",
-            node_name=guard.node,
-        )
+def _refuse(node: Node, index: int, size: int) -> None:
+    where = f"node {quoted(node.name)} ({node.op_type}) failed"
+    if node.op_type in _TAKES_ELEMENT:
+        raise RefusedRunError(f"{where}: an axis has no elements", node_name=node.name)
+    raise RefusedRunError(
+        f"{where}: index {index} is out of range for an axis of size {size}", node_name=node.name
+    )

@@ -58,7 +58,7 @@ class LibraryTraits:
             separated by commas.
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
         faults: returns the nodes of a graph that it computes wrongly: node index → description.
-        verifies_indices: whether it reports an index of Gather that is out of range.
+        verifies_runs: whether it reports a run that ONNX defines as an error, and says why.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -69,7 +69,7 @@ class LibraryTraits:
     operator_lists: tuple[re.Pattern[str], ...] = ()
     operators: tuple[re.Pattern[str], ...] = ()
     faults: Callable[[Graph], Mapping[int, str]] = _no_faults
-    verifies_indices: bool = True
+    verifies_runs: bool = True
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
         """Names of what the settings say and the library does not obey on that device."""
@@ -112,7 +112,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
             ),
         ),
         faults=openvino_faults,
-        verifies_indices=False,
+        verifies_runs=False,
     ),
     "onnxruntime": LibraryTraits(
         border_types=NUMERIC_TYPES | {ElementType.STRING},

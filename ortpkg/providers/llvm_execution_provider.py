@@ -54,8 +54,8 @@ from ortpkg.providers.exporting_provider import ExportingProvider
 from ortpkg.providers.llvm_compatibility import compatibility_info
 from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.llvm_options import read_options
-from ortpkg.providers.llvm_standby import StandbyPartition, can_stand_by, forget_arrays
 from ortpkg.providers.llvm_texts import KeptPartitions
+from ortpkg.providers.numpy_standby import StandbyPartition, can_stand_by, forget_arrays
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.session_settings import LLVM_ENTRY_PREFIX, NO_CPU_FALLBACK_ENTRY
 from ortpkg.providers.supported_subgraphs import subgraph_claim, supported_subgraphs

@@ -50,7 +50,7 @@ from ortpkg.providers.execution_provider import (
     NodeComputeInfo,
 )
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
-from ortpkg.providers.index_guards import guarded, index_guards
+from ortpkg.providers.index_guards import IndexGuards
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
 from ortpkg.providers.model_share import TOO_LITTLE, TOO_SMALL, worth_taking
 from ortpkg.providers.native_claims import MOST_REFUSALS_UNNAMED, NativeClaims
@@ -68,10 +68,12 @@ from ortpkg.providers.native_library import (
     signature_part,
 )
 from ortpkg.providers.native_model import native_model
+from ortpkg.providers.numpy_standby import StandbyPartition, can_stand_by, forget_arrays
 from ortpkg.providers.openvino_container import OPENVINO_FORM
 from ortpkg.providers.partition_body import fused_node_of
 from ortpkg.providers.partition_cache import PartitionCache
-from ortpkg.providers.session_settings import SessionSettings
+from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY, SessionSettings
+from ortpkg.providers.watched_partition import watched_partition
 from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
@@ -114,6 +116,7 @@ class NativeExecutionProvider(CompilingProvider):
         #: Whether it leaves the whole model: nobody named it, and it could take too little.
         self._leaves_model = False
         self._has_logged = False
+        self._standbys: list[StandbyPartition] = []
         #: Handed out, by the fused node's name.
         self._compiled: dict[str, CompiledModel] = {}
 
@@ -125,12 +128,25 @@ class NativeExecutionProvider(CompilingProvider):
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         infos = super().compile(fused_nodes)
-        if self._library.traits.verifies_indices:
+        if self._library.traits.verifies_runs:
             return infos
         return [
-            guarded(info, index_guards(fused.body))
+            watched_partition(info, self._guards_of(fused.body), self._standby_of(fused))
             for info, fused in zip(infos, fused_nodes, strict=True)
         ]
+
+    def _standby_of(self, fused: FusedNode) -> StandbyPartition | None:
+        """Return the numpy engine for refused runs; None if it may not stand in."""
+        if (
+            self.graph_engine is None
+            or self.context_node_of(fused) is not None
+            or self.session_settings.entries.get(NO_CPU_FALLBACK_ENTRY) == "1"
+            or not can_stand_by(fused.body)
+        ):
+            return None
+        forget_arrays(fused.body)
+        self._standbys.append(StandbyPartition(fused.body, self.graph_engine, self.name))
+        return self._standbys[-1]
 
     # --- claims -----------------------------------------------------------------------------------
 
@@ -332,7 +348,12 @@ class NativeExecutionProvider(CompilingProvider):
             if self._library.traits.takes_session_entries
             else {}
         )
-        return replace(descriptor, options=MappingProxyType({**descriptor.options, **settings}))
+        guards = self._guards_of(fused.body)
+        further = () if guards is None else (*guards.indices, *guards.shapes)
+        # What is kept has further outputs for these, which an earlier release's has not.
+        watched = {"watched": " ".join(further)} if further else {}
+        options = {**descriptor.options, **settings, **watched}
+        return replace(descriptor, options=MappingProxyType(options))
 
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del compiled
@@ -455,14 +476,24 @@ class NativeExecutionProvider(CompilingProvider):
     def close(self) -> None:
         self._claimed.clear()
         self._compiled.clear()
+        for standby in self._standbys:
+            standby.release()
         self._library.close()
+
+    def _guards_of(self, body: Graph) -> IndexGuards | None:
+        """Return the checks of a partition's indices.
+
+        None if the library checks them, or a context is made: that has the model's outputs only.
+        """
+        is_watched = not (self._library.traits.verifies_runs or self.ep_context.enable)
+        return IndexGuards(body) if is_watched else None
 
     # --- handing over -----------------------------------------------------------------------------
 
     def _model_of(self, body: Graph) -> NativeModel:
         if self._handed_over is not None and self._handed_over[0] is body:
             return self._handed_over[1]
-        made = native_model(body)
+        made = native_model(body, self._guards_of(body))
         if (
             self.ep_context.cache is not None
         ):  # what is compiled is kept at once, which takes the model again

@@ -6,19 +6,23 @@ difference, and has a predicate for the nodes that it affects;
 wrongly. Operators that it refuses to convert need no row, since compiling shows that. Nothing here
 loads OpenVINO.
 
-Three differences are no rows, since they would leave too little to claim: activations, Max, Min and
-Clip do not pass NaN on, QuantizeLinear with an odd zero point is one step off exactly between two
-steps, and Pow by a constant 0.5 is a square root, of -inf and -0 too.
+Differences that are no rows, since they would leave too little to claim: activations, Max, Min and
+Clip do not pass NaN on; QuantizeLinear with an odd zero point is one step off exactly between two
+steps; Celu, Elu, Gelu and Selu are off by up to 5e-7, which are all digits of results that small;
+Exp and Gelu are infinite in the last factor of 2 before the largest float; zeros lose or get their
+sign, and subnormal numbers are 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.needed_operators import MICROSOFT_DOMAIN
 from ortpkg.graph.types import ElementType, TensorType
+from ortpkg.providers.index_guards import is_in_range
 from ortpkg.providers.library_differences import Difference, NodeCall, by_operator, domain_of
 from ortpkg.providers.small_integers import (
     INDEX_SLOTS,
@@ -33,9 +37,15 @@ from ortpkg.providers.small_integers import (
 
 @dataclass(frozen=True, slots=True)
 class _Call(NodeCall):
-    """A node in its graph, with what is known of the graph's integers."""
+    """A node in its graph, with what is known of the graph's integers.
+
+    Attributes:
+        integers: small integers and indices of the graph.
+        is_inside: whether the graph lies inside a node that would be claimed as a whole.
+    """
 
     integers: SmallIntegers
+    is_inside: bool = False
 
     def type_of(self, value: str) -> ElementType | None:
         return element_type_of(self.graph, value) if value else None
@@ -48,13 +58,13 @@ def openvino_faults(graph: Graph) -> Mapping[int, str]:
     return {index: fault for index, fault in faults.items() if fault}
 
 
-def _fault(graph: Graph, node: Node, integers: SmallIntegers) -> str:
-    domain, call = domain_of(node), _Call(graph, node, integers)
+def _fault(graph: Graph, node: Node, integers: SmallIntegers, *, is_inside: bool = False) -> str:
+    domain, call = domain_of(node), _Call(graph, node, integers, is_inside)
     for row in (*_BY_OPERATOR.get((domain, node.op_type), ()), *_OF_ALL):
         if row.domain == domain and row.applies(call):
             return row.fault(node)
     inner_faults = (
-        _fault(inner, inner_node, integers.inside(node, name))
+        _fault(inner, inner_node, integers.inside(node, name), is_inside=True)
         for name, inner in node.subgraphs.items()
         for inner_node in inner.nodes
     )
@@ -138,8 +148,22 @@ _WINDOWS = ("left_window_size", "right_window_size")
 _PAST_KEY, _PAST_MASK = 4, 3
 _SEQUENCE_LENGTHS, _PEEPHOLES = 4, 7
 _RESIZE_SCALES, _RESIZE_SIZES = 2, 3
-_SLICE_STEPS, _LONG_STEP = 4, 1 << 31
+_SLICE_AXES, _SLICE_STEPS, _LONG_STEP = 3, 4, 1 << 31
 _RANK_OF_WRONG_REDUCTIONS = 3
+_RANGE_STEP = 2
+_HALF = 0.5
+#: Most nodes that the search for a value's least element goes back.
+_MOST_DEPTH = 8
+_NEVER_NEGATIVE = frozenset(
+    {"Abs", "Exp", "ReduceL1", "ReduceL2", "ReduceSumSquare", "Relu", "Sigmoid", "Softmax", "Sqrt"}
+)
+#: Operators with no result below the least element of their first input, if that is 0 or more.
+_KEEPS_LEAST = frozenset(
+    {
+        "Expand", "GlobalAveragePool", "Identity", "ReduceMax", "ReduceMean", "ReduceMin",
+        "Reshape", "Squeeze", "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
 
 
 def _has_attribute(name: str, *usual: object) -> Callable[[_Call], bool]:
@@ -176,6 +200,79 @@ def _last_window_is_padding(call: _Call) -> bool:
     return is_auto or any(
         stride + end > size for size, stride, end in zip(kernel, strides, ends, strict=False)
     )
+
+
+def _is_beside_one(call: _Call) -> bool:
+    """Return True if every use adds a number of 1 or more, beside which the lost digits vanish."""
+    (output,) = call.node.outputs
+    users = call.graph.consumer_nodes(output)
+    return (
+        bool(users)
+        and not call.graph.is_output(output)
+        and all(
+            user.op_type == "Add" and any(_least(call.graph, value) >= 1 for value in user.inputs)
+            for user in users
+        )
+    )
+
+
+def _is_root_of_negative(call: _Call) -> bool:
+    """Return True if an exponent is 0.5 or -0.5 and the base may be -inf or -0."""
+    exponents = call.numbers(1) or ()
+    return any(abs(number) == _HALF for number in exponents) and (
+        _least(call.graph, call.node.inputs[0]) <= 0
+    )
+
+
+def _least(graph: Graph, value: str, depth: int = 0) -> float:
+    """Return a lower bound of the elements of ``value``, from the nodes that compute it.
+
+    -inf if these tell nothing. A bound above 0 excludes -0 as well.
+    """
+    constant = graph.constant(value)
+    if constant is not None:
+        numbers = constant.numpy()
+        return float(numbers.min()) if numbers.size and numbers.dtype.kind == "f" else -math.inf
+    maker = graph.producer_of(value)
+    if maker is None or maker.domain or depth > _MOST_DEPTH:
+        return -math.inf
+    inputs = [name for name in maker.inputs if name]
+    if maker.op_type in _NEVER_NEGATIVE or (maker.op_type == "Mul" and len(set(inputs)) == 1):
+        return 0
+    if maker.op_type == "Pow":
+        constant = graph.constant(inputs[1])
+        exponents = None if constant is None else constant.numpy()
+        return 0 if exponents is not None and (exponents == 2).all() else -math.inf
+    if maker.op_type in _KEEPS_LEAST:
+        return _least(graph, inputs[0], depth + 1)
+    if maker.op_type in ("Add", "Max"):
+        ends = [_least(graph, name, depth + 1) for name in inputs]
+        return max(ends) if maker.op_type == "Max" else sum(ends)
+    return -math.inf
+
+
+def _reaches(call: _Call, kernel: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return the extent of a window, and the padding before and behind, for each axis."""
+    rank = len(kernel)
+    dilations = call.node.attribute("dilations") or (1,) * rank
+    pads = call.node.attribute("pads") or (0,) * 2 * rank
+    reaches = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=False)]
+    return list(zip(reaches, pads[:rank], pads[rank:], strict=False))
+
+
+def _pools_padding(call: _Call) -> bool:
+    """Return True if a window may lie in the padding alone."""
+    kernel = call.node.attribute("kernel_shape", ())
+    return any(max(before, after) >= reach for reach, before, after in _reaches(call, kernel))
+
+
+def _cuts_all(call: _Call) -> bool:
+    """Return True if the padding of a transposed convolution may leave nothing."""
+    weight = call.shape(1)
+    if weight is None or not all(isinstance(size, int) for size in weight[2:]):
+        return True
+    kernel = [size for size in weight[2:] if isinstance(size, int)]
+    return any(before + after >= reach for reach, before, after in _reaches(call, kernel))
 
 
 def _rounds_scales(call: _Call) -> bool:
@@ -291,6 +388,40 @@ def _may_leave_the_tensor(call: _Call) -> bool:
     return not all(-smallest <= index < smallest for index in indices)
 
 
+def _makes_indices_of_floats(call: _Call) -> bool:
+    (output,) = call.node.outputs
+    source = call.type_of(call.node.inputs[0])
+    is_made = source not in INTEGERS and source is not ElementType.BOOL
+    return is_made and call.integers.is_index(output) and not call.integers.is_small(output)
+
+
+def _gathers_unseen(call: _Call) -> bool:
+    """Return True if indices inside a subgraph, which are not checked, may be out of range."""
+    return call.is_inside and not is_in_range(call.graph, call.node)
+
+
+def _may_stand_still(call: _Call) -> bool:
+    steps = call.numbers(_RANGE_STEP)
+    return steps is None or 0 in steps
+
+
+def _expands_to_anything(call: _Call) -> bool:
+    """Return True if the shape comes from outside, and not every shape fits the data."""
+    shape = call.shape(0)
+    fits_all = shape is not None and all(size == 1 for size in shape)
+    return not (fits_all or call.is_constant(1) or call.integers.is_small(call.node.inputs[1]))
+
+
+def _may_be_longer(call: _Call) -> bool:
+    """Return True if the condition may have more elements than the axis."""
+    shape, condition = call.shape(0), call.shape(1)
+    axis = call.node.attribute("axis")
+    if not shape or not condition or axis is None or not -len(shape) <= axis < len(shape):
+        return True
+    size, length = shape[axis], condition[0]
+    return not isinstance(size, int) or not isinstance(length, int) or length > size
+
+
 def _has_long_steps(call: _Call) -> bool:
     """Return True if a step may be 2**31 or more in magnitude."""
     if not call.has_input(_SLICE_STEPS):
@@ -365,10 +496,52 @@ _ONNX_ROWS = (
         applies=_may_leave_the_tensor,
     ),
     Difference(
+        name="indices made of floats",
+        operators=("Cast",),
+        what="NaN, infinity and what is beyond 32 bits become the index 0",
+        applies=_makes_indices_of_floats,
+    ),
+    Difference(
+        name="indices inside of a sub-graph",
+        operators=("Gather", "GatherElements"),
+        what="it has zeros for an index that is out of range",
+        applies=_gathers_unseen,
+    ),
+    Difference(
+        name="condition of Compress",
+        operators=("Compress",),
+        what="it has zeros for what a condition takes behind the axis",
+        applies=_may_be_longer,
+    ),
+    Difference(
+        name="axes of Slice",
+        operators=("Slice",),
+        what="a computed axis that is not there ends the process",
+        applies=lambda call: not call.is_constant(_SLICE_AXES),
+    ),
+    Difference(
+        name="step of Range",
+        operators=("Range",),
+        what="a step of 0 makes an empty range",
+        applies=_may_stand_still,
+    ),
+    Difference(
+        name="computed shape of Expand",
+        operators=("Expand",),
+        what="it leaves a tensor as it is that cannot take the shape",
+        applies=_expands_to_anything,
+    ),
+    Difference(
         name="C of Gemm",
         operators=("Gemm",),
         what="it multiplies C by a beta of 0, which leaves NaN of what is not finite",
         applies=lambda call: call.node.attribute("beta", 1.0) == 0 and call.has_input(_GEMM_C),
+    ),
+    Difference(
+        name="Erf",
+        operators=("Erf",),
+        what="it loses digits near 0, and is 0 where a number of 1e-8 is due",
+        applies=lambda call: not _is_beside_one(call),
     ),
     Difference(
         name="ranks of If",
@@ -413,6 +586,23 @@ _ONNX_ROWS = (
         applies=_last_window_is_padding,
     ),
     Difference(
+        name="padding of MaxPool",
+        operators=("MaxPool",),
+        what="the maximum of padding alone is a finite number",
+        applies=_pools_padding,
+    ),
+    Difference(
+        name="padding of ConvTranspose",
+        operators=("ConvTranspose",),
+        what="it makes an empty tensor where padding leaves nothing",
+        applies=_cuts_all,
+    ),
+    Difference(
+        name="Mish",
+        operators=("Mish",),
+        what="it loses digits below -5, and all below -12",
+    ),
+    Difference(
         name="Mod of infinity",
         operators=("Mod",),
         what="the remainder of a number and infinity is NaN",
@@ -422,6 +612,12 @@ _ONNX_ROWS = (
         name="NonMaxSuppression",
         operators=("NonMaxSuppression",),
         what="it suppresses boxes that overlap by exactly the threshold",
+    ),
+    Difference(
+        name="roots by Pow",
+        operators=("Pow",),
+        what="it takes square roots for Pow by 0.5, of -inf and -0 too",
+        applies=_is_root_of_negative,
     ),
     Difference(
         name="computed zero points",

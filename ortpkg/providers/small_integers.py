@@ -1,9 +1,9 @@
 """Finds the integers of a graph that are sizes, positions or indices, and so fit in 24 bits.
 
 A library that computes integers in 32 bits, or in float32, is right about these only. An integer is
-*small* if it is computed from sizes, positions and small constants alone. It is an *index* if all
-that is computed from it are sizes, positions and indices; an index that is used is below the size
-of a tensor.
+*small* if it is computed from sizes, positions and small constants alone. It is an *index* if it is
+used as a size, a position or an index of other nodes only, unchanged; an index that is used is
+below the size of a tensor.
 
 Floats count as small if they are computed from small integers and constants, as scaled sizes are,
 because they become integers again.
@@ -64,6 +64,10 @@ MOVES: Mapping[str, tuple[int, ...] | None] = {
     "Unsqueeze": (0,),
     "Where": (1, 2),
 }
+#: Operators whose output holds the elements of their first input, and no others.
+KEEPS_ELEMENTS = frozenset(
+    {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
 #: Operators whose results are small if all their inputs are.
 _KEEPS_SMALL = frozenset(
     {
@@ -113,8 +117,6 @@ LIMIT_SLOTS: Mapping[str, frozenset[int]] = {
 }
 #: Operators that read the shape and no element.
 _SIZES_ALONE = frozenset({"Shape", "Size"})
-#: Operators allowed between an integer and the index computed from it: exact modulo 2**32.
-_MAKES_INDEX = frozenset({"Add", "Mul", "Sub"})
 _INDEX_TYPES = frozenset({ElementType.INT32, ElementType.INT64})
 
 _SCAN_WITHOUT_BATCH = 9
@@ -189,7 +191,7 @@ class SmallIntegers:
         return is_outer and self._outer is not None and self._outer.is_small(value)
 
     def is_index(self, value: str) -> bool:
-        """Return True if only sizes, positions and indices are computed from ``value``."""
+        """Return True if ``value`` is used only as size, position or index, unchanged."""
         return value in self._indices
 
     def inside(self, node: Node, name: str) -> SmallIntegers:
@@ -309,10 +311,9 @@ class SmallIntegers:
             return True
         if slot in INDEX_SLOTS.get(node.op_type, ()):
             return True
-        passes = node.op_type in MOVES or node.op_type in _MAKES_INDEX
-        passes = passes or (
-            node.op_type == "Cast" and element_type_of(self._graph, node.outputs[0]) in _INDEX_TYPES
-        )
+        # Arithmetic would wrap what 32 bits do not hold, and may make an index of it that is there.
+        passes = node.op_type in KEEPS_ELEMENTS and slot == 0
+        passes = passes and element_type_of(self._graph, node.outputs[0]) in _INDEX_TYPES
         return passes and all(output in self._indices for output in node.outputs if output)
 
 

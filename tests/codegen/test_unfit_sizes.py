@@ -174,7 +174,7 @@ def test_a_map_of_one_row_is_repeated_by_numpy_where_its_double_is_added(
     x = np.random.default_rng(0).standard_normal((1, 2, 1, 8)).astype(np.float32)
     with _session(_PYRAMID) as session, caplog.at_level(logging.WARNING):
         (made,) = session.run(None, {"x": x})
-        assert "leaves runs with such shapes to the numpy engine" in caplog.text
+        assert "leaves such runs to the numpy engine" in caplog.text
         caplog.clear()
         session.run(None, {"x": np.ones((1, 2, 6, 8), np.float32)})
         assert not caplog.text

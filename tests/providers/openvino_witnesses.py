@@ -184,8 +184,8 @@ ONNX_WITNESSES: dict[str, Witness] = {
     ),
     "BitShift": binary('BitShift <direction = "LEFT"> (x, y)', "uint8", [255], [1]),
     "computing on integers, constants without a sign": (
-        """g (int64[1] s) => (uint32[N] y) <uint32[1] x = {4000000000}> { y = Expand(x, s) }""",
-        {"s": np.array([2])},
+        """g (int64[N] i) => (uint32[N] y) <uint32[1] x = {4000000000}> { y = Gather(x, i) }""",
+        {"i": np.array([0, 0])},
     ),
     "large integers of ConstantOfShape": (
         """g (int64[1] s) => (int64[N] y)
@@ -271,6 +271,33 @@ ONNX_WITNESSES: dict[str, Witness] = {
         """g (float[1,1,2,2] x) => (float[1,1,A,B] y)
         { y = MaxPool <kernel_shape = [1, 1], strides = [2, 2], ceil_mode = 1> (x) }""",
         {"x": normal(1, 1, 2, 2)},
+    ),
+    "padding of MaxPool": (
+        """g (float[1,1,2,2] x) => (float[1,1,A,B] y)
+        { y = MaxPool <kernel_shape = [2, 2], pads = [0, 2, 0, 0]> (x) }""",
+        {"x": normal(1, 1, 2, 2)},
+    ),
+    "Mish": (
+        "g (float[4] x) => (float[4] y) <float large = {1e3}> { m = Mish(x) y = Mul(m, large) }",
+        {"x": np.array([-23.0, -16.5, -13.0, 1.0], np.float32)},
+    ),
+    "Erf": (
+        "g (float[3] x) => (float[3] y) <float large = {1e8}> { e = Erf(x) y = Mul(e, large) }",
+        {"x": np.array([1e-8, 1e-5, 1.0], np.float32)},
+    ),
+    "Erf, and one": (
+        """g (float[3] x) => (float[3] y, float[3] z) <float one = {1}, float large = {1e8}>
+        { e = Erf(x) y = Add(e, one) z = Mul(e, large) }""",
+        {"x": np.array([1e-8, 1e-5, 1.0], np.float32)},
+    ),
+    "roots by Pow": (
+        "g (float[4] x) => (float[4] y) <float half = {0.5}> { y = Pow(x, half) }",
+        {"x": np.array([-np.inf, -0.0, 4.0, 1.0], np.float32)},
+    ),
+    "roots by Pow, below": (
+        """g (float[4] x) => (float[4] y) <float half = {-0.5}, float none = {-0.0}>
+        { a = Add(x, none) y = Pow(a, half) }""",
+        {"x": np.array([-np.inf, -0.0, 4.0, 1.0], np.float32)},
     ),
     "Mod of infinity": (
         "g (float[N] x, float[N] y) => (float[N] z) { z = Mod <fmod = 1> (x, y) }",
@@ -389,5 +416,53 @@ HAZARDS: dict[str, Witness] = {
         <int64[1] from = {4}, int64[1] to = {-9}, int64[1] axis = {0}>
         { y = Slice(x, from, to, axis, step) }""",
         {"x": normal(5), "step": np.array([-(1 << 40)])},
+    ),
+    "axes of Slice": (
+        """g (float[3,2] x, int64[1] axis) => (float[A,B] y) <int64[1] from = {0}, int64[1] to = {1}>
+        { r = Relu(x) y = Slice(r, from, to, axis) }""",
+        {"x": _TABLE, "axis": np.array([4])},
+    ),
+}
+#: Models that are an error, and that the library makes something of.
+ERRORS: dict[str, Witness] = {
+    "condition of Compress": (
+        """g (float[3,2] x, bool[K] c) => (float[A,2] y)
+        { r = Relu(x) y = Compress <axis = 0> (r, c) }""",
+        {"x": _TABLE, "c": np.array([True, False, False, True])},
+    ),
+    "computed shape of Expand": (
+        "g (float[3] x, int64[1] s) => (float[N] y) { r = Relu(x) y = Expand(r, s) }",
+        {"x": normal(3), "s": np.array([4])},
+    ),
+    "step of Range": (
+        "g (float a, float b, float c) => (float[N] y) { y = Range(a, b, c) }",
+        {"a": np.float32(0), "b": np.float32(3), "c": np.float32(0)},
+    ),
+    "padding of ConvTranspose": (
+        """g (float[1,1,H,W] x) => (float[1,1,A,B] y) <float[1,1,1,1] w = {2}>
+        { y = ConvTranspose <pads = [1, 1, 1, 1]> (x, w) }""",
+        {"x": normal(1, 1, 2, 5)},
+    ),
+    "indices made of floats": (
+        """g (float[N] x) => (float[N] y) <float[3] table = {1, 2, 3}>
+        { i = Cast <to = 7> (x) y = Gather(table, i) }""",
+        {"x": np.array([1, np.nan], np.float32)},
+    ),
+    "indices made of floats, beyond 32 bits": (
+        """g (float[N] x) => (float[N] y) <float[3] table = {1, 2, 3}>
+        { i = Cast <to = 6> (x) y = Gather(table, i) }""",
+        {"x": np.array([1, 1 << 32], np.float32)},
+    ),
+    "indices inside of a sub-graph": (
+        """g (bool c, int64[N] i) => (float[N] y) <float[3] table = {1, 2, 3}> {
+            y = If (c) <then_branch = t () => (float[N] a) { a = Gather(table, i) },
+                        else_branch = e () => (float[N] b) { r = Gather(table, i) b = Exp(r) }>
+        }""",
+        {"c": np.array(True), "i": np.array([0, 3])},
+    ),
+    "integers of 64 bits, that wrap to an index": (
+        """g (int64[N] i) => (float[N] y) <float[3] table = {1, 2, 3}, int64 one = {1}>
+        { j = Add(i, one) y = Gather(table, j) }""",
+        {"i": np.array([0, 1 << 32])},
     ),
 }

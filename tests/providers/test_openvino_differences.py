@@ -17,7 +17,7 @@ from ortpkg import InferenceSession
 from ortpkg.errors import RunError
 from ortpkg.providers.native_library import NativeModel
 from ortpkg.providers.openvino_differences import DIFFERENCES
-from tests.providers.openvino_witnesses import HAZARDS, ONNX_WITNESSES, OPSETS, pooled
+from tests.providers.openvino_witnesses import ERRORS, HAZARDS, ONNX_WITNESSES, OPSETS, pooled
 
 pytest.importorskip("openvino")
 
@@ -208,6 +208,19 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
         }""",
         {"x": normal(1, 2, 8, 6)},
     ),
+    "Gelu of two operators": (
+        """g (float[N,8] x) => (float[N,8] y) <float root = {1.4142135}, float one = {1}, float half = {0.5}> {
+            r = Div(x, root) e = Erf(r) s = Add(e, one) p = Mul(x, s) y = Mul(p, half)
+        }""",
+        {"x": normal(2, 8)},
+    ),
+    "a deviation by Pow": (
+        """g (float[N,8] x) => (float[N,8] y) <float two = {2}, float half = {0.5}, float tiny = {1e-5}, int64[1] last = {1}> {
+            m = ReduceMean(x, last) d = Sub(x, m) q = Pow(d, two)
+            v = ReduceMean(q, last) s = Add(v, tiny) r = Pow(s, half) y = Div(d, r)
+        }""",
+        {"x": normal(2, 8)},
+    ),
     "bytes of a picture": (
         """g (uint8[N,3] x) => (uint8[N,3] y) <float k = {0.5}> {
             f = Cast <to = 1> (x) h = Mul(f, k) y = Cast <to = 2> (h)
@@ -248,7 +261,26 @@ def test_every_row_has_a_witness() -> None:
     rows = [row.name for row in DIFFERENCES]
 
     assert len(set(rows)) == len(rows)
-    assert {name.partition(",")[0] for name in (*WITNESSES, *HAZARDS)} == set(rows)
+    assert {name.partition(",")[0] for name in (*WITNESSES, *HAZARDS, *ERRORS)} == set(rows)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_the_library_lets_an_error_pass(name: str) -> None:
+    compute_by_library(*ERRORS[name], opset=21)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_that_openvino_lets_pass_is_that_of_the_embedded_engine(
+    name: str,
+) -> None:
+    text, feeds = ERRORS[name]
+    with pytest.raises(RunError) as expected:
+        compute(text, feeds, "CPUExecutionProvider")
+
+    with pytest.raises(RunError) as caught:
+        compute(text, feeds, "OpenVINOExecutionProvider")
+
+    assert str(caught.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("name", WITNESSES)
@@ -288,8 +320,8 @@ def test_what_ends_the_process_there_is_an_error_or_right(
     text, feeds = HAZARDS[name]
 
     with InferenceSession(model_of(text), providers=providers) as session:
-        if name.startswith("indices"):
-            with pytest.raises(RunError, match="ind"):
+        if name.startswith(("indices", "axes")):
+            with pytest.raises(RunError, match=r"ind|axis 4 is not in"):
                 session.run(None, feeds)
         else:
             (found,) = session.run(None, feeds)

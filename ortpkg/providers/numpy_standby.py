@@ -1,8 +1,9 @@
-"""Runs a partition on the numpy engine where shapes differ from those that code was compiled for.
+"""Runs a partition on the numpy engine where the compiled one refuses a run.
 
 Code is compiled for the sizes that a model declares: equal batches of two inputs, a dimension of 3.
-Some models declare them wrongly and run with other engines nevertheless. A default provider must
-not make such runs fail (docs/adr/0016-default-providers.md).
+Some models declare them wrongly and run with other engines nevertheless. A library refuses runs in
+words of its own, or returns nonsense for an index that is out of range. A default provider must not
+make such runs fail (docs/adr/0016-default-providers.md).
 """
 
 from __future__ import annotations
@@ -12,16 +13,14 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
-from ortpkg.errors import OrtpkgError
+from ortpkg.errors import OrtpkgError, RunError
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.initializers import MappedInitializer
-from ortpkg.kernels.cpu_kernels import cpu_kernel_registry
-from ortpkg.kernels.kernel_registry import KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.kernels.op_kernel_info import NodeKernelInfo
-from ortpkg.machine_code.launch_plan import ShapesMisfitError
-from ortpkg.providers.execution_provider import ExecutionProvider, GraphEngine, PlannedGraph
+from ortpkg.providers.cpu_execution_provider import CPUExecutionProvider
+from ortpkg.providers.execution_provider import GraphEngine, PlannedGraph
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class StandbyPartition:
         self._lock = Lock()
 
     def compute(
-        self, inputs: Sequence[Any], context: OpKernelContext, reason: ShapesMisfitError
+        self, inputs: Sequence[Any], context: OpKernelContext, reason: RunError
     ) -> Sequence[Any]:
         """Run the nodes; ``inputs`` are in the order of the partition's inputs.
 
@@ -51,31 +50,27 @@ class StandbyPartition:
         if self._planned is not None:
             self._planned.release()
 
-    def _ready(self, reason: ShapesMisfitError) -> PlannedGraph:
+    def _ready(self, reason: RunError) -> PlannedGraph:
         with self._lock:
             if self._planned is None:
-                kernels = _EmbeddedKernels(self._ep_name, cpu_kernel_registry())
+                kernels = _EmbeddedKernels(self._ep_name)
                 try:
                     self._planned = self._engine.plan(self._graph, kernels, NodeKernelInfo)
                 except OrtpkgError as error:
                     raise reason from error
                 _log.warning(
-                    "%s leaves runs with such shapes to the numpy engine, which is slower: %s",
+                    "%s leaves such runs to the numpy engine, which is slower: %s",
                     self._ep_name, reason,
                 )  # fmt: skip
             return self._planned
 
 
-class _EmbeddedKernels(ExecutionProvider):
-    """The embedded kernels under the name of the provider whose nodes they compute."""
+class _EmbeddedKernels(CPUExecutionProvider):
+    """The CPU provider under the name of the provider whose nodes it computes."""
 
-    def __init__(self, name: str, registry: KernelRegistry) -> None:
-        super().__init__(name)
-        self._registry = registry
-
-    @property
-    def kernel_registry(self) -> KernelRegistry:
-        return self._registry
+    def __init__(self, name: str) -> None:
+        super().__init__(is_requested=False)
+        self.name = name
 
 
 def forget_arrays(graph: Graph) -> None:

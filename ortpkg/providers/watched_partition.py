@@ -1,0 +1,54 @@
+"""A partition of a library that neither checks indices nor says clearly why a run fails.
+
+The numpy engine computes the runs that the library refuses, and those with an index out of range:
+its result is right, or its error says which node failed and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ortpkg.errors import OrtpkgError
+from ortpkg.host.signal_handlers import pass_on_handlers_error
+from ortpkg.kernels.op_kernel import OpKernelContext
+from ortpkg.providers.execution_provider import NodeComputeInfo
+from ortpkg.providers.index_guards import IndexGuards, RefusedRunError
+from ortpkg.providers.native_library import words_of
+from ortpkg.providers.numpy_standby import StandbyPartition
+
+
+def watched_partition(
+    info: NodeComputeInfo, guards: IndexGuards | None, standby: StandbyPartition | None
+) -> NodeComputeInfo:
+    """Return a compute info that checks the partition's indices around each run.
+
+    Args:
+        info: compute info of the library.
+        guards: checks of its indices; None where they cannot be checked.
+        standby: the same nodes on the numpy engine; None where it may not stand in: then an index
+            out of range and whatever the library raises are errors.
+    """
+
+    def compute(state: Any, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        try:
+            return watched(state, inputs, context)
+        except RefusedRunError as error:
+            if standby is None:
+                raise
+            return standby.compute(inputs, context, error)
+
+    def watched(state: Any, inputs: Sequence[Any], context: OpKernelContext) -> Sequence[Any]:
+        if guards is not None:
+            guards.verify_inputs(inputs)
+        try:
+            made = info.compute(state, inputs, context)
+        except OrtpkgError:
+            raise
+        except Exception as error:
+            pass_on_handlers_error(error)
+            raise RefusedRunError(words_of(error)) from error
+        return made if guards is None else guards.verify_outputs(inputs, made)
+
+    return replace(info, compute=compute)
