@@ -253,5 +253,7 @@ def test_without_its_library_a_place_says_what_to_install(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
 
-    with pytest.raises(UsageError, match=f"needs {library}, which is not installed: .* its extra "):
+    with pytest.raises(
+        UsageError, match=f"needs {library}, which .*: pip install {library}, .* its extra "
+    ):
         install(reference, store=store)
