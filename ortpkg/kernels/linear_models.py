@@ -1,4 +1,4 @@
-"""Scaler, Normalizer and LinearRegressor of ai.onnx.ml; outputs are float32 for inputs of any type.
+"""Scaler, Normalizer and linear models of ai.onnx.ml; outputs are float32 for any input type.
 
 Source: the operators. Arithmetic is float32, as in onnxruntime.
 """
@@ -107,3 +107,62 @@ def linear_regressor(info: OpKernelInfo) -> Compute:
         return out
 
     return compute
+
+
+@kernel("LinearClassifier", since=(1,), domain=_DOMAIN, types={"T1": _TYPES})
+def linear_classifier(info: OpKernelInfo) -> Compute:
+    """The class with the largest score, and the scores; one row of coefficients tells two apart."""
+    coefficients = np.array(info.attribute("coefficients", ()), _FLOAT32)
+    intercepts = np.array(info.attribute("intercepts", ()), _FLOAT32)
+    texts = info.attribute("classlabels_strings") or ()
+    labels = np.array(texts or info.attribute("classlabels_ints") or (), object if texts else None)
+    name = post_transform_of(info)
+
+    def compute(context: OpKernelContext, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = x[None] if x.ndim == 1 else x
+        count = coefficients.size // max(rows.shape[-1], 1) if rows.ndim == 2 else 0
+        _check_classes(x.shape, count, coefficients, intercepts, labels)
+        weights = coefficients.reshape(count, -1).T
+        width = max(count, len(labels))
+        classes = context.output(0, (len(rows),), np.dtype(object) if texts else np.dtype(np.int64))
+        scores = context.output(1, (len(rows), width), _FLOAT32)
+        context.check_allocation(rows.size * _FLOAT32.itemsize + 4 * scores.nbytes)
+        poll_run()
+        sums = matmul(rows.astype(_FLOAT32, copy=False), weights)
+        if intercepts.size:
+            np.add(sums, intercepts, out=sums)
+        best = sums.argmax(axis=1) if count > 1 else (sums[:, 0] > 0).astype(np.intp)
+        np.copyto(classes, labels[best] if labels.size else best, casting="unsafe")
+        np.copyto(scores, _class_scores(sums, width, name), casting="unsafe")
+        return classes, scores
+
+    return compute
+
+
+def _check_classes(
+    shape: tuple[int, ...], count: int, coefficients: Tensor, intercepts: Tensor, labels: Tensor
+) -> None:
+    """ValueError where rows of that shape, coefficients, intercepts and labels do not fit."""
+    features = shape[-1] if shape else 0
+    is_whole = count > 0 and count * features == coefficients.size
+    if not is_whole or intercepts.size not in (0, count):
+        raise ValueError(
+            f"{coefficients.size} coefficients and {intercepts.size} intercepts do not fit rows of"
+            f" shape {shape}"
+        )
+    if labels.size not in (0, 2 if count == 1 else count):
+        raise ValueError(f"{labels.size} labels do not fit {count} rows of coefficients")
+
+
+def _class_scores(sums: Tensor, width: int, name: str) -> Tensor:
+    """Return the scores of ``width`` classes from the sums of as many, or of one of two.
+
+    Of one sum onnxruntime leaves every transform out but PROBIT, and LOGISTIC for two classes.
+    """
+    if sums.shape[1] > 1:
+        return POST_TRANSFORMS[name](sums)
+    if width == 2:
+        opposite = -sums if name == "LOGISTIC" else 1 - sums
+        sums = np.concatenate([opposite, sums], axis=1)
+    is_transformed = name == "PROBIT" or (name == "LOGISTIC" and width == 2)
+    return POST_TRANSFORMS[name](sums) if is_transformed else sums

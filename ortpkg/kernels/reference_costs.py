@@ -15,8 +15,6 @@ from ortpkg.kernels.op_kernel import OpKernelInfo, Tensor
 
 SizeRule = Callable[[OpKernelInfo, Sequence[Tensor]], int]
 
-#: What becomes of each position on the way.
-_POSITION_ARRAYS = 3
 #: Arrays of a result's size that are held at once: of sums and products of broadcast values, of
 #: scores and what a post-transform makes of them, and of one head's state.
 _UPDATE_ARRAYS, _SCORE_ARRAYS, _STATE_ARRAYS = 8, 3, 4
@@ -74,26 +72,6 @@ def _deformed_elements(_info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
     return int(positions * (weight.shape[0] + offset.shape[1]))
 
 
-def _linear_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
-    """Of linear models: a score for each row and class."""
-    rows, columns = inputs[0].shape[0], max(inputs[0].shape[-1], 1)
-    return int(_SCORE_ARRAYS * rows * (len(info.attribute("coefficients", ())) // columns + 1))
-
-
-def _voted_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
-    """Of SVMClassifier: a score for each row and pair of classes, and a vote for each class."""
-    labels = info.attribute("classlabels_ints") or info.attribute("classlabels_strings") or ()
-    classes = len(labels) + 1
-    return int((inputs[0].shape[0] + 1) * classes * classes)
-
-
-def _scaled_elements(info: OpKernelInfo, inputs: Sequence[Tensor]) -> int:
-    """Of Scaler: what an offset and a factor for each column make of rows."""
-    x = inputs[0]
-    columns = max(len(info.attribute(name, ())) for name in ("offset", "scale"))
-    return _SCORE_ARRAYS * (x.size // max(x.shape[-1:] or (1,)) or 1) * columns
-
-
 #: (domain, operator) → how many elements its output will have, where that is more than a constant
 #: times its inputs.
 OUTPUT_ELEMENTS: Mapping[tuple[str, str], SizeRule] = {
@@ -114,25 +92,6 @@ OUTPUT_ELEMENTS: Mapping[tuple[str, str], SizeRule] = {
         * (len(inputs[0]) if inputs[0].ndim > 1 else 1)
         * (max(info.attribute("ngram_indexes"), default=0) + 1)
     ),
-    ("ai.onnx.ml", "ArrayFeatureExtractor"): lambda _info, inputs: (
-        inputs[1].size * (_POSITION_ARRAYS + inputs[0].size // max(inputs[0].shape[-1:] or (1,)))
-    ),
-    ("ai.onnx.ml", "FeatureVectorizer"): lambda info, inputs: (
-        2
-        * max((len(each) if each.ndim > 1 else each.size for each in inputs), default=0)
-        * sum(max(0, width) for width in info.attribute("inputdimensions", ()))
-    ),
-    ("ai.onnx.ml", "LinearClassifier"): _linear_elements,
-    ("ai.onnx.ml", "LinearRegressor"): _linear_elements,
-    # Beyond rank 2 the norms of rows meet the columns.
-    ("ai.onnx.ml", "Normalizer"): lambda _info, inputs: (
-        inputs[0].size * (2 if inputs[0].ndim < 3 else len(inputs[0]))
-    ),
-    ("ai.onnx.ml", "OneHotEncoder"): lambda info, inputs: (
-        inputs[0].size * len(info.attribute("cats_int64s") or info.attribute("cats_strings") or ())
-    ),
-    ("ai.onnx.ml", "SVMClassifier"): _voted_elements,
-    ("ai.onnx.ml", "Scaler"): _scaled_elements,
     ("ai.onnx.preview.training", "Adagrad"): _updated_elements(3),
     ("ai.onnx.preview.training", "Adam"): _updated_elements(4),
     ("ai.onnx.preview.training", "Momentum"): _updated_elements(3),

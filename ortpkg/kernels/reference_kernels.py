@@ -247,6 +247,12 @@ def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
     implied = _IMPLIED_ATTRIBUTES.get((node.domain, node.op_type, schema.since_version))
     if implied is not None:
         proto.attribute.append(implied)
+    if (node.domain, node.op_type) == ("", "TfIdfVectorizer") and "weights" not in node.attributes:
+        # Each n-gram counts as much as another, as in onnxruntime; the reference has no number.
+        weights = (1.0,) * len(node.attribute("ngram_indexes", ()))
+        proto.attribute.append(
+            onnx.helper.make_attribute("weights", weights, attr_type=AttributeProto.FLOATS)
+        )
     return proto
 
 

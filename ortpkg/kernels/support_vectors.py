@@ -1,4 +1,4 @@
-"""SVMClassifier of ai.onnx.ml: support vector machines as LIBSVM trains them, and linear ones.
+"""SVMClassifier and SVMRegressor of ai.onnx.ml: machines as LIBSVM trains them, and linear ones.
 
 Source: the operator; where it is silent (votes, labels and scores of two classes), onnxruntime.
 """
@@ -152,6 +152,66 @@ def svm_classifier(info: OpKernelInfo) -> Compute:
         return labels, scores
 
     return compute
+
+
+@kernel("SVMRegressor", since=(1,), domain="ai.onnx.ml", types={"T": _TYPES})
+def svm_regressor(info: OpKernelInfo) -> Compute:
+    """A number for each row, or of one class: 1 for a row inside of it, -1 for one outside.
+
+    There is one target, of which onnxruntime leaves the transform out.
+    """
+    machine = _regression(info)
+    is_one_class = bool(info.attribute("one_class", 0))
+
+    def compute(context: OpKernelContext, x: Tensor) -> Tensor:
+        rows = x[None] if x.ndim == 1 else x
+        if rows.ndim != 2 or rows.shape[1] != machine.features:
+            raise ValueError(
+                f"rows of {machine.features} features are needed, but the shape is {x.shape}"
+            )
+        out = context.output(0, (len(rows), 1), _FLOAT32)
+        own_nbytes = 8 * (2 * machine.vectors.size + 4 * len(machine.vectors) + rows.shape[1])
+        context.check_allocation(min(len(rows), _ROWS_AT_ONCE) * own_nbytes)
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            poll_run()
+            block = rows[start : start + _ROWS_AT_ONCE].astype(_FLOAT64)
+            similar = block if machine.is_linear else _similarities(machine, block)
+            scores = matmul(similar, machine.coefficients[0]) + machine.rho[0]
+            out[start : start + _ROWS_AT_ONCE, 0] = (
+                np.where(scores > 0, 1, -1) if is_one_class else scores
+            )
+        return out
+
+    return compute
+
+
+def _regression(info: OpKernelInfo) -> _Machine:
+    def numbers(name: str) -> Tensor:
+        return np.array(info.attribute(name, ()), _FLOAT64)
+
+    vector_count = int(info.attribute("n_supports", 0))
+    gamma, offset, degree = info.attribute("kernel_params", ()) or (0.0, 0.0, 0.0)
+    coefficients, rho, vectors = numbers("coefficients"), numbers("rho"), numbers("support_vectors")
+    fits = not vectors.size or (vector_count > 0 and vectors.size % vector_count == 0)
+    if not rho.size or not fits or (vector_count > 0 and coefficients.size != vector_count):
+        raise ValueError(
+            f"{coefficients.size} coefficients, {vectors.size} numbers of support vectors and"
+            f" {rho.size} of rho do not fit {vector_count} support vectors"
+        )
+    return _Machine(
+        labels=(),
+        kernel=_kernel_type(info) if vector_count > 0 else "LINEAR",
+        gamma=gamma,
+        offset=offset,
+        degree=degree,
+        vectors=vectors.reshape(vector_count, -1) if vector_count > 0 else np.empty((0, 0)),
+        starts=(),
+        coefficients=coefficients.reshape(1, -1),
+        rho=rho,
+        slopes=np.empty(0),
+        offsets=np.empty(0),
+        transform=post_transform_of(info),
+    )
 
 
 def _named(machine: _Machine, classes: Tensor) -> Tensor:

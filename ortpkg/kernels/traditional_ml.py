@@ -164,7 +164,9 @@ def label_encoder(info: OpKernelInfo) -> Compute:
             f"{info.node}: {len(keys)} keys and {len(values)} values do not pair",
             node_name=info.node.name,
         )
-    table = {_NAN if key != key else key: value for key, value in zip(keys, values, strict=True)}
+    # Of a key that stands twice the first value counts, as in onnxruntime.
+    pairs = reversed(list(zip(keys, values, strict=True)))
+    table = {_NAN if key != key else key: value for key, value in pairs}
     default = _default_label(info, dtype)
 
     def compute(context: OpKernelContext, x: Tensor) -> Tensor:

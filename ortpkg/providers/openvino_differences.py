@@ -850,7 +850,16 @@ _MICROSOFT_ROWS = (
         domain=MICROSOFT_DOMAIN,
     ),
 )
+_ML_ROWS = (
+    Difference(
+        name="largest element of Normalizer",
+        operators=("Normalizer",),
+        what="it divides by the largest magnitude where norm is MAX",
+        applies=lambda call: call.node.attribute("norm", "MAX") == "MAX",
+        domain="ai.onnx.ml",
+    ),
+)
 
 #: The whole table, in the order in which documents show it.
-DIFFERENCES: tuple[Difference, ...] = (*_OF_ALL, *_ONNX_ROWS, *_MICROSOFT_ROWS)
+DIFFERENCES: tuple[Difference, ...] = (*_OF_ALL, *_ONNX_ROWS, *_MICROSOFT_ROWS, *_ML_ROWS)
 _BY_OPERATOR = by_operator(DIFFERENCES)

@@ -115,6 +115,26 @@ TESTED_IN: dict[Key, tuple[str, str]] = {
         "kernels/test_linear_models.py",
         "test_normalizer_divides_rows_by_their_norm",
     ),
+    ("ai.onnx.ml", "LinearClassifier", 1): (
+        "kernels/test_linear_models.py",
+        "test_classifier_agrees_with_onnxruntime",
+    ),
+    ("ai.onnx.ml", "SVMRegressor", 1): (
+        "kernels/test_support_vectors.py",
+        "test_regressor_predicts_as_scikit_learn_trained_it",
+    ),
+    ("ai.onnx.ml", "Imputer", 1): (
+        "kernels/test_feature_rows.py",
+        "test_imputer_fills_in_floats",
+    ),
+    ("ai.onnx.ml", "FeatureVectorizer", 1): (
+        "kernels/test_feature_rows.py",
+        "test_vectorizer_cuts_and_fills_what_it_joins",
+    ),
+    ("ai.onnx.ml", "OneHotEncoder", 1): (
+        "kernels/test_feature_rows.py",
+        "test_encoder_has_a_column_for_each_category",
+    ),
     ("ai.onnx.ml", "LinearRegressor", 1): (
         "kernels/test_linear_models.py",
         "test_regressor_of_integers_makes_float32",

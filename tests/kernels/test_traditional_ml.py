@@ -93,6 +93,12 @@ def test_label_encoder_finds_nan() -> None:
     ]
 
 
+@pytest.mark.parametrize("version", [2, 4])
+def test_label_encoder_takes_the_first_value_of_a_key_that_stands_twice(version: int) -> None:
+    pairs = {"keys_int64s": [1, 2, 1], "values_int64s": [4, 5, 6]}
+    assert label_encoded(version, np.array([1, 2, 3]), **pairs) == [4, 5, -1]
+
+
 def test_label_encoder_refuses_lists_that_do_not_pair() -> None:
     with pytest.raises(InvalidGraphError, match="2 keys and 1 values do not pair"):
         label_encoded(2, np.array([1]), keys_int64s=[1, 2], values_int64s=[1])

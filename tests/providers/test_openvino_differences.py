@@ -29,7 +29,7 @@ def normal(*shape: int) -> Any:
 
 
 def model_of(body: str, opset: int = 21) -> bytes:
-    text = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>\n{body}'
+    text = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1, "ai.onnx.ml" : 3]>\n{body}'
     return bytes(onnx.parser.parse_model(text).SerializeToString())
 
 
@@ -74,6 +74,14 @@ def rotary_feeds(positions: Any) -> dict[str, Any]:
 #: Row of the table → a model that OpenVINO computes wrong; behind a comma, another one.
 WITNESSES: dict[str, tuple[str, dict[str, Any]]] = {
     **ONNX_WITNESSES,
+    "largest element of Normalizer": (
+        'g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer <norm = "MAX"> (x) }',
+        {"x": np.array([[1, -4, 2], [-1, -2, -3]], np.float32)},
+    ),
+    "largest element of Normalizer, by default": (
+        "g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer(x) }",
+        {"x": np.array([[1, -4, 2], [-1, -2, -3]], np.float32)},
+    ),
     "groups of MatMulNBits": (
         """g (float[1,32] x, uint8[4,1,16] w, float[4] s, int32[32] groups) => (float[1,4] y) {
             y = com.microsoft.MatMulNBits <K = 32, N = 4, bits = 4, block_size = 32>
@@ -149,6 +157,10 @@ WITNESSES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 RIGHT: dict[str, tuple[str, dict[str, Any]]] = {
+    "Normalizer": (
+        'g (float[2,3] x) => (float[2,3] y) { y = ai.onnx.ml.Normalizer <norm = "L2"> (x) }',
+        {"x": np.array([[1, -4, 2], [0, 0, 0]], np.float32)},
+    ),
     "a mean of rows, and a constant": pooled(
         "q = ReduceMean <keepdims = 0> (x, middle) y = Add(q, eight)"
     ),
