@@ -19,6 +19,7 @@ from ortpkg.batches.input_files import InputFiles, RowFormat, find_input
 from ortpkg.batches.model_layout import ModelLayout, StatedAxes, model_layout
 from ortpkg.batches.node_trial import NodeTrial
 from ortpkg.batches.npy_rows import DATA
+from ortpkg.batches.output_parts import ROW_ID
 from ortpkg.batches.package_runner import ModelFacts, PackageUse
 from ortpkg.batches.parquet_rows import parquet_columns
 from ortpkg.batches.part_planning import PartLimits, plan_parts
@@ -243,8 +244,13 @@ def _verify_goes_on(
 
 
 def _verify_kept(layout: ModelLayout, kept: Sequence[str]) -> None:
+    if ROW_ID in layout.outputs:
+        raise UsageError(
+            f"the model has an output {quoted(ROW_ID)}, and so is called the column with the number"
+            " of each row: it needs another name to be written beside that"
+        )
     for name in kept:
-        if name in layout.outputs or name == "row_id":
+        if name in layout.outputs or name == ROW_ID:
             raise UsageError(f"--keep {quoted(name)}: the output has a column of that name already")
 
 

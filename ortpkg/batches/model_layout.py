@@ -13,7 +13,7 @@ from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import UsageError, quoted
 from ortpkg.graph.declared_values import DeclaredValue, declared_element_type
 from ortpkg.graph.types import numpy_dtype
-from ortpkg.measuring.row_axes import RowAxis, declared_axis, is_free, row_names
+from ortpkg.measuring.row_axes import RowAxis, declared_axis, is_free, repeats_rows, row_names
 from ortpkg.names import did_you_mean
 
 
@@ -88,9 +88,10 @@ def model_layout(
     """Decide which dimensions of ``inputs`` and ``outputs`` are rows.
 
     An input's first dimension is rows if it has no fixed size, size 1 (a run then takes one row),
-    or size ``batch_size`` (a run then takes that many). A first dimension of another size, or an
-    input without dimensions, belongs to the row, and a run takes one row. A run also takes one row
-    if the first dimensions of inputs have different names.
+    or, in a model where no input's first dimension has a name, size ``batch_size`` (a run then
+    takes that many). A first dimension of another size, or an input without dimensions, belongs to
+    the row, and a run takes one row. A run also takes one row if the first dimensions of inputs
+    have different names, or if another dimension counts rows too.
 
     Args:
         inputs, outputs: as the model declares them.
@@ -98,24 +99,26 @@ def model_layout(
         axes: output → what inference says of its first dimension; what is left out goes by names.
         stated: output → what the caller says of it, which counts more.
 
-    Raises UsageError for values that are no tensors, and for an output whose first dimension
-    cannot be told to be rows or not.
+    Raises UsageError for values that are no tensors, for an output whose first dimension cannot be
+    told to be rows or not, and for one that cannot be divided among the rows of a fixed size.
     """
     _verify_stated(outputs, stated)
-    fixed = {
-        declared.shape[0]
-        for declared in inputs
-        if declared.shape and declared.shape[0] == batch_size and isinstance(batch_size, int)
-    }
-    own = batch_size if fixed else None
-    layouts = tuple(_input_layout(declared, own) for declared in inputs)
+    _verify_tensors(outputs)
     names = row_names(declared for declared in inputs if is_free(declared))
+    is_fixed = not names and any(_first(declared) == batch_size for declared in inputs)
+    own = batch_size if is_fixed else None
+    layouts = tuple(_input_layout(declared, own) for declared in inputs)
     meanings = {declared.name: _meaning(declared, own, names, axes, stated) for declared in outputs}
     unknown = [name for name, axis in meanings.items() if axis is RowAxis.UNKNOWN]
     if unknown:
         raise UsageError(_cannot_tell(unknown[0]))
     whole_outputs = [declared for declared in outputs if meanings[declared.name] is RowAxis.WHOLE]
-    reason = _single_reason(inputs, layouts, meanings, names, own)
+    reason = _single_reason(inputs, layouts, meanings, names)
+    if reason and own not in {None, 1}:
+        raise UsageError(
+            f"--batch-size {own}: the model takes {own} rows a run, but {reason}; without"
+            " --batch-size a row is all that a run takes"
+        )
     return ModelLayout(
         inputs=layouts,
         outputs=tuple(output.name for output in outputs),
@@ -132,6 +135,15 @@ def _verify_stated(outputs: Sequence[DeclaredValue], stated: StatedAxes) -> None
         if name not in names:
             raise UsageError(
                 f"--batch-axis: the model has no output {quoted(name)}{did_you_mean(name, names)}"
+            )
+
+
+def _verify_tensors(outputs: Sequence[DeclaredValue]) -> None:
+    for declared in outputs:
+        if declared_element_type(declared.type) is None:
+            raise UsageError(
+                f"output {quoted(declared.name)} is {quoted(declared.type)}: rows can have tensors"
+                " alone"
             )
 
 
@@ -152,12 +164,9 @@ def _meaning(
 ) -> RowAxis:
     if declared.name in stated:
         return RowAxis.ROWS if stated[declared.name] else RowAxis.WHOLE
-    if stated_rows is not None and (
-        _first(declared) == stated_rows or not isinstance(_first(declared), int)
-    ):
+    if stated_rows is not None and _first(declared) == stated_rows:
         return RowAxis.ROWS
-    axis = axes.get(declared.name) or declared_axis(declared, names)
-    return RowAxis.WHOLE if axis is RowAxis.ONE and stated_rows is not None else axis
+    return axes.get(declared.name) or declared_axis(declared, names)
 
 
 def _single_reason(
@@ -165,7 +174,6 @@ def _single_reason(
     layouts: Sequence[InputLayout],
     meanings: Mapping[str, RowAxis],
     names: Collection[str],
-    stated_rows: int | None,
 ) -> str:
     """Return why a run takes only one row; "" if it takes more."""
     for declared, layout in zip(inputs, layouts, strict=True):
@@ -173,10 +181,14 @@ def _single_reason(
             return f"input {quoted(declared.name)} takes one"
         if not layout.is_stacked:
             return f"input {quoted(declared.name)} has no dimension of rows"
-    if stated_rows is None and len(names) > 1:
+        if repeats_rows(declared, names):
+            return f"input {quoted(declared.name)} counts rows in another dimension, too"
+    if len(names) > 1:
         listed = ", ".join(quoted(name) for name in sorted(names))
         return f"the first dimensions of its inputs have different names: {listed}"
     for name, axis in meanings.items():
+        if axis is RowAxis.MIXED:
+            return f"output {quoted(name)} counts rows in another dimension, too"
         if axis is not RowAxis.ROWS:
             return f"output {quoted(name)} has no dimension of rows"
     return ""

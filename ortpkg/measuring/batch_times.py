@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.measuring.record_store import load_records
-from ortpkg.measuring.row_axes import RowAxis, dimension_name, is_free, row_axes
+from ortpkg.measuring.row_axes import (
+    RowAxis,
+    dimension_name,
+    is_free,
+    repeats_rows,
+    row_axes,
+    row_names,
+)
 from ortpkg.package.formats.pipeline import Pipeline
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
@@ -34,12 +41,16 @@ def can_be_joined(
     """Return whether requests of a model can be joined along their first dimension.
 
     That of every input has to be free, and one and the same symbol where it has a name; that of
-    every output has to be the same, by its name or by shape inference: then rows do not know of
-    each other. Arguments are those of :func:`~ortpkg.measuring.row_axes.row_axes`.
+    every output has to be the same, by its name or by shape inference, and no other dimension may
+    count rows: then rows do not know of each other. Arguments are those of
+    :func:`~ortpkg.measuring.row_axes.row_axes`.
     """
     if not inputs or not all(value.shape and is_free(value) for value in inputs):
         return False
     if len({dimension_name(value.shape[0]) for value in inputs if value.shape}) > 1:
+        return False
+    names = row_names(inputs)
+    if any(repeats_rows(value, names) for value in inputs):
         return False
     axes = row_axes(inputs, outputs, models, pipeline)
     return all(axis is RowAxis.ROWS for axis in axes.values())

@@ -30,6 +30,8 @@ _NO_NAME = re.compile(r"|\?|\*|-1|none|unk|unknown|unk__\d+|unknown_\d+", re.IGN
 _ROWS = "rows of ortpkg"
 #: Larger graphs are not inferred for this: their outputs are known by names alone.
 _MOST_NODES = 50_000
+#: Names in a dimension that is a formula of others, such as ``batch*heads``.
+_NAME_IN_FORMULA = re.compile(r"[^\s()*+/-]+")
 
 
 class RowAxis(Enum):
@@ -39,6 +41,8 @@ class RowAxis(Enum):
     """One entry for each row."""
     ONE = "one"
     """A single entry, however many rows are fed."""
+    MIXED = "mixed"
+    """Rows, but another dimension counts them too: a row's values are of all rows that are fed."""
     WHOLE = "whole"
     """Something else, or there is none: the output belongs to the run as a whole."""
     UNKNOWN = "unknown"
@@ -72,7 +76,19 @@ def declared_axis(output: DeclaredValue, row_names: Collection[str]) -> RowAxis:
     name = dimension_name(first)
     if name is None:
         return RowAxis.UNKNOWN
-    return RowAxis.ROWS if name in row_names else RowAxis.WHOLE
+    if name not in row_names:
+        return RowAxis.WHOLE
+    return RowAxis.MIXED if repeats_rows(output, row_names) else RowAxis.ROWS
+
+
+def repeats_rows(declared: DeclaredValue, row_names: Collection[str]) -> bool:
+    """Return whether a dimension behind the first one has the rows' name, or is a formula of it."""
+    return any(
+        not names.isdisjoint(row_names)
+        for size in (declared.shape or ())[1:]
+        if isinstance(size, str)
+        for names in [{size, *_NAME_IN_FORMULA.findall(size)}]
+    )
 
 
 def row_names(inputs: Iterable[DeclaredValue]) -> frozenset[str]:
@@ -91,7 +107,8 @@ def row_axes(
 
     A name that an output shares with an input decides. Where there is none, the model's graph is
     inferred with one symbol for the first dimension of all inputs; where that does not tell either,
-    a name of the output's own says that it is no row.
+    a name of the output's own says that it is no row. Dimensions behind the first one whose names
+    no input has are inferred too: each of them may count the rows once more.
 
     Args:
         inputs, outputs: as the session declares them.
@@ -101,25 +118,35 @@ def row_axes(
     names = row_names(inputs)
     declared = {output.name: declared_axis(output, names) for output in outputs}
     row_inputs = [value.name for value in inputs if is_free(value)]
-    if all(_is_settled(output, names) for output in outputs):
+    input_names = {size for value in inputs for size in value.shape or () if dimension_name(size)}
+    unsettled = [output for output in outputs if not _is_settled(output, names, input_names)]
+    if not unsettled:
         return declared
     if pipeline is not None:
         inferred = _of_pipeline(pipeline, models, row_inputs)
     else:
         (model,) = models.values()
         inferred = _inferred(model, row_inputs)
-    for output in outputs:
+    for output in unsettled:
         axis = inferred.get(output.name, RowAxis.UNKNOWN)
-        if axis is not RowAxis.UNKNOWN and not _is_settled(output, names):
+        is_named = declared[output.name] in {RowAxis.ROWS, RowAxis.MIXED}
+        if axis is RowAxis.MIXED or (axis is not RowAxis.UNKNOWN and not is_named):
             declared[output.name] = axis
     return declared
 
 
-def _is_settled(output: DeclaredValue, names: Collection[str]) -> bool:
-    """Return whether a declared size or a shared name makes inference needless."""
+def _is_settled(
+    output: DeclaredValue, names: Collection[str], input_names: Collection[int | str | None]
+) -> bool:
+    """Return whether declared sizes, or names that inputs have too, make inference needless."""
     if output.shape is None:
         return False
-    return not output.shape or isinstance(output.shape[0], int) or output.shape[0] in names
+    if not output.shape or isinstance(output.shape[0], int):
+        return True
+    others = output.shape[1:]
+    return output.shape[0] in names and all(
+        isinstance(size, int) or size in input_names for size in others
+    )
 
 
 def _of_pipeline(
@@ -184,7 +211,9 @@ def _axis(knowledge: object, rows: str) -> RowAxis:
     if isinstance(first, int):
         return RowAxis.ONE if first == 1 else RowAxis.WHOLE
     if first.symbol is not None and first.symbol.name == rows:
-        return RowAxis.ROWS
+        others = [size for size in knowledge.shape[1:] if not isinstance(size, int)]
+        counted = {symbol.name for size in others for symbol in symbols_of(size)}
+        return RowAxis.MIXED if rows in counted else RowAxis.ROWS
     is_named = all(
         not symbol.is_anonymous and dimension_name(symbol.name) is not None
         for symbol in symbols_of(first)

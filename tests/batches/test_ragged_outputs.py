@@ -111,3 +111,88 @@ def test_inference_finds_rows_that_have_no_name(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert batch(tmp_path / "double.onnx", ROWS[0], out) == 0
     np.testing.assert_array_equal(np.load(out / "part-00000/y.npy"), np.multiply(ROWS[0], 2))
+
+
+PAIRS = "(float[n, 2] x) => (float[n, %s] y) { z = Transpose (x) y = MatMul (x, z) }"
+KEPT = DETECTOR.partition("{\n")[2].rpartition("}")[0]
+
+
+def saved(folder: Path, graph: str) -> Path:
+    path = folder / "model.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {graph}'), path)
+    return path
+
+
+@pytest.mark.parametrize("second", ["n", "m", "?"])
+def test_a_row_compared_with_all_others_is_run_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], second: str
+) -> None:
+    out = tmp_path / "out"
+    assert batch(saved(tmp_path, PAIRS % second), [[1, 2], [3, 4], [5, 6]], out) == 0
+    np.testing.assert_array_equal(np.load(out / "part-00000/y.npy"), [[5], [25], [61]])
+    reason = "1 a run, since output 'y' counts rows in another dimension, too"
+    assert reason in capsys.readouterr().err
+
+
+def test_rows_that_are_columns_too_are_run_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = saved(tmp_path, "(float[n, n] x) => (float[n, n] y) { y = MatMul (x, x) }")
+    assert batch(model, np.eye(3), tmp_path / "out") == 5
+    assert "input 'x' counts rows in another dimension, too" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        f"(float[d, 2] found) {{ {KEPT} }}",
+        "(float[5, 2] found) { t = Concat <axis = 0> (x, x) found = Slice (t, zero, five) }",
+        "(float found) { found = ReduceSum <keepdims = 0> (x) }",
+        "(float[1, 2] found) { found = ReduceMean <axes = [0]> (x) }",
+    ],
+)
+def test_entries_of_a_fixed_run_that_are_no_rows_are_divided_among_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    constants = (
+        "{ zero = Constant <value = int64[1] {0}> () five = Constant <value = int64[1] {5}> ()"
+    )
+    graph = output if "Slice" not in output else output.replace("{", constants, 1)
+    assert batch(saved(tmp_path, f"(float[3, 2] x) => {graph}"), ROWS[0], tmp_path / "out") == 2
+    message = "--batch-size 3: the model takes 3 rows a run, but output 'found' has no dimension"
+    assert message in capsys.readouterr().err
+
+
+def test_a_size_that_is_the_batch_size_by_chance_stays_with_the_row(tmp_path: Path) -> None:
+    graph = (
+        "(float[n, 2] x, float[3, 2] a) => (float[n, 3] y) { b = Transpose (a) y = MatMul (x, b) }"
+    )
+    source, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    anchors = [[1, 0], [0, 1], [1, 1]]
+    rows = [{"x": row, "a": anchors} for row in ([1, 2], [3, 4], [5, 6])]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["batch", str(saved(tmp_path, graph)), "--input", str(source), "--output", str(out)]
+    assert run([*words, "--in-process", "--backend", "embedded", "--batch-size", "3"]) == 0
+    lines = (out / "part-00000.jsonl").read_text().splitlines()
+    assert [json.loads(line)["y"] for line in lines] == [[1, 2, 3], [3, 4, 7], [5, 6, 11]]
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (
+            "(float[n, 2] x) => (seq(float[n, 1]) y) { y = SplitToSequence <axis = 1> (x) }",
+            "output 'y' is 'seq(tensor(float))': rows can have tensors alone",
+        ),
+        (
+            "(float[n, 2] x) => (float[n, 2] row_id) { row_id = Neg (x) }",
+            "the model has an output 'row_id'",
+        ),
+    ],
+)
+def test_outputs_that_no_row_can_have_end_it_before_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], graph: str, message: str
+) -> None:
+    assert batch(saved(tmp_path, graph), ROWS[0], tmp_path / "out") == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

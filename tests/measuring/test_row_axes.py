@@ -9,11 +9,13 @@ import onnx.parser
 import pytest
 
 from ortpkg.graph.model_signature import read_model_signature
+from ortpkg.measuring.batch_times import can_be_joined
 from ortpkg.measuring.row_axes import RowAxis, row_axes
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline
 from ortpkg.package.package_info import ValueInfo
 
 ROWS, ONE, WHOLE, UNKNOWN = RowAxis.ROWS, RowAxis.ONE, RowAxis.WHOLE, RowAxis.UNKNOWN
+MIXED = RowAxis.MIXED
 
 
 def save(folder: Path, graph: str, name: str = "model") -> Path:
@@ -42,6 +44,13 @@ def save(folder: Path, graph: str, name: str = "model") -> Path:
         ("(float[n, 2] x) => (float[d, 2] y) { y = acme.Guess (x) }", WHOLE),
         ("(float[n, 2] x) => (float[n, 2] y) { y = acme.Guess (x) }", ROWS),
         ("(float[1, 2] x) => (float[?, 2] y) { y = Neg (x) }", ONE),
+        ("(float[n, 2] x) => (float[n, n] y) { y = acme.Guess (x) }", MIXED),
+        ("(float[n, 2] x) => (float[n, k] y) { z = Transpose (x) y = MatMul (x, z) }", MIXED),
+        ("(float[n, 2] x) => (float[n, ?] y) { z = Transpose (x) y = MatMul (x, z) }", MIXED),
+        ("(float[?, 2] x) => (float[?, ?] y) { z = Transpose (x) y = MatMul (x, z) }", MIXED),
+        ("(float[n, k] x) => (float[n, k] y) { y = Neg (x) }", ROWS),
+        ("(float[n, k] x) => (float[n, j] y) { y = Neg (x) }", ROWS),
+        ("(float[n, 2] x) => (float[n, j] y) { y = acme.Guess (x) }", ROWS),
     ],
 )
 def test_names_and_inference_tell(tmp_path: Path, graph: str, expected: RowAxis) -> None:
@@ -49,6 +58,20 @@ def test_names_and_inference_tell(tmp_path: Path, graph: str, expected: RowAxis)
     declared = read_model_signature(path)
     found = row_axes(declared.inputs, declared.outputs, {"": path})
     assert found == {"y": expected}
+
+
+@pytest.mark.parametrize("second", ["n", "n*4", "2 * n", "(n+1)"])
+def test_rows_are_counted_again_by_a_name_or_a_formula_of_it(second: str) -> None:
+    x = ValueInfo(name="x", type="tensor(float)", shape=("n", 2))
+    y = ValueInfo(name="y", type="tensor(float)", shape=("n", second))
+    assert row_axes((x,), (y,), {"": None}) == {"y": MIXED}
+    assert not can_be_joined((x,), (y,), {"": None})
+
+
+def test_requests_whose_inputs_count_rows_twice_are_not_joined() -> None:
+    x = ValueInfo(name="x", type="tensor(float)", shape=("n", "n"))
+    y = ValueInfo(name="y", type="tensor(float)", shape=("n", 2))
+    assert not can_be_joined((x,), (y,), {"": None})
 
 
 @pytest.mark.parametrize(
