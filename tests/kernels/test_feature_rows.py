@@ -40,7 +40,7 @@ def test_imputer_fills_in_floats(
 ) -> None:
     x = numbers("float32", *shape)
     x.reshape(-1)[[0, 2]] = np.nan
-    given = {"imputed_value_floats": values, "replaced_value_float": replaced}
+    given: dict[str, Any] = {"imputed_value_floats": values, "replaced_value_float": replaced}
     assert_as_onnxruntime("Imputer", x, **given)
     wide = run_op("Imputer", x.astype(np.float64), domain=_DOMAIN, **given)  # onnxruntime has none
     np.testing.assert_array_equal(wide, run_op("Imputer", x, domain=_DOMAIN, **given))

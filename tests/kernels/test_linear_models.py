@@ -157,7 +157,7 @@ def test_classifier_makes_two_probits_of_one_score() -> None:
     _, scores = classify(
         x, coefficients=[1.0], intercepts=[0.0], classlabels_ints=[0, 1], post_transform="PROBIT"
     )
-    np.testing.assert_allclose(scores, [[0.67449, -0.67449], [0, 0]], atol=1e-5)
+    np.testing.assert_allclose(scores, [[0.67449, -0.67449], [0.0, 0.0]], atol=1e-5)
 
 
 @pytest.mark.parametrize(
