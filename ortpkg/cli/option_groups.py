@@ -7,14 +7,14 @@ command, so that a new option is put where it belongs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 #: Options of every command; the help shows them last.
 GENERAL = ("--json", "--quiet", "--no-color", "--help", "--help-all")
 
 
-@dataclass(frozen=True, slots=True)
-class OptionGroups:
+class OptionGroups(NamedTuple):
     """Options of one command: heading → long names, in the order of the help.
 
     Attributes:
@@ -23,7 +23,7 @@ class OptionGroups:
     """
 
     common: Mapping[str, tuple[str, ...]]
-    rare: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rare: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 _CHOICE = ("--component", "--variant", "--device", "--ep", "--backend", "--policy")

@@ -4,5 +4,5 @@ What kinds of devices it has is asked in ``ortpkg.devices``. ``psutil`` answers;
 it when it is called, since that takes as long as a selection.
 
 Other folders may import: ``cores``, ``descendants``, ``directories``, ``memory``,
-``signal_handlers``, ``turns``.
+``signal_handlers``, ``signal_stack``, ``turns``.
 """
