@@ -156,6 +156,18 @@ def _differences() -> list[str]:
         "| what | operators | OpenVINO |",
         "|---|---|---|",
         *(f"| {row.name} | {_operators_of(row)} | {row.what} |" for row in DIFFERENCES),
+        "",
+        "OpenVINO is given these all the same, since too little would be left. Name the CPU",
+        "provider where they matter:",
+        "",
+        "- NaN: Exp, HardSigmoid, Relu, Max, Min, Clip, ReduceMax, ReduceMin and ReduceLogSumExp",
+        "  return a number or infinity for it, Softmax of a row with NaN or infinity is 0 in the",
+        "  rest of the row, ArgMax and ArgMin skip it, Greater and GreaterOrEqual are true for it.",
+        "- Gelu of infinity is NaN; Exp and Gelu are infinite in the last factor of 2 before the",
+        "  largest float.",
+        "- Celu, Elu, Gelu and Selu are off by up to 5e-7; Swish is 0 below -87.",
+        "- Subnormal numbers are 0, also as divisors; zeros lose or get their sign.",
+        "- QuantizeLinear with an odd zero point is one step off exactly between two steps.",
     ]
 
 

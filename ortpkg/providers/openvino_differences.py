@@ -6,11 +6,17 @@ difference, and has a predicate for the nodes that it affects;
 wrongly. Operators that it refuses to convert need no row, since compiling shows that. Nothing here
 loads OpenVINO.
 
-Differences that are no rows, since they would leave too little to claim: activations, Max, Min and
-Clip do not pass NaN on; QuantizeLinear with an odd zero point is one step off exactly between two
-steps; Celu, Elu, Gelu and Selu are off by up to 5e-7, which are all digits of results that small;
-Exp and Gelu are infinite in the last factor of 2 before the largest float; zeros lose or get their
-sign, and subnormal numbers are 0.
+Differences that are no rows, since they would leave too little to claim (docs/operators.md lists
+them for users):
+
+- NaN: Exp, HardSigmoid, Relu, Max, Min, Clip, ReduceMax, ReduceMin and ReduceLogSumExp return a
+  number or infinity for it, Softmax of a row with NaN or inf is 0 elsewhere in it, ArgMax and
+  ArgMin skip it, Greater and GreaterOrEqual are true for it;
+- Gelu of inf is NaN; Exp and Gelu are infinite in the last factor of 2 before the largest float;
+- Celu, Elu, Gelu and Selu are off by up to 5e-7, which are all digits of results that small, as is
+  Swish below -87;
+- subnormal numbers are 0, also as divisors; zeros lose or get their sign;
+- QuantizeLinear with an odd zero point is one step off exactly between two steps.
 """
 
 from __future__ import annotations
