@@ -45,7 +45,10 @@ from ortpkg.authoring.package_on_disk import locked_package, write_package
 from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
 from ortpkg.authoring.sharing_group import SharedLayout
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
-from ortpkg.authoring.stale_variants import tell_of_stale_after
+from ortpkg.authoring.stale_variants import (
+    tell_of_stale_after,
+    verify_no_source_leaves_a_stale_variant,
+)
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.authoring.written_package import open_written
@@ -250,6 +253,7 @@ def remove_variant(
     Raises:
         UnknownComponentError: no such component or variant, or none was named where there are
             several.
+        StalePackageError: a stale variant was made of this one, and would stay.
         AuthoringError: the component would go, but pipeline.json or samples.json uses it; or the
             disk is full.
         PackageError: ``root`` is no valid package.
@@ -323,6 +327,7 @@ def _adding(
 def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> PackageChange:
     found = variant_named(component, variant)
     if len(component.variants) > 1:
+        verify_no_source_leaves_a_stale_variant(package, [found])
         documents: Sequence[DocumentChange] = removing_variant(package, component, variant)
         removes = files_of_variant(package, found)
         used = option_places(found)

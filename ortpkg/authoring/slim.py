@@ -20,6 +20,7 @@ from ortpkg.authoring.package_plan import (
     new_package,
 )
 from ortpkg.authoring.removal import files_of_variants
+from ortpkg.authoring.stale_variants import verify_no_source_leaves_a_stale_variant
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
 from ortpkg.authoring.written_package import reading_result
@@ -100,6 +101,7 @@ def slim(
         AuthoringError: a component would lose all its variants, nothing would go (in place),
             something is at ``output``, or the disk is full.
         UnknownComponentError: no variant has that name.
+        StalePackageError: a stale variant would stay, and its source would go.
         DigestMismatchError: a file is damaged.
         UsageError: nothing says what to keep, or an unknown device or execution provider.
         PackageError: ``root`` is no valid package.
@@ -223,6 +225,7 @@ def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
     leaving = [each for each in _variants(package) if (each.component_name, each.name) not in keys]
     if not leaving:
         return edited_plan(package, ())
+    verify_no_source_leaves_a_stale_variant(package, leaving)
     by_component: dict[str, list[str]] = {}
     for variant in leaving:
         by_component.setdefault(variant.component_name, []).append(variant.name)

@@ -1,19 +1,24 @@
-"""Says which derived variants a change of a package leaves behind with another source."""
+"""Says which derived variants a change of a package leaves behind with another source, or none."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.new_variant import Notify, PreparedVariant
+from ortpkg.errors import StalePackageError, quoted
 from ortpkg.package.derived_variants import (
     DigestsOf,
+    current_digests,
     derivation_of,
     known_digests,
+    source_of,
     stale_note,
     stale_variants,
     why_another_source,
 )
-from ortpkg.package.package_info import ComponentInfo, PackageInfo
+from ortpkg.package.named_parts import component_named, variant_named
+from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.storage.digest_cache import file_sha256
 
 
@@ -50,3 +55,44 @@ def tell_of_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: No
     """Name the component's variants whose source is another model by ``digests_of``."""
     for name, reason in stale_variants(component, digests_of).items():
         notify(stale_note(name, reason))
+
+
+def verify_no_source_leaves_a_stale_variant(
+    package: PackageInfo, leaving: Iterable[VariantInfo]
+) -> None:
+    """Verify that no stale variant stays whose source is among the variants that leave.
+
+    Without its source nothing could tell any more that it was made of another model.
+
+    Raises:
+        StalePackageError: some would stay; names them, their sources and the remedies.
+    """
+    names_by_component: dict[str, set[str]] = {}
+    for variant in leaving:
+        names_by_component.setdefault(variant.component_name, set()).add(variant.name)
+    digests_of = current_digests(package)
+    left = {
+        variant.name: why
+        for name, leaving_names in names_by_component.items()
+        for variant, why in _stale_without_source(package, name, leaving_names, digests_of)
+    }
+    if left:
+        listed = "\n".join(f"  variant {quoted(name)}: {why}" for name, why in left.items())
+        raise StalePackageError(
+            f"{quoted(package.root)} would keep stale variants without their sources, and nothing"
+            f" could tell any more that they are stale:\n{listed}\nmake them anew first with ortpkg"
+            " compile --renew, or take them out too; nothing was changed",
+            variants=list(left),
+            path=package.root,
+        )
+
+
+def _stale_without_source(
+    package: PackageInfo, component_name: str, leaving: Collection[str], digests_of: DigestsOf
+) -> Iterator[tuple[VariantInfo, str]]:
+    component = component_named(package, component_name)
+    for name, why in stale_variants(component, digests_of).items():
+        variant = variant_named(component, name)
+        source = source_of(variant, component)
+        if name not in leaving and source is not None and source.name in leaving:
+            yield variant, why

@@ -25,6 +25,7 @@ from ortpkg.distribution.publishing import publish
 from ortpkg.errors import (
     AuthoringError,
     DigestMismatchError,
+    ExitCode,
     OrtpkgError,
     StalePackageError,
     StaleVariantError,
@@ -471,6 +472,63 @@ def test_a_package_with_a_stale_variant_is_not_shipped(
     assert [path for path in out.rglob("*") if path.name == "p.ortpkg"] == []
     compile_package(package, CompileWishes(ep="", renews=True))
     _ship(kind, package, out)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("remove-variant", "{package}", "plain"),
+        ("slim", "{package}", "--variant", "plain-prepack"),
+        ("slim", "{package}", "--ep", "prepack", "--output", "{out}"),
+    ],
+    ids=["removed", "slimmed in place", "slimmed elsewhere"],
+)
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "by hand"])
+def test_the_source_of_a_stale_variant_does_not_leave_alone(
+    package: Path,
+    tmp_path: Path,
+    machine: Path,
+    other_model: Path,
+    command: Command,
+    words: tuple[str, ...],
+    *,
+    is_recorded: bool,
+) -> None:
+    del machine
+    compiled(package)
+    _exchange(package, other_model)
+    if is_recorded or words[0] == "slim":  # slim compares every file with its record first
+        ortpkg.record_digests(package)
+    before = tree(package)
+    out = tmp_path / "slim.ortpackage"
+    line = [word.format(package=package, out=out) for word in words]
+    code, _, error = command(*line)
+    assert code == ExitCode.PACKAGE
+    assert "variant 'plain-prepack': it was made of another model than the one of" in error
+    assert "ortpkg compile --renew, or take them out too; nothing was changed" in error
+    assert tree(package) == before
+    assert not out.exists()
+    compile_package(package, CompileWishes(ep="", renews=True))
+    expected = _run(package, "plain")
+    assert not np.allclose(expected, EXPECTED)
+    assert command(*line)[0] == 0
+    left = ortpkg.ModelPackage(out if out.exists() else package)
+    np.testing.assert_allclose(_run(left.root), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_stale_variant_leaves_with_its_source_or_before_it(
+    package: Path, tmp_path: Path, machine: Path, other_model: Path
+) -> None:
+    del machine
+    compiled(package)
+    _exchange(package, other_model)
+    ortpkg.record_digests(package)
+    ortpkg.add_variant(package, other_model, variant="third")
+    ortpkg.slim(package, variants=["third"], output=tmp_path / "slim")
+    ortpkg.remove_variant(package, "plain-prepack")
+    ortpkg.remove_variant(package, "plain")
+    names = [variant.name for variant in ortpkg.ModelPackage(package).component().variants]
+    assert names == ["third"]
 
 
 def test_a_package_that_cannot_be_read_is_packed_as_it_is(package: Path, tmp_path: Path) -> None:
