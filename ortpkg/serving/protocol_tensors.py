@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -49,6 +49,8 @@ _MOST_DIMENSIONS = 64
 #: Of an array whose sizes of 0 are taken for 1, which numpy wants to be able to count.
 _MOST_NBYTES = 1 << 62
 _MOST_SHOWN = 8
+#: A call of C over all elements of a large tensor would have all other threads wait for its end.
+_BLOCK = 10_000
 _LENGTH = struct.Struct("<I")
 _VALUE_KINDS: dict[str, frozenset[type]] = {
     "b": frozenset({bool}),
@@ -140,7 +142,13 @@ def raw_bytes(array: Array, datatype: str) -> bytes:
     """An array's elements as the protocol's binary form has them."""
     if datatype != "BYTES":
         return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    values = array.ravel().tolist()
+    flat = array.reshape(-1)
+    return b"".join(
+        _raw_texts(flat[start : start + _BLOCK].tolist()) for start in range(0, flat.size, _BLOCK)
+    )
+
+
+def _raw_texts(values: list[Any]) -> bytes:
     if set(map(type, values)) == {str}:
         encoded = list(map(str.encode, values))
     else:
@@ -175,15 +183,17 @@ def _array_of_values(
     flat = _flat(values, spec, shape, count)
     dtype = DTYPES[spec.datatype]
     kinds = _VALUE_KINDS[dtype.kind]
-    strange = sorted(each.__name__ for each in {*map(type, flat)} - kinds)
+    strange = sorted(kind.__name__ for kind in _kinds_of(flat) - kinds)
     if strange:
         wanted = "text" if dtype.kind == "O" else f"{spec.datatype} values"
         raise _wrong(spec, "data", wanted, f"{', '.join(strange)} among them")
     if dtype.kind == "O":
         return _array_of_texts([_text(each, spec) for each in flat], shape)
+    array = np.empty(count, dtype)
     try:
         with np.errstate(over="raise"):
-            array = np.array(flat, dtype)
+            for start, block in _blocks(flat):
+                array[start : start + _BLOCK] = np.array(block, dtype)
     except (OverflowError, FloatingPointError):
         raise _wrong(spec, "data", f"values of {spec.datatype}", "one out of its range") from None
     return array.reshape(shape)
@@ -191,7 +201,7 @@ def _array_of_values(
 
 def _flat(values: list[Any], spec: TensorSpec, shape: tuple[int, ...], count: int) -> list[Any]:
     """The values in row-major order, whether they are nested as ``shape`` says or flat."""
-    if list not in {*map(type, values)}:
+    if list not in _kinds_of(values):
         if len(values) != count:
             raise _wrong(spec, "data", f"{count} values for {list(shape)}", f"{len(values)} values")
         return values
@@ -246,8 +256,19 @@ def _no_text(error: UnicodeDecodeError, spec: TensorSpec) -> InvalidFeedError:
 
 def _array_of_texts(texts: list[str], shape: tuple[int, ...]) -> Array:
     array = np.empty(len(texts), object)
-    array[:] = texts
+    for start, block in _blocks(texts):
+        array[start : start + _BLOCK] = block
     return array.reshape(shape)
+
+
+def _kinds_of(values: list[Any]) -> set[type]:
+    return {kind for _, block in _blocks(values) for kind in {*map(type, block)}}
+
+
+def _blocks(values: list[Any]) -> Iterator[tuple[int, list[Any]]]:
+    """Parts of ``values``, each with its start."""
+    for start in range(0, len(values), _BLOCK):
+        yield start, values[start : start + _BLOCK]
 
 
 def _shown(shape: Sequence[Any]) -> str:
