@@ -11,6 +11,7 @@ from ortpkg.authoring.new_variant import Notify, check_new_name
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import CPU_EP, resolve_ep_name, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.package.derived_variants import derivation_of
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.named_parts import component_named, verify_variants_known
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
@@ -75,13 +76,20 @@ def check_is_free(target: CompileTarget, component: ComponentInfo) -> None:
     other_variants = [
         variant for variant in component.variants if not _is_replaced(target, variant)
     ]
-    check_new_name(
-        "variant",
-        target.name,
-        sorted(
-            {name for variant in other_variants for name in (variant.name, variant.directory.name)}
-        ),
-    )
+    taken = {name for variant in other_variants for name in (variant.name, variant.directory.name)}
+    namesake = component.variant(target.name)
+    if namesake is None or not _is_compiled(namesake):
+        check_new_name("variant", target.name, sorted(taken))
+        return
+    renew = ""
+    if derivation_of(namesake) is not None:
+        renew = f", --renew --variant {namesake.name} makes it anew as it was made"
+    remedy = f"--overwrite replaces it{renew}, and --name NAME makes another one beside it"
+    check_new_name("variant", target.name, sorted(taken), remedy)
+
+
+def _is_compiled(variant: VariantInfo) -> bool:
+    return variant.model_path is not None and why_not_plain(variant) is not None
 
 
 def _is_replaced(target: CompileTarget, variant: VariantInfo) -> bool:
@@ -126,7 +134,7 @@ def _target(
 ) -> CompileTarget:
     name = wishes.name or default_name(source.name, short, wishes)
     replaces = component.variant(name) if wishes.overwrites else None
-    if replaces is not None and (replaces.model_path is None or why_not_plain(replaces) is None):
+    if replaces is not None and not _is_compiled(replaces):
         raise AuthoringError(
             f"variant {quoted(name)} is no compiled one, and is not replaced: choose another name"
         )

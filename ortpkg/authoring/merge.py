@@ -35,6 +35,7 @@ from ortpkg.authoring.package_plan import (
 )
 from ortpkg.authoring.package_totals import check_merged
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
+from ortpkg.authoring.siblings import tell_of_fixed_dimensions
 from ortpkg.authoring.stale_variants import tell_of_stale_in
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import files_of_model
@@ -309,9 +310,25 @@ class _Merger:
                 )
             return False
         check_free_name("variant", variant.name, names)
-        if reasons := _disagreement(existing, variant):
-            self._conflicts.append(f"{label} cannot stand for the others: {reasons}")
+        self._compare_models(existing, variant, label)
         return True
+
+    def _compare_models(self, existing: ComponentInfo, variant: VariantInfo, label: str) -> None:
+        """Notes how the variant's inputs and outputs differ from those of its new siblings."""
+        sibling = next((each for each in existing.variants if each.model_path is not None), None)
+        if sibling is None or sibling.model_path is None or variant.model_path is None:
+            return
+        try:
+            ours, theirs = (
+                read_model_facts(path).signature
+                for path in (variant.model_path, sibling.model_path)
+            )
+        except ModelError as error:
+            self._conflicts.append(f"{label} cannot stand for the others: {error}")
+            return
+        if reasons := differences(ours, theirs):
+            self._conflicts.append(f"{label} cannot stand for the others: {'; '.join(reasons)}")
+        tell_of_fixed_dimensions(label, ours, [(quoted(sibling.name), theirs)], self._notify)
 
     def _difference(self, ours: VariantInfo, theirs: VariantInfo) -> str | None:
         """What is not the same of two variants of one name; None for nothing."""
@@ -391,23 +408,6 @@ def _free_name(place: VariantPlace, taken: Collection[str]) -> str:
         attempt += 1
         name = f"{wanted}-{attempt}"
     return name
-
-
-def _disagreement(existing: ComponentInfo, variant: VariantInfo) -> str:
-    """How the variant's inputs and outputs differ from those of its new siblings.
-
-    "" where they do not.
-    """
-    sibling = next((each for each in existing.variants if each.model_path is not None), None)
-    if sibling is None or sibling.model_path is None or variant.model_path is None:
-        return ""
-    try:
-        ours, theirs = (
-            read_model_facts(path).signature for path in (variant.model_path, sibling.model_path)
-        )
-    except ModelError as error:
-        return str(error)
-    return "; ".join(differences(ours, theirs))
 
 
 def _stated(package: PackageInfo, variant: VariantInfo, what: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, prepare_variants
 from ortpkg.authoring.removal import users_of_component
 from ortpkg.authoring.same_content import have_same_files
+from ortpkg.authoring.siblings import signatures_of_variants, tell_of_fixed_dimensions
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.graph.model_signature import ModelSignature
@@ -68,37 +69,31 @@ class ModelReplacement:
         if prepared.files.facts is None:
             return
         ours = prepared.files.facts.signature
-        others = [each for each in component.variants if each.name != variant.name]
-        compared = [self._compare(ours, each, quoted(each.name), "") for each in others]
-        if not any(compared):
+        others = [sibling for sibling in component.variants if sibling.name != variant.name]
+        compared = [
+            (quoted(name), theirs) for name, theirs in signatures_of_variants(others, self._notify)
+        ]
+        more = ""
+        if not compared:
+            compared = [
+                ("the one that it replaces", theirs)
+                for _, theirs in signatures_of_variants([variant], self._notify)
+            ]
             users = [*users_of_component(self._package, component.name), MANIFEST]
-            self._compare(
-                ours,
-                variant,
-                "the one that it replaces",
-                f"; what {' and '.join(users)} may say is of that",
-            )
+            more = f"; what {' and '.join(users)} may say is of that"
+        for named, theirs in compared:
+            self._compare(ours, theirs, named, more)
+        tell_of_fixed_dimensions(
+            f"the new model of variant {quoted(variant.name)}", ours, compared, self._notify
+        )
 
-    def _compare(self, ours: ModelSignature, other: VariantInfo, named: str, more: str) -> bool:
-        """Whether the two could be compared.
-
-        AuthoringError, or with force a warning, where they do not agree.
-        """
-        if other.model_path is None:
-            return False
-        try:
-            theirs = read_model_facts(other.model_path).signature
-        except ModelError as error:
-            self._notify(
-                f"inputs and outputs were not compared with variant {quoted(other.name)}: {error}"
-            )
-            return False
-        if found := differences(ours, theirs):
-            message = f"the new model cannot stand for {named}: {'; '.join(found)}{more}"
+    def _compare(self, ours: ModelSignature, theirs: ModelSignature, named: str, more: str) -> None:
+        """AuthoringError, or with force a warning, where the two do not agree."""
+        if reasons := differences(ours, theirs):
+            message = f"the new model cannot stand for {named}: {'; '.join(reasons)}{more}"
             if not self._force:
                 raise AuthoringError(f"{message} (force takes it nevertheless)")
             self._notify(message)
-        return True
 
 
 def _with_stated_architecture(variant: VariantInfo, prepared: PreparedVariant) -> PreparedVariant:

@@ -122,9 +122,15 @@ def check_names(components: Iterable[ComponentInfo]) -> None:
                 )
 
 
-def check_new_name(what: str, name: str, taken: Iterable[str]) -> None:
-    """Refuses a name that is not portable, or that a case-blind file system finds in ``taken``."""
-    check_free_name(what, name, folded_names(taken))
+_REMOVE = "choose another name, or remove that one first"
+
+
+def check_new_name(what: str, name: str, taken: Iterable[str], remedy: str = _REMOVE) -> None:
+    """Refuses a name that is not portable, or that a case-blind file system finds in ``taken``.
+
+    ``remedy`` says what to do where ``name`` itself is taken.
+    """
+    check_free_name(what, name, folded_names(taken), remedy)
 
 
 def folded_names(names: Iterable[str]) -> dict[str, str]:
@@ -135,17 +141,17 @@ def folded_names(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def check_free_name(what: str, name: str, taken: Mapping[str, str]) -> None:
+def check_free_name(what: str, name: str, taken: Mapping[str, str], remedy: str = _REMOVE) -> None:
     """As :func:`check_new_name`; who checks many names folds those that are taken once."""
     if reason := why_not_a_name(name) or (
         "is a document's name" if _folded(name) == METADATA else None
     ):
         raise AuthoringError(f"the {what} name {quoted(name)} {reason}: choose another one")
     if (other := taken.get(_folded(name))) is not None:
-        same = "" if other == name else f" (where case does not count, {quoted(other)} is the same)"
+        is_same = other == name
+        same = "" if is_same else f" (where case does not count, {quoted(other)} is the same)"
         raise AuthoringError(
-            f"there is a {what} {quoted(name)} already{same}: choose another name, or remove"
-            " that one first"
+            f"there is a {what} {quoted(name)} already{same}: {remedy if is_same else _REMOVE}"
         )
 
 

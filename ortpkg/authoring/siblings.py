@@ -5,7 +5,7 @@ Whether one can stand for another, and whether every runtime selects them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
 from ortpkg.authoring.model_facts import read_model_facts
@@ -39,22 +39,34 @@ def check_agreement(
                 if not force:
                     raise AuthoringError(f"{message} (force adds it nevertheless)")
                 notify(message)
-        _warn_of_fixed_dimensions(variant.name, ours, seen, notify)
+        tell_of_fixed_dimensions(
+            f"variant {quoted(variant.name)}",
+            ours,
+            [(quoted(name), theirs) for name, theirs in seen],
+            notify,
+        )
         seen.append((variant.name, ours))
 
 
-def _warn_of_fixed_dimensions(
-    name: str, ours: ModelSignature, siblings: Sequence[tuple[str, ModelSignature]], notify: Notify
+def tell_of_fixed_dimensions(
+    label: str, ours: ModelSignature, others: Sequence[tuple[str, ModelSignature]], notify: Notify
 ) -> None:
-    """Says (as ORT121 does) with which other variant no feed is shared; of several, the first."""
-    for other, theirs in siblings:
-        found = [] if differences(ours, theirs) else fixed_dimension_differences(ours, theirs)
-        for difference in found:
-            notify(
-                f"variant {quoted(name)} differs from {quoted(other)}: {difference}; no feed suits"
-                " both"
-            )
-        if found:
+    """Says (as ORT121 does) with which other model no feed is shared; of several, the first.
+
+    Selection looks at no sizes: such variants, say for batches of 1 and of 8, are allowed, but the
+    author must know that a program's feed suits one of them only.
+
+    Args:
+        label: what is new, with its name, as the sentence begins.
+        ours: what that takes and gives.
+        others: what stands beside it, as the sentence names it, with what each takes and gives.
+        notify: told the sentences.
+    """
+    for other, theirs in others:
+        sizes = [] if differences(ours, theirs) else fixed_dimension_differences(ours, theirs)
+        for difference in sizes:
+            notify(f"{label} differs from {other}: {difference}; no feed suits both")
+        if sizes:
             return
 
 
@@ -88,14 +100,21 @@ def signatures_of(component: ComponentInfo, notify: Notify) -> list[tuple[str, M
 
     A damaged one cannot be compared with, which is said.
     """
-    found = []
-    for variant in component.variants:
+    return signatures_of_variants(component.variants, notify)
+
+
+def signatures_of_variants(
+    variants: Iterable[VariantInfo], notify: Notify
+) -> list[tuple[str, ModelSignature]]:
+    """What ``variants`` take and give, by their names, as :func:`signatures_of` of a component."""
+    signatures = []
+    for variant in variants:
         if variant.model_path is None:
             continue
         try:
-            found.append((variant.name, read_model_facts(variant.model_path).signature))
+            signatures.append((variant.name, read_model_facts(variant.model_path).signature))
         except ModelError as error:
             notify(
                 f"inputs and outputs were not compared with variant {quoted(variant.name)}: {error}"
             )
-    return found
+    return signatures

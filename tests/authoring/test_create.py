@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ortpkg.authoring.create import create, init_package
+from ortpkg.authoring.create import add_variant, create, init_package
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.errors import AuthoringError, ModelFileError, ModelNotFoundError, UsageError
@@ -131,6 +132,44 @@ def test_refuses_models_that_differ_unless_forced(tmp_path: Path, make_model: Mo
 
     assert len(package.components[0].variants) == 2
     assert "cannot stand for" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "(float[batch, 4] z) => (float[batch, 4] y)",
+        "(float[4] x) => (float[4] y)",
+        "(double[batch, 4] x) => (double[batch, 4] y)",
+        "(float[batch, 4] x, float[batch] w) => (float[batch, 4] y)",
+        "(float[batch, 8] x) => (float[batch, 8] y)",
+        "(float[1, width] x) => (float[1, width] y)",
+    ],
+    ids=["name", "rank", "type", "count", "fixed size", "free size"],
+)
+def test_models_beside_each_other_are_judged_alike_whichever_command_brings_them(
+    tmp_path: Path, make_model: ModelMaker, signature: str
+) -> None:
+    first, second = make_model("a"), make_model("b", signature=signature)
+    said: dict[str, list[str]] = {"create": [], "add": []}
+    create(tmp_path / "q", [NewVariant(model=first, ep="cpu")], notify=lambda _: None)
+    ways: dict[str, Callable[[], object]] = {
+        "create": lambda: create(
+            tmp_path / "p",
+            [NewVariant(model=first, ep="cpu"), NewVariant(model=second, ep="cuda")],
+            notify=said["create"].append,
+        ),
+        "add": lambda: add_variant(tmp_path / "q", second, ep="cuda", notify=said["add"].append),
+    }
+    for name, bring in ways.items():
+        try:
+            bring()
+        except AuthoringError as error:
+            said[name].append(f"refused: {error}")
+
+    assert said["create"] == said["add"]
+    is_refused = any(text.startswith("refused: ") for text in said["create"])
+    assert is_refused == ("float[batch, 8]" not in signature and "width" not in signature)
+    assert bool(said["create"]) == ("width" not in signature)
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,31 @@ def test_a_model_that_does_not_fit_is_refused(package: Path, make_model: ModelMa
     edit(package, PackageEdits(variant="b", model=other), force=True, notify=lambda _: None)
 
 
+@pytest.mark.parametrize(
+    ("count", "other"), [(1, "the one that it replaces"), (2, "'a'")], ids=["alone", "beside one"]
+)
+def test_warns_of_a_model_that_fixes_a_dimension_at_another_size(
+    tmp_path: Path, make_model: ModelMaker, count: int, other: str
+) -> None:
+    models = [NewVariant(model=make_model(name), ep="cpu") for name in ("a", "b")[:count]]
+    root = create(tmp_path / "p", models, notify=lambda _: None).root
+    name = models[-1].name or models[-1].model.stem
+    wider = make_model("wider", signature="(float[batch, 8] x) => (float[batch, 8] y)")
+    free = make_model("free", signature="(float[1, width] x) => (float[1, width] y)")
+    warnings: list[str] = []
+
+    edit(root, PackageEdits(variant=name, model=wider), notify=warnings.append)
+
+    assert warnings == [
+        f"the new model of variant '{name}' differs from {other}: {what} has the fixed dimension 8"
+        " at axis 1, not 4; no feed suits both"
+        for what in ("input 'x'", "output 'y'")
+    ]
+    warnings.clear()
+    edit(root, PackageEdits(variant=name, model=free), notify=warnings.append)
+    assert warnings == []
+
+
 def test_the_only_model_keeps_its_inputs_and_outputs(
     tmp_path: Path, make_model: ModelMaker
 ) -> None:

@@ -512,3 +512,23 @@ def test_what_is_written_is_done_though_it_cannot_be_read_back(
     assert raised.value.exit_code == 0
     monkeypatch.undo()
     assert validate(tmp_path / "new", ignore=["ORT2", "ORT5", "ORT6"]) == ()
+
+
+def test_warns_of_a_joining_variant_that_fixes_a_dimension_at_another_size(
+    tmp_path: Path, make_model: ModelMaker
+) -> None:
+    first = create(tmp_path / "a", [NewVariant.for_cpu(make_model("cpu"))], name="m").root
+    wider = make_model("wider", signature="(float[batch, 8] x) => (float[batch, 8] y)")
+    free = make_model("free", signature="(float[1, width] x) => (float[1, width] y)")
+    models = [NewVariant(model=free, ep="qnn"), NewVariant(model=wider, ep="cuda")]
+    second = create(tmp_path / "b", models, name="m").root
+    warnings: list[str] = []
+
+    merged = merge(first, second, output=tmp_path / "both", notify=warnings.append)
+
+    assert len(merged.components[0].variants) == 3
+    assert warnings == [
+        "variant 'wider' of component model 'model' differs from 'cpu': "
+        f"{what} has the fixed dimension 8 at axis 1, not 4; no feed suits both"
+        for what in ("input 'x'", "output 'y'")
+    ]

@@ -255,6 +255,28 @@ def test_overwrite_replaces_a_compiled_variant_and_no_other(
     assert "variant 'plain' is no compiled one, and is not replaced" in err
 
 
+def test_a_taken_name_is_said_with_the_ways_to_replace_it(
+    package: Path, machine: Path, command: Command
+) -> None:
+    del machine
+    words = ("compile", package, "--ep", "prepack")
+    assert command(*words)[0] == 0
+    before = tree(package)
+    code, _, told = command(*words)
+    assert code == 4
+    assert (
+        "there is a variant 'plain-prepack' already: --overwrite replaces it, --renew --variant"
+        " plain-prepack makes it anew as it was made, and --name NAME makes another one beside it"
+    ) in told
+    assert tree(package) == before
+    code, _, told = command(*words, "--name", "plain")
+    assert code == 4
+    assert "there is a variant 'plain' already: choose another name, or remove that one" in told
+    assert command("compile", package, "--renew", "--variant", "plain-prepack")[0] == 0
+    assert command(*words, "--overwrite")[0] == 0
+    assert command(*words, "--name", "beside")[0] == 0
+
+
 def test_renewing_takes_names_and_refuses_what_says_otherwise(
     package: Path, machine: Path, command: Command
 ) -> None:
