@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,18 +48,23 @@ def _mapped(path: Path) -> Array:
             raise ValueError("it holds pickled Python objects, which are never loaded")
         if not shape:
             raise ValueError("it holds one number, which has no rows")
-        if 0 in shape:
-            _verify_counts(shape)
-            return np.empty(shape, dtype)
+        if 0 in shape or not dtype.itemsize:  # of texts without characters
+            _verify_counts(shape, dtype)
+            return np.zeros(shape, dtype)
         order = "F" if is_fortran else "C"
         return np.memmap(path, dtype, "r", offset, shape, order)  # type: ignore[call-overload, no-any-return]  # order is one of two letters
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {quoted(path)}: {why_unreadable(error)}") from error
 
 
-def _verify_counts(shape: tuple[int, ...]) -> None:
+def _verify_counts(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Raise ValueError for too many rows without bytes: a header can state any number of them."""
     if shape[0] > _MOST_EMPTY_ROWS:
         raise ValueError(
             f"it states {shape[0]} rows without a single element; {_MOST_EMPTY_ROWS} may be"
+        )
+    if not dtype.itemsize and math.prod(shape) > _MOST_EMPTY_ROWS:
+        raise ValueError(
+            f"it states {math.prod(shape)} texts without a single character; {_MOST_EMPTY_ROWS}"
+            " may be"
         )

@@ -1,9 +1,10 @@
 """Compares patterns of a trust policy with names and places, whichever way a place is spelled.
 
 One registry has many spellings: upper case, a default port, a dot behind the host, an address in
-other digits, a scheme that asks for plain HTTP, the hub's names. A rule holds for all of them, so
-that nobody reaches a laxer rule by spelling. In patterns ``*`` and ``?`` match any characters and
-every other character stands for itself, ``[`` too, in which addresses of IPv6 stand.
+other digits, a scheme that asks for plain HTTP, the hub's names, needless slashes and escapes. A
+rule holds for all of them, so that nobody reaches a laxer rule by spelling. In patterns ``*`` and
+``?`` match any characters and every other character stands for itself, ``[`` too, in which
+addresses of IPv6 stand.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ipaddress
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -30,13 +32,15 @@ _WEB: dict[str, tuple[str, str]] = {
     "ortpkg+http": ("https", "80"),
 }
 _OCI, _HUB, _LAYOUT = "oci", "hf", "oci-layout:"
+_BUCKETS = frozenset({"s3", "gs", "az"})
 _DOCKER_HUB, _DOCKER_HUB_PREFIX = "docker.io", "library/"
 _HOST = re.compile(r"(.*?)(?::([0-9]+|[0-9*?]+))?", re.DOTALL)
 #: An IPv4 address as the system's library takes it: 127.1, 0x7f000001.
 _LOOSE_ADDRESS = re.compile(r"[0-9][0-9a-fx.]*")
-_UNRESERVED = re.compile(
-    r"%(?:2[dD]|2[eE]|3[0-9]|4[1-9a-fA-F]|5[0-9aA]|5[fF]|6[1-9a-fA-F]|7[0-9aAeE])"
-)
+_WILDCARDS = re.compile(r"[*?]")
+#: An escape that stands for a character; those of wildcards would become wildcards of a pattern.
+_ESCAPE = re.compile(r"(?:%(?!2[aA]|3[fF])[0-9a-fA-F]{2})+")
+_SLASHES = re.compile("/{2,}")
 
 
 def is_match(pattern: str, text: str) -> bool:
@@ -50,10 +54,14 @@ def _pattern_form(pattern: str) -> str:
     scheme, location = _split(pattern)
     if scheme in _WEB:
         host, port, path = _host_port_path(location)
-        port = "" if port == _WEB[scheme][1] else port
+        # A wildcard could stand for another port, too, once this one is left out.
+        if port == _WEB[scheme][1] and not _WILDCARDS.search(host):
+            port = ""
         return _joined(scheme, host, port, path)
     if scheme == _HUB:
         return f"{_HUB}://{_hub_path(location)}"
+    if scheme in _BUCKETS:
+        return f"{scheme}://{_SLASHES.sub('/', location)}"
     return f"{scheme}://{location}" if scheme else pattern
 
 
@@ -70,12 +78,14 @@ def _forms(text: str) -> Iterator[str]:
                     yield _joined(own_scheme, host, own_port, own_path)
     elif scheme == _HUB:
         yield f"{_HUB}://{_hub_path(location)}"
+    elif scheme in _BUCKETS:
+        yield f"{scheme}://{_SLASHES.sub('/', location)}"
+    elif text.startswith(_LAYOUT):
+        yield _LAYOUT + _file_path_form(text.removeprefix(_LAYOUT))
     elif scheme:
         yield f"{scheme}://{location}"
-    elif text.startswith(_LAYOUT):
-        yield _LAYOUT + os.path.normpath(text.removeprefix(_LAYOUT))
     else:
-        yield os.path.normpath(text) if Path(text).is_absolute() else text
+        yield _file_path_form(text) if Path(text).is_absolute() else text
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -93,16 +103,18 @@ def _host_port_path(location: str) -> tuple[str, str, str]:
     match = _HOST.fullmatch(host)
     assert match is not None, "any text is a host with or without a port"
     port = (match[2] or "").lstrip("0")
-    return _host_form(match[1].lower()), port, slash + _path_form(path)
+    return _host_form(match[1].lower()), port, slash + _path_form(path).lstrip("/")
 
 
 def _host_form(host: str) -> str:
     host = host.removesuffix(".")
     if host.startswith("[") and host.endswith("]"):
         try:
-            return f"[{ipaddress.IPv6Address(host[1:-1]).compressed}]"
+            address = ipaddress.IPv6Address(host[1:-1])
         except ValueError:
             return host
+        # ::ffff:10.0.0.1 is 10.0.0.1 to every system.
+        return str(address.ipv4_mapped or f"[{address.compressed}]")
     if _LOOSE_ADDRESS.fullmatch(host):
         try:
             return socket.inet_ntoa(socket.inet_aton(host))
@@ -115,15 +127,24 @@ def _host_form(host: str) -> str:
 
 
 def _path_form(path: str) -> str:
-    """A path without needless escapes and without ``.`` and ``..``."""
-    path = _UNRESERVED.sub(lambda match: unquote(match[0]), path)
+    """A path without escapes, doubled slashes, ``.`` and ``..``: servers differ in which they read.
+
+    What one of them takes for the same is the same here.
+    """
+    path = _ESCAPE.sub(lambda match: unquote(match[0], errors="surrogateescape"), path)
     parts: list[str] = []
-    for part in path.split("/"):
+    for part in _SLASHES.sub("/", path).split("/"):
         if part == "..":
             del parts[-1:]
         elif part != ".":
             parts.append(part)
     return "/".join(parts)
+
+
+def _file_path_form(path: str) -> str:
+    """A path of files; normpath leaves two slashes in front, which mean one."""
+    normal = os.path.normpath(path)
+    return normal[1:] if normal.startswith("//") and sys.platform != "win32" else normal
 
 
 def _paths(scheme: str, host: str, path: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import pytest
 from ortpkg.batches.batch_folder import OWN, BatchFolder
 from ortpkg.batches.csv_rows import MOST_COLUMNS, csv_header
 from ortpkg.batches.input_files import RowFormat
-from ortpkg.batches.npy_rows import npy_size
+from ortpkg.batches.npy_rows import npy_size, read_npy_rows
 from ortpkg.batches.output_parts import write_part
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Rows
@@ -56,14 +56,34 @@ def batch(folder: Path, rows: object, *more: str, model: str = DOUBLE) -> int:
     return run([*words, "--in-process", "--backend", "embedded", "--part-rows", "2", *more])
 
 
-def test_an_npy_file_cannot_state_rows_without_end(tmp_path: Path) -> None:
-    path = tmp_path / "rows.npy"
+def npy_header(path: Path, shape: tuple[int, ...], kind: str) -> Path:
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(
-            file, {"descr": "<f4", "fortran_order": False, "shape": (10**12, 0)}
+            file, {"descr": kind, "fortran_order": False, "shape": shape}
         )
-    with pytest.raises(UsageError, match="it states 1000000000000 rows without a single element"):
+    return path
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "what"),
+    [
+        ((10**12, 0), "<f4", "1000000000000 rows without a single element"),
+        ((10**12,), "<U0", "1000000000000 rows without a single element"),
+        ((5, 10**12), "|S0", "5000000000000 texts without a single character"),
+    ],
+)
+def test_an_npy_file_cannot_state_rows_without_end(
+    tmp_path: Path, shape: tuple[int, ...], kind: str, what: str
+) -> None:
+    path = npy_header(tmp_path / "rows.npy", shape, kind)
+    with pytest.raises(UsageError, match=f"it states {what}"):
         npy_size(path)
+
+
+def test_texts_without_characters_are_rows(tmp_path: Path) -> None:
+    path = npy_header(tmp_path / "rows.npy", (3,), "<U0")
+    part = Part(number=0, files=(str(path),), first_row=0, file_row=1, count=2)
+    assert list(read_npy_rows(part).columns["data"]) == ["", ""]
 
 
 def test_a_csv_file_has_a_bounded_number_of_columns(tmp_path: Path) -> None:

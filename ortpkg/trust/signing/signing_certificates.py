@@ -83,6 +83,7 @@ def check_certificates(
     issuers = verification.ExtensionPolicy.permit_all()
     issuers = issuers.require_present(x509.BasicConstraints, any_criticality, None)
     issuers = issuers.may_be_present(x509.KeyUsage, any_criticality, _check_may_certify)
+    issuers = issuers.may_be_present(x509.ExtendedKeyUsage, any_criticality, _check_certifies_code)
     builder = (
         verification.PolicyBuilder()
         .store(store)
@@ -104,6 +105,21 @@ def _check_may_certify(
     """Source: RFC 5280, 6.1.4 (n); roots that say nothing of usage may certify."""
     if value is not None and not value.key_cert_sign:
         raise ValueError("an issuer's key is not for certificates (keyUsage without keyCertSign)")
+
+
+def _check_certifies_code(
+    _policy: verification.Policy,
+    _certificate: x509.Certificate,
+    value: x509.ExtendedKeyUsage | None,
+) -> None:
+    """An authority for web servers alone names no signers, as programs that verify code read it."""
+    if value is not None and not _is_for_code(value):
+        raise ValueError("an issuer is not for signing code (extendedKeyUsage)")
+
+
+def _is_for_code(purposes: x509.ExtendedKeyUsage) -> bool:
+    of_code = (ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE)
+    return any(purpose in of_code for purpose in purposes)
 
 
 def _check_is_named(leaf: x509.Certificate, identity: str, where: str) -> None:
@@ -184,8 +200,7 @@ def _check_may_sign(leaf: x509.Certificate, where: str) -> None:
         purposes = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return
-    known = (ExtendedKeyUsageOID.CODE_SIGNING, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE)
-    if not any(purpose in known for purpose in purposes):
+    if not _is_for_code(purposes):
         raise _wrong(where, "its certificate is not for signing code (extendedKeyUsage)")
 
 

@@ -66,6 +66,7 @@ class Authority:
         by: Authority | None = None,
         permitted: Sequence[x509.GeneralName] = (),
         may_certify: bool | None = None,
+        purposes: Sequence[x509.ObjectIdentifier] = (),
     ) -> Authority:
         """One whose certificate says nothing of its key's usage where ``may_certify`` is None."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -76,7 +77,8 @@ class Authority:
         if may_certify is not None:
             usage = [True, *[False] * 4, may_certify, *[False] * 3]
             extensions.append(x509.KeyUsage(*usage))
-        return cls(key, _certificate(name, key, issuer, critical=extensions))
+        made = _certificate(name, key, issuer, critical=extensions, purposes=purposes)
+        return cls(key, made)
 
     @property
     def pem(self) -> bytes:

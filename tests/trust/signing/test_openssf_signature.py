@@ -35,6 +35,7 @@ from ortpkg.trust.signing.signature_bundle import SignatureBundle, dump_bundle, 
 from ortpkg.trust.signing.signature_files import key_digest_of
 from ortpkg.trust.signing.signing_keys import PrivateKey
 from tests.trust.signing.signers import (
+    CODE_SIGNING,
     SERVER,
     Authority,
     new_key,
@@ -390,6 +391,20 @@ class TestCertificates:
 
         with pytest.raises(SignatureError, match="keyUsage without keyCertSign"):
             self.check(signature, root=issuer if is_root else None)
+
+    @pytest.mark.parametrize("is_root", [True, False])
+    def test_an_issuer_for_web_servers_alone_names_no_signer(self, is_root: bool) -> None:
+        key, signer = new_key()
+        by = None if is_root else self.root
+        for purposes in ([SERVER], [SERVER, CODE_SIGNING]):
+            issuer = Authority.new(by=by, purposes=purposes)
+            chain = [] if is_root else [issuer.der]
+            signature = self.sign(issuer.certify(key), *chain, key=signer)
+            if CODE_SIGNING in purposes:
+                self.check(signature, root=issuer if is_root else None)
+                continue
+            with pytest.raises(SignatureError, match="an issuer is not for signing code"):
+                self.check(signature, root=issuer if is_root else None)
 
     def test_a_certificate_with_one_bit_changed_is_one_error(self) -> None:
         key, signer = new_key()
