@@ -9,14 +9,16 @@ into the next run.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from ortpkg.batches.input_files import RowFormat
@@ -25,6 +27,7 @@ from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
 from ortpkg.errors import UsageError, quoted
 from ortpkg.storage.file_lock import hold_lock
+from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.storage.file_replacement import replace_file
 
 OWN = ".ortpkg-batch"
@@ -33,6 +36,8 @@ _RUNS = "runs"
 #: Rows that failed, parts of which all rows did, and the content of the others.
 _LISTS = ("errors", "empty", "parts")
 _MOST_JOB_NBYTES = 1 << 28
+#: A line for each output of a model.
+_MOST_NOTE_NBYTES = 1 << 24
 #: What has to be the same for a job to go on, and how that is said.
 _COMPARED: dict[str, str] = {
     "package": "the package",
@@ -186,11 +191,11 @@ class BatchFolder:
     def _is_whole(self, path: Path, part: Part) -> bool:
         """Return whether a part has the size and digest that were noted; remove it if not."""
         try:
-            recorded = (self._own / "parts" / part.name).read_text(
-                encoding="ascii", errors="replace"
-            )
-            if recorded == content_text(path):
+            recorded = _read(self._own / "parts" / part.name, _MOST_NOTE_NBYTES)
+            if recorded == content_text(path).encode():
                 return True
+        except _NotPlainError:  # nothing that a batch writes
+            pass
         except FileNotFoundError:  # killed between the part and its note: it is run again
             pass
         except OSError as error:
@@ -252,13 +257,31 @@ class BatchFolder:
 
 def content_text(path: Path) -> str:
     """Return size and SHA-256 of a part, a line for each of its files, in order of their names."""
-    is_folder = path.is_dir()
+    is_folder = path.is_dir() and not path.is_symlink()
     lines = []
     for file in sorted(path.iterdir()) if is_folder else [path]:
-        with file.open("rb") as content:
+        with _opened(file) as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
             lines.append(f"{digest} {content.tell()} {ascii(file.name) if is_folder else ''}\n")
     return "".join(lines)
+
+
+class _NotPlainError(OSError):
+    """A link, a pipe, a folder or a device is where a batch writes files."""
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise _NotPlainError(errno.EINVAL, "it is no plain file", str(path))
+    with open_unlinked(path, "rb") as file:
+        yield file
+
+
+def _read(path: Path, most_nbytes: int) -> bytes:
+    """Return what a file holds, one byte more than the bound at most."""
+    with _opened(path) as file:
+        return file.read(most_nbytes + 1)
 
 
 def verify_is_free(root: Path) -> None:
@@ -285,9 +308,10 @@ def read_job(root: Path) -> dict[str, Any]:
     """What a batch wrote down of itself. UsageError where there is none to go on with."""
     path = root / OWN / _JOB
     try:
-        if path.stat().st_size > _MOST_JOB_NBYTES:
+        content = _read(path, _MOST_JOB_NBYTES)
+        if len(content) > _MOST_JOB_NBYTES:
             raise ValueError("it is too long")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(content.decode())
         if not isinstance(found, dict):
             raise TypeError("it is no object")
     except FileNotFoundError:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
-from ortpkg.batches.text_rows import columns_of
+from ortpkg.batches.text_rows import MOST_COLUMNS, columns_of
 from ortpkg.batches.text_spans import (
     MOST_LINE_NBYTES,
     Span,
@@ -20,8 +20,6 @@ from ortpkg.batches.text_spans import (
 )
 from ortpkg.errors import UsageError, quoted
 
-#: Columns of a file, whose records are a dictionary each.
-MOST_COLUMNS = 1 << 14
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
-from ortpkg.batches.text_rows import columns_of, parse_json
+from ortpkg.batches.text_rows import MOST_COLUMNS, columns_of, parse_json
 from ortpkg.batches.text_spans import Span, grouped, lines_of, read_errors, read_span
 
 
@@ -50,6 +50,8 @@ def _record(part: Part, place: int, line: bytes) -> dict[str, Any] | RowError:
         return _error(part, place, f"it is no JSON: {why}")
     if not isinstance(value, dict):
         return _error(part, place, "it is no JSON object, with a value for each column")
+    if len(value) > MOST_COLUMNS:
+        return _error(part, place, f"it has {len(value)} columns, and {MOST_COLUMNS} may be")
     return value
 
 

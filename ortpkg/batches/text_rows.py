@@ -13,6 +13,9 @@ from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
 from ortpkg.errors import UsageError, quoted
 
+#: Columns of a file, whose records are a dictionary each.
+MOST_COLUMNS = 1 << 14
+
 
 class Missing:
     """Stands in a column for the value of a row that has none."""
@@ -30,7 +33,7 @@ MISSING = Missing()
 def columns_of(part: Part, records: Sequence[Mapping[str, Any] | RowError]) -> Rows:
     """The records of a part, one for each of its rows, as columns.
 
-    UsageError where there are not as many as were counted.
+    UsageError where there are not as many as were counted, or too many columns.
     """
     if len(records) != part.count:
         raise UsageError(f"{quoted(part.files[0])} has changed while the batch ran")
@@ -42,7 +45,13 @@ def columns_of(part: Part, records: Sequence[Mapping[str, Any] | RowError]) -> R
         else:
             row_ids.append(part.first_row + place)
             good.append(record)
-    names = dict.fromkeys(name for record in good for name in record)
+    names: dict[str, None] = {}
+    for record in good:
+        names.update(dict.fromkeys(record))
+        # Each takes room in every row.
+        if len(names) > MOST_COLUMNS:
+            file = quoted(part.files[0])
+            raise UsageError(f"the rows of {file} have more than {MOST_COLUMNS} columns together")
     return Rows(
         row_ids=np.asarray(row_ids, np.int64),
         columns={name: [record.get(name, MISSING) for record in good] for name in names},

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +16,14 @@ import onnx.parser
 import pytest
 
 from ortpkg.batches.batch_folder import OWN, BatchFolder
-from ortpkg.batches.csv_rows import MOST_COLUMNS, csv_header
+from ortpkg.batches.csv_rows import csv_header
 from ortpkg.batches.input_files import RowFormat
+from ortpkg.batches.json_rows import read_json_rows
 from ortpkg.batches.npy_rows import npy_size, read_npy_rows
 from ortpkg.batches.output_parts import write_part
 from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import Rows
+from ortpkg.batches.text_rows import MOST_COLUMNS
 from ortpkg.cli.app import run
 from ortpkg.errors import UsageError
 from tests.cli.conftest import DIGITS
@@ -95,6 +100,26 @@ def test_a_csv_file_has_a_bounded_number_of_columns(tmp_path: Path) -> None:
         csv_header(path)
 
 
+def json_part(path: Path, records: list[dict[str, int]]) -> Part:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    nbytes = path.stat().st_size
+    return Part(
+        number=0, files=(str(path),), first_row=0, file_row=0, count=len(records), nbytes=nbytes
+    )
+
+
+def test_json_lines_have_a_bounded_number_of_columns(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    wide = {f"c{index}": 1 for index in range(MOST_COLUMNS + 1)}
+    rows = read_json_rows(json_part(path, [wide, {"x": 1}]))
+    assert (list(rows.columns), rows.row_ids.tolist()) == (["x"], [1])
+    assert "it has 16385 columns, and 16384 may be" in rows.errors[0].reason
+    half = MOST_COLUMNS // 2 + 1
+    different = [{f"c{row}.{index}": 1 for index in range(half)} for row in range(2)]
+    with pytest.raises(UsageError, match="have more than 16384 columns together"):
+        read_json_rows(json_part(path, different))
+
+
 @pytest.mark.parametrize("kind", ["npy", "jsonl"])
 @pytest.mark.parametrize("damage", ["cut", "changed"])
 def test_a_part_that_was_cut_or_changed_is_run_again(
@@ -111,6 +136,47 @@ def test_a_part_that_was_cut_or_changed_is_run_again(
     assert batch(tmp_path, rows, "--format", kind, "--resume") == 0
     assert hashlib.sha256(part.read_bytes()).digest() == hashlib.sha256(before).digest()
     assert others.stat().st_mtime_ns == written_ns
+
+
+def put_folder_with_pipe(path: Path) -> None:
+    path.mkdir()
+    os.mkfifo(path / "y.npy")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
+@pytest.mark.parametrize("put", [os.mkfifo, put_folder_with_pipe, "link"])
+@pytest.mark.parametrize("name", ["part-00001.jsonl", f"{OWN}/parts/part-00001"])
+def test_what_no_batch_writes_is_no_part(
+    tmp_path: Path, put: Callable[[Path], None] | str, name: str
+) -> None:
+    rows = np.arange(10).reshape(5, 2)
+    assert batch(tmp_path, rows, "--format", "jsonl") == 0
+    part = tmp_path / "out/part-00001.jsonl"
+    content = part.read_bytes()
+    path = tmp_path / "out" / name
+    path.rename(tmp_path / "moved")
+    if callable(put):
+        put(path)
+    else:
+        path.symlink_to(tmp_path / "moved")
+    if name.startswith(OWN) and path.is_dir():
+        path = path.rename(tmp_path / "folder")  # only a batch's own part may be one
+    assert batch(tmp_path, rows, "--format", "jsonl", "--resume") == 0
+    assert part.read_bytes() == content
+    assert part.is_file()
+    assert not part.is_symlink()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has other pipes")
+def test_a_job_is_read_from_a_plain_file_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert batch(tmp_path, np.zeros((2, 2))) == 0
+    job = tmp_path / "out" / OWN / "job.json"
+    job.unlink()
+    os.mkfifo(job)
+    assert batch(tmp_path, [], "--resume") == 2
+    assert "it is no plain file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", "errors", "runs"])
