@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from ortpkg.batches.input_files import RowFormat
@@ -29,6 +29,9 @@ from ortpkg.errors import UsageError, quoted
 from ortpkg.storage.file_lock import hold_lock
 from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.storage.file_replacement import replace_file
+
+if TYPE_CHECKING:
+    import io
 
 OWN = ".ortpkg-batch"
 _JOB = "job.json"
@@ -271,11 +274,11 @@ class _NotPlainError(OSError):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise _NotPlainError(errno.EINVAL, "it is no plain file", str(path))
     with open_unlinked(path, "rb") as file:
-        yield file
+        yield cast("io.BufferedReader", file)
 
 
 def _read(path: Path, most_nbytes: int) -> bytes:

@@ -77,6 +77,7 @@ from ortpkg.errors.providers import UnknownExecutionProviderError as UnknownExec
 from ortpkg.errors.secret_texts import forget as forget
 from ortpkg.errors.secret_texts import hide as hide
 from ortpkg.errors.secret_texts import redacted as redacted
+from ortpkg.errors.secret_texts import redacted_answer as redacted_answer
 from ortpkg.errors.secret_texts import redacted_quotation as redacted_quotation
 from ortpkg.errors.serving import InvalidRequestError as InvalidRequestError
 from ortpkg.errors.serving import NotServingError as NotServingError

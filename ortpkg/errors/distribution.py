@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortpkg.errors.base import OrtpkgError, UsageError
 from ortpkg.errors.codes import ExitCode, StatusCode
+from ortpkg.errors.secret_texts import redacted_answer
 
 
 class PackageReferenceError(UsageError):
@@ -21,6 +22,8 @@ class PackageReferenceError(UsageError):
 class RegistryError(OrtpkgError):
     """A registry, or the way to it, failed; nothing was installed or published.
 
+    It is made of what a registry said, which may be a secret that it was sent.
+
     Attributes:
         registry: its host and port, or the folder of a layout.
         status: what it answered with (HTTP), None where it did not answer.
@@ -29,8 +32,8 @@ class RegistryError(OrtpkgError):
     exit_code = ExitCode.REGISTRY
 
     def __init__(self, message: str, *, registry: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.registry = registry
+        super().__init__(redacted_answer(message))
+        self.registry = redacted_answer(registry)
         self.status = status
 
 
@@ -94,7 +97,7 @@ class ArtifactFormatError(RegistryError):
         self, message: str, *, registry: str, layer: str = "", status: int | None = None
     ) -> None:
         super().__init__(message, registry=registry, status=status)
-        self.layer = layer
+        self.layer = redacted_answer(layer)
 
 
 class LayerMismatchError(ArtifactFormatError):

@@ -15,10 +15,13 @@ _SHOWN = "(secret)"
 _LEAST_CHARACTERS = 4
 #: Shorter ones could be words of our own.
 _LEAST_IN_OUR_TEXTS = 8
+#: Shorter ones could be part of the name of a host, or of a key in a document.
+_LEAST_IN_ANSWERS = 6
 #: Smallest part of a secret that is hidden where a text is cut off inside the secret.
 _LEAST_CUT_CHARACTERS = 6
 #: Scheme of an Authorization header → what follows is the secret.
 _HEADER = re.compile(r"(?:Basic|Bearer) (?=\S)")
+_ESCAPE = re.compile("%[0-9A-F]{2}")
 
 #: Secret → its forms, and how many hold it.
 _hidden: dict[str, tuple[tuple[str, ...], int]] = {}
@@ -59,6 +62,11 @@ def redacted_quotation(text: str) -> str:
     return _without_secrets(text, least_characters=1)
 
 
+def redacted_answer(text: str) -> str:
+    """Return a text of ortpkg's own that holds parts of somebody's answer, without secrets."""
+    return _without_secrets(text, least_characters=_LEAST_IN_ANSWERS)
+
+
 def _without_secrets(text: str, *, least_characters: int) -> str:
     if not _hidden:
         return text
@@ -84,9 +92,11 @@ def _without_beginning(text: str, secret: str) -> str:
 
 def _forms(text: str) -> tuple[str, ...]:
     # Imported here: who has no secrets needs none of them.
+    import html
     import json
     from urllib.parse import quote, quote_plus
 
+    in_html = html.escape(text)
     plain = (
         text,
         repr(text)[1:-1],
@@ -94,8 +104,13 @@ def _forms(text: str) -> tuple[str, ...]:
         json.dumps(text, ensure_ascii=False)[1:-1],
         quote(text, safe=""),
         quote_plus(text),
+        in_html,
+        html.escape(text, quote=False),
+        in_html.replace("&#x27;", "&#39;"),
+        in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
     )
-    return tuple(sorted({*plain, *_in_base64(text)}, key=len, reverse=True))
+    in_lower_case = (_ESCAPE.sub(lambda match: match[0].lower(), form) for form in plain[4:6])
+    return tuple(sorted({*plain, *in_lower_case, *_in_base64(text)}, key=len, reverse=True))
 
 
 def _in_base64(text: str) -> list[str]:

@@ -202,7 +202,7 @@ def parse_artifact(content: bytes, *, registry: str) -> PackageArtifact:
     except PackageFormatError as error:
         raise ArtifactFormatError(
             f"{registry} has a manifest that is no JSON document: {error}", registry=registry
-        ) from error
+        ) from None  # it quotes the manifest
     artifact_type = document.get("artifactType")
     if artifact_type != ARTIFACT_TYPE:
         media_type = artifact_type or document.get("mediaType")
@@ -314,7 +314,7 @@ class _ArtifactParser:
         try:
             return parse_descriptor(value)
         except ValueError as error:
-            raise self._wrong(f"{where}: {error}", where) from error
+            raise self._wrong(f"{where}: {error}", where) from None
 
     def _wrong(self, what: str, layer: str = "") -> ArtifactFormatError:
         return ArtifactFormatError(

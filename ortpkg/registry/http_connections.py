@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import threading
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import urllib3
 
-from ortpkg.errors import RegistryUnreachableError, quoted
+from ortpkg.errors import RegistryUnreachableError, quoted, redacted_answer
 from ortpkg.registry.http_addresses import is_loopback, split_url
 from ortpkg.registry.timed_answers import LateAnswerError, with_timed_answers
 from ortpkg.version import __version__
@@ -23,6 +24,21 @@ _MOST_IDLE_CONNECTIONS = 16
 _USER_AGENT = f"ortpkg/{__version__}"
 
 Body = bytes | Iterable[bytes]
+
+
+class _WithoutSecrets(logging.Filter):
+    """Takes secrets out of the addresses that urllib3 logs: a redirect may have put them there."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                redacted_answer(argument) if isinstance(argument, str) else argument
+                for argument in record.args
+            )
+        return True
+
+
+logging.getLogger("urllib3.connectionpool").addFilter(_WithoutSecrets())
 
 
 class Connections:

@@ -81,7 +81,7 @@ def parse_json_object(body: bytes, what: str, registry: str) -> dict[str, Any]:
         raise ArtifactFormatError(
             f"{what}: {registry} answers with something that is no JSON object: {error}",
             registry=registry,
-        ) from error
+        ) from None  # it quotes the answer
 
 
 def _error_body(answer: Answer) -> bytes:

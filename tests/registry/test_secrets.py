@@ -12,7 +12,15 @@ from urllib.parse import quote
 import pytest
 
 from ortpkg.cli.rendering import Output, print_error
-from ortpkg.errors import RegistryError, printable, quoted, redacted, redacted_quotation
+from ortpkg.errors import (
+    ArtifactFormatError,
+    OrtpkgError,
+    RegistryError,
+    printable,
+    quoted,
+    redacted,
+    redacted_quotation,
+)
 from ortpkg.registry.credentials import Credentials
 from ortpkg.registry.http_addresses import parse_registry_host
 from ortpkg.registry.http_retries import RetryPolicy
@@ -93,6 +101,52 @@ def test_a_short_password_that_a_registry_repeats_is_hidden_in_what_it_says() ->
     assert secret
 
 
+def test_a_password_of_six_characters_is_hidden_in_what_fails_at_a_registry() -> None:
+    secret = Secret("hunter")
+
+    error = ArtifactFormatError(
+        "hunter.example:1: no key 'hunter'", registry="hunter", layer="hunter"
+    )
+    assert str(error) == "(secret).example:1: no key '(secret)'"
+    assert (error.registry, error.layer) == ("(secret)", "(secret)")
+    assert str(OrtpkgError("hunter")) == "hunter"
+    assert secret
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "cor/rect &quot;horse&quot; bättery",
+        "cor/rect &#34;horse&#34; bättery",
+        "cor%2frect%20%22horse%22%20b%c3%a4ttery",
+    ],
+)
+def test_a_secret_is_hidden_as_pages_and_addresses_write_it(form: str) -> None:
+    secret = Secret(PASSWORD)
+
+    assert redacted(f"you sent {form}, ha") == "you sent (secret), ha"
+    assert secret
+
+
+def test_an_address_with_a_secret_that_a_registry_names_is_in_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("DEBUG")
+    server = LocalServer(("127.0.0.1", 0), Redirecting)
+    credentials = Credentials(username=USER, password=Secret(PASSWORD))
+    client = RegistryClient(
+        parse_registry_host(f"127.0.0.1:{server.server_port}"),
+        transport=HttpTransport(policy=RetryPolicy(most_tries=1)),
+        find=lambda _: credentials,
+    )
+
+    with at_work(server), pytest.raises(RegistryError):
+        OciRegistry(client, "models/digits").resolve("1")
+
+    assert "GET /elsewhere/(secret)" in caplog.text or "HEAD /elsewhere/(secret)" in caplog.text
+    assert _is_free_of_it(caplog.text)
+
+
 def test_what_is_nobody_s_secret_any_more_is_a_word_as_any() -> None:
     first, second = Secret("batteries"), Secret("batteries")
     del first
@@ -116,6 +170,26 @@ class Echo(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+class Redirecting(BaseHTTPRequestHandler):
+    """Asks for a password, and sends everybody to an address that is made of it."""
+
+    def do_GET(self) -> None:
+        if "elsewhere" in self.path:
+            self.send_response(404)
+        else:
+            self.send_response(302 if self.headers.get("Authorization") else 401)
+        self.send_header("WWW-Authenticate", 'Basic realm="r"')
+        self.send_header("Location", f"/elsewhere/{quote(PASSWORD, safe='')}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
