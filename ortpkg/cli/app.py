@@ -214,7 +214,9 @@ def _invoke(
     except typer.TyperException as error:
         refused = getattr(error, "ctx", None)
         place = f"; see {refused.command_path} --help" if refused is not None else ""
-        return _wrong_usage(f"{error.format_message().rstrip('.')}{place}", output)
+        # Releases of typer list the words that a missing argument may be on lines of their own.
+        message = " ".join(map(str.strip, error.format_message().splitlines())).rstrip(".")
+        return _wrong_usage(f"{message}{place}", output)
     return ExitCode.DONE
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.batches.parts import MOST_ROWS
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, number, whole_number
 
 ReferenceArgument = Annotated[
     str,
@@ -101,7 +101,9 @@ ResumeOption = Annotated[
 ]
 BatchSizeOption = Annotated[
     int | None,
-    typer.Option("--batch-size", metavar="N", help="Rows of one run.", min=1, max=1 << 20),
+    typer.Option(
+        "--batch-size", metavar="N", help="Rows of one run.", parser=whole_number(1, 1 << 20)
+    ),
 ]
 PartRowsOption = Annotated[
     int,
@@ -109,8 +111,7 @@ PartRowsOption = Annotated[
         "--part-rows",
         metavar="N",
         help="Rows of one part, which is one file of the output.",
-        min=1,
-        max=1 << 24,
+        parser=whole_number(1, 1 << 24),
     ),
 ]
 WorkersOption = Annotated[
@@ -119,12 +120,14 @@ WorkersOption = Annotated[
         "--workers",
         metavar="N",
         help="Number of workers; default: as many as cores and memory of the nodes allow.",
-        min=1,
-        max=1 << 14,
+        parser=whole_number(1, 1 << 14),
     ),
 ]
 WorkerThreadsOption = Annotated[
-    int, typer.Option("--threads", metavar="N", help="Threads of one worker.", min=1, max=4096)
+    int,
+    typer.Option(
+        "--threads", metavar="N", help="Threads of one worker.", parser=whole_number(1, 4096)
+    ),
 ]
 RayOption = Annotated[
     str | None,
@@ -145,7 +148,7 @@ SameResultsOption = Annotated[
         metavar="TOLERANCE",
         help="Refuse nodes that would run variants whose recorded errors (ortpkg bench) differ by"
         " more.",
-        min=0,
+        parser=number(0),
     ),
 ]
 DEFAULT_PART_ROWS = MOST_ROWS

@@ -24,7 +24,7 @@ from ortpkg.cli.parameters import (
     TrustOption,
     VariantOption,
 )
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, whole_number
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError
 
@@ -42,7 +42,10 @@ BackendOption = Annotated[
 RepeatOption = Annotated[
     int | None,
     typer.Option(
-        "--repeat", metavar="N", help="At least this many runs of each; default 30.", min=1
+        "--repeat",
+        metavar="N",
+        help="At least this many runs of each; default 30.",
+        parser=whole_number(1),
     ),
 ]
 DurationOption = Annotated[
@@ -60,17 +63,22 @@ BatchRowsOption = Annotated[
         "--batch-rows",
         metavar="N",
         help=("Time runs of so many rows too, where the model leaves that open. Repeatable."),
-        min=1,
-        max=100_000,
+        parser=whole_number(1, 100_000),
     ),
 ]
 RoundsOption = Annotated[
-    int, typer.Option("--rounds", metavar="N", help="Child processes for each.", min=1, max=100)
+    int,
+    typer.Option(
+        "--rounds", metavar="N", help="Child processes for each.", parser=whole_number(1, 100)
+    ),
 ]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
-        "--threads", metavar="N", help="Threads of every backend; default: one per CPU.", min=1
+        "--threads",
+        metavar="N",
+        help="Threads of every backend; default: one per CPU.",
+        parser=whole_number(1),
     ),
 ]
 TimeoutOption = Annotated[

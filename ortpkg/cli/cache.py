@@ -25,6 +25,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
+from ortpkg.cli.word_arguments import one_of
 from ortpkg.ep_names import ep_named, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes
@@ -47,7 +48,8 @@ class Action(StrEnum):
 ActionArgument = Annotated[
     Action,
     typer.Argument(
-        help="list shows it, why says what is not found and what differs, clear deletes."
+        **one_of(Action),
+        help="list shows it, why says what is not found and what differs, clear deletes.",
     ),
 ]
 CacheTargetArgument = Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.parameters import JsonOption
-from ortpkg.cli.quantity_arguments import duration_argument
+from ortpkg.cli.quantity_arguments import duration_argument, whole_number
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.errors import ExitCode
 from ortpkg.store.collection import Collected, CollectionReport, CollectionRules
@@ -22,7 +22,7 @@ KeepOption = Annotated[
         "--keep",
         metavar="N",
         help="So many installations of each name; the one in use stays.",
-        min=1,
+        parser=whole_number(1),
     ),
 ]
 UsedWithinOption = Annotated[

@@ -20,7 +20,8 @@ from ortpkg.cli.completion import (
     complete_variant,
 )
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, number
+from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import UsageError, quoted
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 
@@ -166,6 +167,7 @@ MaxErrorOption = Annotated[
     typer.Option(
         "--max-error",
         metavar="E",
+        parser=number(),
         help="Largest absolute error of the outputs that ortpkg bench measured.",
     ),
 ]
@@ -243,6 +245,7 @@ CompileForOption = Annotated[
     Reader,
     typer.Option(
         "--for",
+        **one_of(Reader),
         help=(
             "Who shall load the contexts: ortpkg, or onnxruntime's EP of the name (OpenVINO, QNN),"
             " and ortpkg too."

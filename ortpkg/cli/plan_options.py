@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.package_argument import Use, package_parser
+from ortpkg.cli.quantity_arguments import whole_number
 
 ModelArgument = Annotated[
     Path | None,
@@ -91,5 +92,10 @@ KernelOption = Annotated[
 ]
 LinesOption = Annotated[
     int,
-    typer.Option("--lines", metavar="N", min=1, help="With --ir, so many lines of each stage."),
+    typer.Option(
+        "--lines",
+        metavar="N",
+        parser=whole_number(1),
+        help="With --ir, so many lines of each stage.",
+    ),
 ]

@@ -1,11 +1,21 @@
-"""Sizes and durations on the command line: the same units with every option that takes one."""
+"""Numbers, sizes and durations on the command line: one wording for all options that take one.
+
+typer's own words for a wrong number are those of the library that it reads it by, which differs
+between its releases.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
 
 import typer
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.quantities import parse_duration_s, parse_nbytes
+
+_Number = TypeVar("_Number", int, float)
 
 #: A size of more digits is none that a machine could have.
 _MOST_DIGITS = 18
@@ -37,6 +47,44 @@ def nbytes_argument(text: str | int) -> int:
             " is bytes"
         )
     return nbytes
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Reads a whole number from ``least`` to ``most``, for an option."""
+
+    def read(text: str | int) -> int:
+        digits = str(text).strip().removeprefix("-")
+        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+        return _within(int(text) if is_number else None, least, most, text, "whole number")
+
+    return read
+
+
+def number(least: float | None = None, most: float | None = None) -> Callable[[str], float]:
+    """Reads a finite number from ``least`` to ``most``, for an option."""
+
+    def read(text: str | float) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        return _within(value if math.isfinite(value) else None, least, most, text, "number")
+
+    return read
+
+
+def _within(
+    value: _Number | None, least: _Number | None, most: _Number | None, text: object, noun: str
+) -> _Number:
+    """``value`` if there is one, in that range; BadParameter, which cites ``text``, if not."""
+    is_low = value is not None and least is not None and value < least
+    is_high = value is not None and most is not None and value > most
+    if value is None or is_low or is_high:
+        bounds = f" from {least} to {most}" if most is not None else f" of {least} or more"
+        raise typer.BadParameter(
+            f"{quoted(str(text))} is no {noun}{bounds if least is not None else ''}"
+        )
+    return value
 
 
 def named_size(option: str, text: str) -> tuple[str, int]:

@@ -14,6 +14,7 @@ from ortpkg.api.model_package import ModelPackage
 from ortpkg.cli.parameters import DryRunOption, JsonOption, VariantOption
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
+from ortpkg.cli.word_arguments import one_of
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo
@@ -28,7 +29,9 @@ class Action(StrEnum):
     CLEAR = "clear"
 
 
-ActionArgument = Annotated[Action, typer.Argument(help="list shows it, clear lifts it.")]
+ActionArgument = Annotated[
+    Action, typer.Argument(**one_of(Action), help="list shows it, clear lifts it.")
+]
 PackageArgument = Annotated[
     Path | None, typer.Argument(metavar="PKG", help="Only this package; default: all.")
 ]

@@ -30,6 +30,7 @@ from ortpkg.cli.parameters import JsonOption, ProfilesOption, TrustOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
+from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import ExitCode
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
 
@@ -58,6 +59,7 @@ GraphsOption = Annotated[
     DrawnGraphs,
     typer.Option(
         "--graphs",
+        **one_of(DrawnGraphs),
         help="Variants whose graphs are drawn: those chosen here, all, or none.",
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.parameters import JsonOption
+from ortpkg.cli.quantity_arguments import whole_number
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.store_json import (
     InstalledArgument,
@@ -23,7 +24,7 @@ ToOption = Annotated[
         "--to",
         metavar="N",
         help="Number of the installation (ortpkg history); default: the one before.",
-        min=1,
+        parser=whole_number(1),
     ),
 ]
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.completion import complete_input
+from ortpkg.cli.quantity_arguments import number, whole_number
 
 InputsOption = Annotated[
     list[str] | None,
@@ -25,7 +26,9 @@ InputsOption = Annotated[
 RandomOption = Annotated[
     bool, typer.Option("--random", help="Random values for the inputs that --input leaves open.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --random.", min=0)]
+SeedOption = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of --random.", parser=whole_number(0))
+]
 DimensionsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,8 +50,7 @@ ThreadsOption = Annotated[
         "--threads",
         metavar="N",
         help="Threads within an operator; default: one per CPU.",
-        min=1,
-        max=4096,
+        parser=whole_number(1, 4096),
     ),
 ]
 IsolateOption = Annotated[
@@ -67,8 +69,7 @@ MinOffloadOption = Annotated[
         "--min-offload",
         metavar="PERCENT",
         help="Exit code 1 where fewer of 100 nodes run where they were meant to.",
-        min=0,
-        max=100,
+        parser=number(0, 100),
     ),
 ]
 StrictOption = Annotated[

@@ -33,6 +33,7 @@ from ortpkg.cli.run_options import (
     ResizeOption,
     SeedOption,
 )
+from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.selection.wishes import SelectionWishes
 
@@ -50,9 +51,10 @@ class Action(StrEnum):
 ActionArgument = Annotated[
     Action,
     typer.Argument(
+        **one_of(Action),
         help=(
             "add takes the expected outputs from files; record runs the best variant and keeps its."
-        )
+        ),
     ),
 ]
 SampleSetOption = Annotated[

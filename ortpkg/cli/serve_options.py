@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument
+from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, whole_number
 
 ServedArgument = Annotated[
     list[Path],
@@ -37,11 +37,18 @@ HostOption = Annotated[
 ]
 PortOption = Annotated[
     int,
-    typer.Option("--port", metavar="N", help="Port of HTTP; 0: a free one.", min=0, max=65535),
+    typer.Option(
+        "--port", metavar="N", help="Port of HTTP; 0: a free one.", parser=whole_number(0, 65535)
+    ),
 ]
 GrpcPortOption = Annotated[
     int,
-    typer.Option("--grpc-port", metavar="N", help="Port of gRPC; 0: a free one.", min=0, max=65535),
+    typer.Option(
+        "--grpc-port",
+        metavar="N",
+        help="Port of gRPC; 0: a free one.",
+        parser=whole_number(0, 65535),
+    ),
 ]
 ConcurrencyOption = Annotated[
     int | None,
@@ -49,8 +56,7 @@ ConcurrencyOption = Annotated[
         "--concurrency",
         metavar="N",
         help="Requests that run at the same time; default: one per CPU.",
-        min=1,
-        max=4096,
+        parser=whole_number(1, 4096),
     ),
 ]
 QueueOption = Annotated[
@@ -59,7 +65,7 @@ QueueOption = Annotated[
         "--max-queue",
         metavar="N",
         help="Requests that may wait; the next are answered with 429.",
-        min=0,
+        parser=whole_number(0),
     ),
 ]
 ConnectionsOption = Annotated[
@@ -71,8 +77,7 @@ ConnectionsOption = Annotated[
             "Clients that may be connected by each protocol; over HTTP one more takes the place of"
             " one that says nothing, else it gets 503."
         ),
-        min=1,
-        max=1_000_000,
+        parser=whole_number(1, 1_000_000),
     ),
 ]
 RequestTimeoutOption = Annotated[

@@ -25,6 +25,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
+from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import ExitCode, Finding, Severity, UsageError
 
 
@@ -62,7 +63,8 @@ TargetOption = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    FindingFormat, typer.Option("--format", help="Format in which findings are printed.")
+    FindingFormat,
+    typer.Option("--format", **one_of(FindingFormat), help="Format in which findings are printed."),
 ]
 
 

@@ -44,7 +44,7 @@ def _overlay(role: str, provider: str) -> dict[str, Any]:
     }
 
 
-def _olive_tree(*roles: str) -> Tree:
+def olive_tree(*roles: str) -> Tree:
     tree: Tree = {
         "manifest.json": {
             "schema_version": 1,
@@ -76,7 +76,7 @@ def _olive_tree(*roles: str) -> Tree:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    return write_tree(tmp_path / "llm.ortpackage", _olive_tree("decoder"))
+    return write_tree(tmp_path / "llm.ortpackage", olive_tree("decoder"))
 
 
 def test_is_read_with_the_models_in_the_folders_of_its_variants(package: Path) -> None:
@@ -157,7 +157,7 @@ def test_becomes_a_package_whose_variants_are_genai_folders(
 
 
 def test_several_components_keep_their_configurations_together(tmp_path: Path) -> None:
-    root = write_tree(tmp_path / "vlm.ortpackage", _olive_tree("decoder", "vision"))
+    root = write_tree(tmp_path / "vlm.ortpackage", olive_tree("decoder", "vision"))
     said: list[str] = []
 
     converted = convert(
@@ -224,7 +224,7 @@ def test_merge_patches_are_those_of_the_rfc(target: Any, patch: Any, merged: Any
 def test_converting_says_that_the_configurations_are_not_where_the_manifest_says(
     tmp_path: Path, stated: object
 ) -> None:
-    tree = _olive_tree("decoder")
+    tree = olive_tree("decoder")
     manifest = dict(tree["manifest.json"])
     manifest["configs_dir"] = stated
     tree["manifest.json"] = manifest
@@ -244,7 +244,7 @@ def test_converting_says_nothing_of_configurations_that_a_package_does_not_have(
 ) -> None:
     tree = {
         path: content
-        for path, content in _olive_tree("decoder").items()
+        for path, content in olive_tree("decoder").items()
         if "genai_config" not in path and not path.startswith("configs/")
     }
     manifest = dict(tree["manifest.json"])
