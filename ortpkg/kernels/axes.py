@@ -100,6 +100,16 @@ def element_count(shape: Sequence[int]) -> int:
     return count
 
 
+def reshaped_view(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Returns ``x`` in another shape, in the same memory, so that writing there writes to ``x``.
+
+    The layouts of our kernels allow it. numpy's own ``reshape(copy=False)`` came with 2.1.
+    """
+    view = x.reshape(shape)
+    assert not view.size or np.may_share_memory(view, x)
+    return view
+
+
 def wrapped_indices(indices: Tensor, size: int, ask: Callable[[int], None]) -> Tensor:
     """Indices into an axis of ``size`` with negatives counted from the end.
 

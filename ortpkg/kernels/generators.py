@@ -13,7 +13,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.kernels.axes import normalized_axis, shape_from
+from ortpkg.kernels.axes import normalized_axis, reshaped_view, shape_from
 from ortpkg.kernels.element_types import FLOATS, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -140,7 +140,7 @@ def one_hot(info: OpKernelInfo) -> Compute:
         np.add(wanted, size, out=wanted, where=wanted < 0)
         is_class = (wanted >= 0) & (wanted < size)
         np.copyto(out, values[0])
-        rows = np.moveaxis(out, along, -1).reshape(*wanted.shape, size, copy=False)
+        rows = reshaped_view(np.moveaxis(out, along, -1), (*wanted.shape, size))
         rows[(*np.nonzero(is_class), wanted[is_class])] = values[1]
         return out
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from ortpkg.errors import InvalidGraphError, quoted
+from ortpkg.kernels.axes import reshaped_view
 from ortpkg.kernels.element_types import widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -59,7 +60,7 @@ def grid_sample(info: OpKernelInfo) -> Compute:
         context.check_allocation(sums_nbytes + widened_nbytes(x[:1]))
         for image, places, target in zip(x, grid, out, strict=True):
             sizes, flat = image.shape[1:], widened(image).reshape(image.shape[0], -1)
-            points, found = places.reshape(-1, rank), target.reshape(len(target), -1, copy=False)
+            points, found = places.reshape(-1, rank), reshaped_view(target, (len(target), -1))
             for start in range(0, len(points), at_once):
                 context.check_cancelled()
                 block = slice(start, start + at_once)

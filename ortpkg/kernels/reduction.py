@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis
+from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis, reshaped_view
 from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import KernelDef, kernel
 from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
@@ -240,7 +240,7 @@ def _arg_extremum(info: OpKernelInfo, find: Callable[..., Any]) -> Compute:
         if last or along != x.ndim - 1:  # numpy makes a copy with the axis last
             nbytes += nbytes or x.nbytes
         context.check_allocation(nbytes)
-        found = out.reshape((*x.shape[:along], *x.shape[along + 1 :]), copy=False)
+        found = reshaped_view(out, (*x.shape[:along], *x.shape[along + 1 :]))
         find(widened(np.flip(x, along) if last else x), axis=along, out=found)
         if last:
             np.subtract(x.shape[along] - 1, found, out=found)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.axes import element_count, normalized_axis
+from ortpkg.kernels.axes import element_count, normalized_axis, reshaped_view
 from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.element_types import FLOATS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
@@ -104,7 +104,7 @@ def apply_along_axis(rows: Rows, x: Tensor, out: Tensor, axis: int) -> None:
         apply_to_rows(rows, x.reshape(-1, x.shape[-1]), out.reshape(-1, x.shape[-1]))
         return
     planes = (element_count(x.shape[:axis]), x.shape[axis], element_count(x.shape[axis + 1 :]))
-    source, target = x.reshape(planes), out.reshape(planes, copy=False)
+    source, target = x.reshape(planes), reshaped_view(out, planes)
     columns = min(max(BLOCK // planes[1], 1), planes[2])
     step = max(BLOCK // (planes[1] * columns), 1)
     for start in range(0, planes[0], step):
