@@ -16,7 +16,7 @@ from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.derived_variants import verify_none_is_stale
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import read_digests
-from ortpkg.package.integrity.verification import check_is_package
+from ortpkg.package.integrity.verification import check_is_package, why_record_is_wrong
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.references import LayoutReference, OciReference
@@ -131,5 +131,11 @@ def _own_record(root: Path) -> bytes:
         raise AuthoringError(
             f"{DIGESTS_FILE} of {quoted(root)} does not record all files, so they would not be"
             f" signed: {listed(extra)}; ortpkg verify says what differs"
+        )
+    reason = why_record_is_wrong(root)
+    if reason is not None:
+        raise AuthoringError(
+            f"{DIGESTS_FILE} of {quoted(root)} does not record its files, so they would not be"
+            f" signed: {reason}; ortpkg verify says what differs"
         )
     return (root / DIGESTS_FILE).read_bytes()

@@ -51,11 +51,11 @@ class Finding:
         return f"{quoted(where)[1:-1]}: {self.message}{remedy} [{self.rule}]"
 
 
-def quoted(text: object) -> str:
+def quoted(text: object, most_characters: int = _MOST_QUOTED_CHARACTERS) -> str:
     """Quotes untrusted text for a message: odd characters escaped, length bounded, no secrets."""
     excerpt = redacted(str(text))
-    if len(excerpt) > _MOST_QUOTED_CHARACTERS:
-        excerpt = excerpt[: _MOST_QUOTED_CHARACTERS - 1] + "…"
+    if len(excerpt) > most_characters:
+        excerpt = excerpt[: most_characters - 1] + "…"
     return repr(excerpt)
 
 

@@ -6,22 +6,21 @@ package may state that as its tolerance (samples.json, ``task``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import quoted
-from ortpkg.package.formats.samples import TaskKind, TaskTolerance
+from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.package.formats.samples import SampleSet, TaskKind, TaskTolerance
+from ortpkg.package.formats.task_shapes import LEAST_NEIGHBOURS, why_no_answers
 
 Array = npt.NDArray[Any]
 
 #: So many of the nearest neighbours have to stand in the same order.
 NEIGHBOURS = 3
-#: With fewer rows nothing has an order.
-_LEAST_ROWS = 3
 _DIFFERS = {
     TaskKind.CLASS: "another top class",
     TaskKind.NEIGHBOURS: "another order of nearest neighbours",
@@ -66,6 +65,28 @@ class TaskResult:
             f" samples ({self.wrong / max(count, 1):.1%}; at most {self.task.error_rate:.1%} may"
             " differ)"
         )
+
+
+def check_answers(
+    sample_set: SampleSet, tasks: Iterable[TaskTolerance | None], expected: Mapping[str, Array]
+) -> None:
+    """PackageFormatError for a task that no output which the samples expect has answers for."""
+    for task in tasks:
+        if task is None or task.output not in expected:
+            continue
+        array = expected[task.output]
+        reason = why_no_answers(
+            task.kind,
+            array.dtype.kind,
+            array.shape,
+            is_batched=sample_set.batch_axis is not None,
+        )
+        if reason:
+            raise PackageFormatError(
+                f"samples {quoted(sample_set.name)}: the task compares {task.kind.value}, and"
+                f" output {quoted(task.output)} {reason}",
+                path=sample_set.expected_outputs,
+            )
 
 
 def check_task(task: TaskTolerance, actual: Sequence[Any], expected: Sequence[Array]) -> TaskResult:
@@ -126,7 +147,7 @@ def _other_neighbours(pairs: Sequence[tuple[Array | None, Array]]) -> list[bool]
         return []
     vectors = np.concatenate([_vectors(array) for array, _ in pairs if array is not None])
     expected_vectors = np.concatenate([_vectors(expected) for _, expected in pairs])
-    if len(expected_vectors) < _LEAST_ROWS:
+    if len(expected_vectors) < LEAST_NEIGHBOURS:
         return []
     nearest = zip(_nearest(vectors), _nearest(expected_vectors), strict=True)
     is_lost = np.isnan(vectors).any(axis=1) & ~np.isnan(expected_vectors).any(axis=1)

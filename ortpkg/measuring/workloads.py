@@ -16,6 +16,7 @@ from ortpkg.graph.declared_values import DeclaredValue
 from ortpkg.graph.model_signature import ValueSignature, read_model_signature
 from ortpkg.measuring.bench_candidate import BenchCandidate
 from ortpkg.measuring.measured_candidates import Feed, Workload
+from ortpkg.measuring.task_check import check_answers
 from ortpkg.package.formats.samples import SampleSet, TaskTolerance, Tolerance, read_samples
 from ortpkg.package.package_info import PackageInfo
 
@@ -148,6 +149,7 @@ def _runs_of(sample_set: SampleSet, batch: int) -> tuple[list[Feed], list[Feed],
     """Feeds, expected outputs (or none), and how many runs the whole set would be."""
     inputs = read_npz(sample_set.inputs)
     expected = read_npz(sample_set.expected_outputs) if sample_set.expected_outputs else {}
+    check_answers(sample_set, [sample_set.task, *sample_set.variant_tasks.values()], expected)
     if sample_set.batch_axis is None:
         return [inputs], [expected] if expected else [], 1
     count = _sample_count(sample_set, [*inputs.values(), *expected.values()])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.arrays.array_files import npz_bytes, write_npz
+from ortpkg.arrays.array_files import npz_bytes, read_npz, write_npz
 from ortpkg.authoring.sample_edits import NewSamples, put_samples
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import AuthoringError, UsageError, quoted
@@ -22,6 +22,7 @@ from ortpkg.graph.model_signature import read_model_signature
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.formats.samples import SampleSet, TaskTolerance, Tolerance, read_samples
+from ortpkg.package.formats.task_shapes import why_no_answers
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
@@ -89,6 +90,7 @@ def add_samples(
         )
     _check_names("output", samples.expected, outputs)
     _check_judged(samples, outputs)
+    _check_answers(package, samples)
     return put_samples(root, _new(samples), overwrite=overwrite, operations=operations)
 
 
@@ -147,6 +149,7 @@ def record_samples(
         report = run_samples(session, sample_set, keep_outputs=True)
     expected = {name: np.asarray(value) for name, value in report.outputs.items()}
     recorded = replace(samples, expected=expected)
+    _check_answers(package.info, recorded)
     return put_samples(root, _new(recorded), overwrite=overwrite, operations=operations)
 
 
@@ -173,6 +176,27 @@ def declared_values(
 def _check_judged(samples: SampleArrays, outputs: Sequence[DeclaredValue]) -> None:
     named = dict.fromkeys([*samples.tolerances, *([samples.task.output] if samples.task else [])])
     _check_names("output", named, outputs)
+
+
+def _check_answers(package: PackageInfo, samples: SampleArrays) -> None:
+    """UsageError for a task that the outputs which are expected have no answers for."""
+    if samples.task is None:
+        return
+    old = next((each for each in read_samples(package) if each.name == samples.name), None)
+    expected, is_batched = samples.expected, samples.is_batched
+    if old is not None and not samples.inputs:
+        is_batched = old.batch_axis is not None
+        if not expected and old.expected_outputs is not None:
+            expected = read_npz(old.expected_outputs)
+    task, array = samples.task, expected.get(samples.task.output)
+    if array is None:
+        return
+    reason = why_no_answers(task.kind, array.dtype.kind, array.shape, is_batched=is_batched)
+    if reason:
+        raise UsageError(
+            f"the task {quoted(task.kind.value)} does not fit: output {quoted(task.output)}"
+            f" {reason}; state a tolerance of its numbers instead"
+        )
 
 
 def _check_names(

@@ -15,7 +15,7 @@ from ortpkg.arrays.array_files import read_npz
 from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageError, PackageFormatError, UsageError, quoted
 from ortpkg.measuring.accuracy import default_tolerance, is_within, largest_difference
-from ortpkg.measuring.task_check import TaskResult, check_task
+from ortpkg.measuring.task_check import TaskResult, check_answers, check_task
 from ortpkg.package.formats.samples import (
     Display,
     DisplayKind,
@@ -338,6 +338,7 @@ class _Judge:
             for name, array in expected.items()
         }
         task = sample_set.task_of(variant)
+        check_answers(sample_set, [task], expected)
         self.task = task if task is not None and task.output in expected else None
         self.are_others_expected: bool | None = None
         self.errors = dict.fromkeys(expected, 0.0)  # output -> the largest difference until now

@@ -21,6 +21,8 @@ from ortpkg.selection.measurements import (
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wished_limits import Limits
 
+#: As much as ``bench`` records of a failure, which ends in the command that helps.
+_MOST_DETAIL_CHARACTERS = 500
 _CAUSES: dict[QuarantineCause, str] = {
     QuarantineCause.CRASH: "crashed",
     QuarantineCause.HANG: "did not end",
@@ -173,7 +175,7 @@ def _quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
     versions = f"{unquoted(entry.ep_version or 'an unknown version')}"
     if entry.driver_version:
         versions += f", driver {unquoted(entry.driver_version)}"
-    detail = f": {quoted(entry.detail)}" if entry.detail else ""
+    detail = f": {quoted(entry.detail, _MOST_DETAIL_CHARACTERS)}" if entry.detail else ""
     return (
         ReasonCode.QUARANTINED,
         (

@@ -52,11 +52,18 @@ def help_of(ortpkg: RunCommand) -> HelpOf:
     return ask
 
 
-def save_scale(path: Path, *, factor: float = 2.0, input_type: str = "float[N, 3]") -> Path:
+def save_scale(
+    path: Path,
+    *,
+    factor: float = 2.0,
+    input_type: str = "float[N, 3]",
+    output_type: str = "float[N, 3]",
+) -> Path:
     """Makes a small ONNX file: ``y = x * factor`` over float[N, 3]."""
     text = f"""
         <ir_version: 8, opset_import: ["" : 17]>
-        scale ({input_type} x) => (float[N, 3] y) <float factor = {{{factor}}}> {{ y = Mul(x, factor) }}
+        scale ({input_type} x) => ({output_type} y) <float factor = {{{factor}}}>
+        {{ y = Mul(x, factor) }}
     """
     onnx.save(onnx.parser.parse_model(text), path)
     return path

@@ -121,3 +121,51 @@ def test_bench_says_error_scale_limit_and_the_command_that_states_another(
     done = ortpkg("bench", package, *words, "--no-record")
     assert done.code == 0
     assert "accurate" in done.out
+
+
+@pytest.mark.parametrize(
+    ("task", "columns", "rows", "said"),
+    [
+        ("class", 1, 5, "has one score for each sample: a top class needs two or more"),
+        ("neighbours", 3, 2, "has 2 of the 3 samples that an order of neighbours needs"),
+        ("neighbours", 1, 5, "has one number for each sample, which has no direction"),
+        ("text", 3, 5, "has floating-point numbers: a text needs texts or tokens"),
+    ],
+)
+def test_a_task_that_would_compare_nothing_is_refused(
+    ortpkg: RunCommand,
+    model: MakeModel,
+    tmp_path: Path,
+    task: str,
+    columns: int,
+    rows: int,
+    said: str,
+) -> None:
+    root, width = tmp_path / "p", f"float[N, {columns}]"
+    models = [
+        model("double.onnx", input_type=width, output_type=width),
+        model("opposite.onnx", factor=-2.0, input_type=width, output_type=width),
+    ]
+    assert ortpkg("create", root, *(word for path in models for word in ("--cpu", path))).code == 0
+    inputs = ("--random", "--dim", f"N={rows}", "--batched")
+    wishes = ("--variant", "double", "--backend", "embedded")
+    record = ("samples", "record", root, "--name", "s", *inputs, *wishes)
+    done = ortpkg(*record, "--task", task)
+    assert (done.code, said in " ".join(done.err.split())) == (2, True)
+    assert ortpkg(*record).code == 0
+    done = ortpkg("samples", "add", root, "--name", "s", "--variant", "opposite", "--task", task)
+    assert (done.code, said in " ".join(done.err.split())) == (2, True)
+
+    path = root / "samples/samples.json"
+    document = json.loads(path.read_text())
+    document["samples"][0]["variants"] = {"opposite": {"task": {"output": "y", "same": task}}}
+    path.write_text(json.dumps(document))
+    (root / "digests.json").unlink()
+    done = ortpkg("validate", root)
+    assert done.code == 4
+    assert "ORT512" in done.out
+    assert said in " ".join(done.out.split())
+    done = _run(ortpkg, root, "opposite")
+    assert done.code == 4
+    assert said in " ".join(done.err.split())
+    assert _run(ortpkg, root, "double").code == 0

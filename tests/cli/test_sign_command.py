@@ -84,6 +84,31 @@ def test_a_second_digest_in_front_of_the_signed_one_is_damage_to_every_command(
         assert "has 2 digests of 'README.md'" in done.out + done.err, command
 
 
+@pytest.mark.parametrize("is_sum", [True, False], ids=["sum", "size"])
+def test_a_record_whose_sum_or_size_is_wrong_is_damage_to_validate_pack_and_sign(
+    ortpkg: RunCommand, digits: Path, key: str, is_sum: bool
+) -> None:
+    document = json.loads((digits / "digests.json").read_text())
+    if is_sum:
+        document["package"] = "0" * 64
+        said = "its entries do not add up to the package digest that it states"
+    else:
+        document["files"]["README.md"]["nbytes"] += 1
+        said = "it gives 'README.md'"
+    (digits / "digests.json").write_bytes(dump_document(document))
+
+    for command in (
+        ["verify", digits],
+        ["validate", digits],
+        ["pack", digits, "-o", "p.ortpkg"],
+        ["sign", digits, "--key", key],
+    ):
+        done = ortpkg(*command)
+        assert done.code != 0, command
+        assert said in done.out + done.err, command
+    assert not (digits / "model.sig").exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

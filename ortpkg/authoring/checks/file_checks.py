@@ -11,9 +11,9 @@ from ortpkg.authoring.rules import file_rules
 from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
-from ortpkg.package.integrity.digest_check import DifferenceKind, check_digests, list_files
+from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
 from ortpkg.package.integrity.digests import STAGING_PREFIX, read_digests
-from ortpkg.package.integrity.verification import check_own_record
+from ortpkg.package.integrity.verification import differences_of, is_other_form
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
 
@@ -87,7 +87,7 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
     except PackageFormatError:
         return  # the reader has said what is wrong with digests.json
     try:
-        differences = check_digests(package.info.root, progress=package.progress)
+        differences = differences_of(package.info.root, progress=package.progress)
     except (PackageError, OSError) as error:
         yield finding(
             file_rules.FILE_UNREADABLE,
@@ -95,13 +95,10 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
             f"its files cannot be compared: {quoted(error)}",
         )
         return
-    difference_of_record = check_own_record(package.info.root)
-    # Another form alone may be another program's.
-    if difference_of_record is not None and difference_of_record.expected:
-        yield finding(file_rules.FILE_CHANGED, DIGESTS_FILE, difference_of_record.message)
     absent = package.info.absent_files
     for difference in differences:
-        if difference.file in absent:
+        # Another form alone may be another program's.
+        if difference.file in absent or is_other_form(difference):
             continue
         yield finding(
             _DIFFERENCE_RULES[difference.kind], shown(difference.file), difference.message

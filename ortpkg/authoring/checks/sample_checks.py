@@ -24,9 +24,11 @@ from ortpkg.package.formats.samples import (
     DisplayKind,
     Labels,
     SampleSet,
+    TaskTolerance,
     Tolerance,
     read_samples,
 )
+from ortpkg.package.formats.task_shapes import why_no_answers
 from ortpkg.package.package_info import ValueInfo
 from ortpkg.package.sidecar import SAMPLES
 
@@ -77,6 +79,7 @@ class _SampleCheck:
             self._add(sample_rules.SAMPLE_EXPECTS_NOTHING, "has no expected outputs")
         else:
             outputs = self._read(sample.expected_outputs, "expected_outputs")
+        self._check_tasks(outputs or {})
         if inputs is None or outputs is None:
             return self._found
         if self._values is not None:
@@ -230,6 +233,36 @@ class _SampleCheck:
                     f" {listed(outputs) or 'none'}"
                 )
                 self._add(sample_rules.SAMPLE_NAMES, message, *place, name)
+
+    def _check_tasks(self, expected: Mapping[str, ArrayHeader]) -> None:
+        """Finds tasks of outputs that do not exist, or have no answers that could differ."""
+        stated: list[tuple[tuple[str, ...], TaskTolerance | None]] = [
+            (("task",), self._sample.task),
+            *(
+                (("variants", name, "task"), own)
+                for name, own in self._sample.variant_tasks.items()
+            ),
+        ]
+        for tokens, task in stated:
+            if task is None:
+                continue
+            outputs = [value.name for value in self._values.outputs] if self._values else None
+            if outputs is not None and task.output not in outputs:
+                message = (
+                    f"a task is for the output {quoted(task.output)}; there is"
+                    f" {listed(outputs) or 'none'}"
+                )
+                self._add(sample_rules.SAMPLE_NAMES, message, *tokens, "output")
+            elif task.output in expected and (
+                reason := self._why_no_answers(task, expected[task.output])
+            ):
+                message = f"the task compares {task.kind.value}, and output"
+                message = f"{message} {quoted(task.output)} {reason}"
+                self._add(sample_rules.SAMPLE_MISFITS, message, *tokens, "same")
+
+    def _why_no_answers(self, task: TaskTolerance, header: ArrayHeader) -> str | None:
+        is_batched = self._sample.batch_axis is not None
+        return why_no_answers(task.kind, header.dtype.kind, header.shape, is_batched=is_batched)
 
     def _check_display(self, display: Display) -> None:
         outputs = (

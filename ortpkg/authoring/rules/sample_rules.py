@@ -19,8 +19,8 @@ SAMPLE_NAMES = Rule(
     id="ORT511",
     title="A sample's arrays are named like the model's inputs and outputs",
     explanation=(
-        "An input lacks its array, or an array, a tolerance or a display is for something that does"
-        " not exist."
+        "An input lacks its array, or an array, a tolerance, a task or a display is for"
+        " something that does not exist."
     ),
     remedy="name the arrays like the model's inputs and outputs",
     example='inputs.npz holds "arr_0", the model has the input "image"',
@@ -29,8 +29,8 @@ SAMPLE_MISFITS = Rule(
     id="ORT512",
     title="A sample's arrays fit the model",
     explanation=(
-        "An array has another type, rank or size than the model takes or gives, or the lengths"
-        " differ."
+        "An array has another type, rank or size than the model takes or gives, the lengths"
+        " differ, or an output has no answers that its task could compare."
     ),
     remedy=(
         "store the arrays as they are fed; with batch_axis 0, as many of each as there are samples"

@@ -38,6 +38,7 @@ from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
+_OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"
 _MOST_ATTEMPTS = 3
 _BITS = {
     DifferenceKind.CHANGED: VerifyExitCode.CHANGED,
@@ -264,6 +265,11 @@ def _unreadable_record(root: Path, error: PackageFormatError) -> VerificationRep
     )
 
 
+def is_other_form(difference: DigestDifference) -> bool:
+    """Whether a digests.json has all the right entries, in another form: another program's."""
+    return difference.file == DIGESTS_FILE and difference.message == _OTHER_FORM
+
+
 def record_differences(
     content: bytes,
     stated: dict[str, Any],
@@ -277,7 +283,7 @@ def record_differences(
         message = "its entries do not add up to the package digest that it states"
         expected, actual = stated["package"], recorded.package_digest
     elif message is None and content != _its_form(stated, recorded):
-        message = "it is not in the form that ortpkg writes: damaged, or written by another program"
+        message = _OTHER_FORM
     if message is None:
         return []
     kind = DifferenceKind.CHANGED
@@ -300,6 +306,24 @@ def check_own_record(root: Path) -> DigestDifference | None:
         return None
     content, stated = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
     return next(iter(record_differences(content, stated, recorded, hashed={})), None)
+
+
+def why_record_is_wrong(root: Path) -> str | None:
+    """Return what of digests.json cannot hold, told without reading any other file; else None.
+
+    A wrong sum, or a size that the file of the record's digest does not have here. Another form
+    alone may be another program's.
+
+    PackageFormatError where it cannot be read.
+    """
+    recorded, damage = read_digests(root), check_own_record(root)
+    if damage is not None and not is_other_form(damage):
+        return damage.message
+    for file, entry in (recorded.files if recorded is not None else {}).items():
+        stamp = _stamp(root / file)
+        if stamp is not None and len(entry.digests) == 1 and stamp.nbytes != entry.nbytes:
+            return f"it gives {quoted(file)} {entry.nbytes} bytes, and there are {stamp.nbytes}"
+    return None
 
 
 def _its_form(stated: dict[str, Any], recorded: PackageDigests) -> bytes:

@@ -694,6 +694,22 @@ SAMPLE_CASES = (
         message="arrays differ in their leading axis",
     ),
     RuleCase(
+        rule=sample_rules.SAMPLE_MISFITS,
+        good=sample_tree,
+        change=lambda tree: tree["samples/samples.json"]["samples"][0].update(
+            task={"output": "y", "same": "text"}
+        ),
+        message="output 'y' has floating-point numbers: a text needs texts or tokens",
+    ),
+    RuleCase(
+        rule=sample_rules.SAMPLE_NAMES,
+        good=sample_tree,
+        change=lambda tree: tree["samples/samples.json"]["samples"][0].update(
+            variants={"cpu": {"task": {"output": "z", "same": "class"}}}
+        ),
+        message="a task is for the output 'z'; there is 'y'",
+    ),
+    RuleCase(
         rule=sample_rules.SAMPLE_LABELS,
         good=sample_tree,
         change=_file("samples/labels.npz", npz(labels=np.arange(4))),
