@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -28,7 +28,8 @@ from ortpkg.errors import UsageError, quoted
 #: The column that says which row of the input it is.
 ROW_ID = "row_id"
 #: Texts that begin so are formulas to spreadsheets (OWASP, "CSV injection").
-_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_LINE_END = "\r\n"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 #: Formats whose parts are folders, and not files.
 _FOLDERS = frozenset({RowFormat.NPY, RowFormat.IMAGES})
@@ -98,9 +99,23 @@ def _storable(column: Column) -> Column:
     return column
 
 
+class _LineFeeds:
+    """Ends lines with a line feed alone.
+
+    The writer quotes cells with a character of its own line end alone, and readers end records at
+    a carriage return, too: behind it a cell would begin, which may be a formula.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, line: str) -> None:
+        self._file.write(line.removesuffix(_LINE_END) + "\n")
+
+
 def _write_csv(path: Path, columns: Mapping[str, Column]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv.writer(_LineFeeds(file), lineterminator=_LINE_END)
         writer.writerow(map(_without_formula, columns))
         for values in _records(columns):
             writer.writerow(_cell(each) for each in values)

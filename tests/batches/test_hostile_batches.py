@@ -208,6 +208,23 @@ def test_cells_of_csv_are_no_formulas(tmp_path: Path) -> None:
     assert [record["n"] for record in records] == [str(number) for number in range(-4, 4)]
 
 
+@pytest.mark.parametrize(
+    "sign", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
+)
+def test_no_sign_before_a_cell_makes_it_a_formula(tmp_path: Path, sign: str) -> None:
+    rows = Rows(row_ids=np.arange(1), columns={f"{sign}h": [f"{sign}1+1"]})
+    write_part(tmp_path / "part.csv", rows, RowFormat.CSV, tmp_path)
+    with (tmp_path / "part.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == [["row_id", f"'{sign}h"], ["0", f"'{sign}1+1"]]
+
+
+def test_a_carriage_return_in_a_cell_begins_no_record(tmp_path: Path) -> None:
+    rows = Rows(row_ids=np.arange(2), columns={"t": ["x\r=1+1", "x\n=1+1"]})
+    write_part(tmp_path / "part.csv", rows, RowFormat.CSV, tmp_path)
+    content = (tmp_path / "part.csv").read_bytes()
+    assert content == b'row_id,t\n0,"x\r=1+1"\n1,"x\n=1+1"\n'
+
+
 def test_an_input_without_rows_gives_an_output_without_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
