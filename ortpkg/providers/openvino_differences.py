@@ -9,12 +9,13 @@ loads OpenVINO.
 Differences that are no rows, since they would leave too little to claim (docs/operators.md lists
 them for users):
 
-- NaN: Exp, HardSigmoid, Relu, Max, Min, Clip, ReduceMax, ReduceMin and ReduceLogSumExp return a
-  number or infinity for it, Softmax of a row with NaN or inf is 0 elsewhere in it, ArgMax and
-  ArgMin skip it, Greater and GreaterOrEqual are true for it;
+- NaN: Celu, Exp, HardSigmoid, Relu, Max, Min, Clip and ReduceLogSumExp return a number or infinity
+  for it; ReduceMax, ReduceMin, ArgMax and ArgMin skip it, as onnxruntime does, too, depending on
+  where it is;
+- Softmax and LogSoftmax of a row with NaN or inf may be 0 and -inf beside it, where all is NaN;
 - Gelu of inf is NaN; Exp and Gelu are infinite in the last factor of 2 before the largest float;
 - Celu, Elu, Gelu and Selu are off by up to 5e-7, which are all digits of results that small, as is
-  Swish below -87;
+  Swish below -87; HardSigmoid of float16 is up to 1.3e-4 where 0 is due;
 - subnormal numbers are 0, also as divisors; zeros lose or get their sign;
 - QuantizeLinear with an odd zero point is one step off exactly between two steps.
 """

@@ -34,6 +34,7 @@ from ortpkg.providers.native_library import (
     Part,
     required_part,
 )
+from ortpkg.providers.openvino_reading import read_onnx
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.quiet_openvino import operations as ops
 
@@ -227,7 +228,7 @@ def _import_properties(properties: Mapping[str, str], path: Path) -> dict[str, s
 
 
 def _read(core: Any, model: NativeModel) -> Any:
-    read = core.read_model(model.data)
+    read = read_onnx(core, model.data)
     # What compiling would fold is folded here, so that the outcome too is a weight that models can
     # share.
     with contextlib.suppress(ImportError):  # it is not in OpenVINO's documented interface

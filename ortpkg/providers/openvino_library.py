@@ -45,6 +45,7 @@ from ortpkg.providers.openvino_group import (
     lent_array,
     port_of,
 )
+from ortpkg.providers.openvino_reading import read_onnx
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.session_settings import SessionSettings
 from ortpkg.trust.load_config import LOAD_CONFIG, read_load_config
@@ -107,7 +108,7 @@ class OpenVinoLibrary(GroupLibrary):
         return self.traits.unapplied(settings, device=self._device)
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
-        read = self._core.read_model(model.data)
+        read = read_onnx(self._core, model.data)
         compiled = self._core.compile_model(read, self._device, self._properties)
         counts = (
             _count_nodes(self._core, read, self._device)

@@ -41,5 +41,6 @@ def _without_telemetry() -> Iterator[None]:
 with _without_telemetry():
     import openvino
     from openvino import opset15 as operations
+    from openvino import passes
 
-__all__ = ["openvino", "operations"]
+__all__ = ["openvino", "operations", "passes"]
