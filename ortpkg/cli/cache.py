@@ -22,10 +22,10 @@ from ortpkg.cli.parameters import (
     JsonOption,
     TrustOption,
     VariantOption,
+    one_of,
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.cli.word_arguments import one_of
 from ortpkg.ep_names import ep_named, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.quantities import nbytes_text, parse_nbytes

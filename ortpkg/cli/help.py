@@ -6,10 +6,13 @@ Told without loading any of them, so that it comes at once.
 from __future__ import annotations
 
 import importlib
+import shutil
 from collections.abc import Mapping
 
 from ortpkg.cli.rendering import Output
+from ortpkg.cli.wrapping import wrapped
 
+_LEAST_COLUMNS = 40
 #: Heading → command → what it does. The order is that of the help; a test holds it against the
 #: commands there are.
 GROUPS: dict[str, dict[str, str]] = {
@@ -212,8 +215,9 @@ def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> No
     output = Output()
     output.line("Usage: ortpkg [OPTIONS] COMMAND [ARGUMENTS]...", style="bold")
     output.line()
-    output.line(
-        "Packages ONNX models, picks the variant that suits a machine, says why, and runs it."
+    _print_wrapped(
+        "Packages ONNX models, picks the variant that suits a machine, says why, and runs it.",
+        output,
     )
     for heading, summaries in _grouped(commands).items():
         _print_list(heading, summaries, output)
@@ -230,7 +234,13 @@ def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> Non
     output.line(heading, style="bold")
     margin = max(14, *map(len, entries))
     for name, text in entries.items():
-        output.line(f"  {name:<{margin}}  {text}", hang=" " * (margin + 4))
+        _print_wrapped(f"  {name:<{margin}}  {text}", output, hang=" " * (margin + 4))
+
+
+def _print_wrapped(text: str, output: Output, *, hang: str = "") -> None:
+    """Prints ``text``, as wide as the terminal or COLUMNS, also into a pipe."""
+    for line in wrapped(text, max(_LEAST_COLUMNS, shutil.get_terminal_size().columns), hang=hang):
+        output.line(line)
 
 
 def _grouped(commands: Mapping[str, str]) -> dict[str, dict[str, str]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,9 +21,35 @@ from ortpkg.cli.completion import (
 )
 from ortpkg.cli.package_argument import Use, package_parser
 from ortpkg.cli.quantity_arguments import duration_argument, nbytes_argument, number
-from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import UsageError, quoted
+from ortpkg.names import did_you_mean
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
+
+
+def one_of(words: type[StrEnum]) -> dict[str, Any]:
+    """Keywords of a typer argument or option that takes one of ``words``."""
+    return {
+        "metavar": "|".join(words),
+        "parser": _parser(words),
+        "autocompletion": _completion(words),
+    }
+
+
+def _parser(words: type[StrEnum]) -> Callable[[str], StrEnum]:
+    def word(text: str) -> StrEnum:
+        if text not in list(words):
+            listed = " or ".join(filter(None, [", ".join(list(words)[:-1]), list(words)[-1]]))
+            raise typer.BadParameter(f"{quoted(text)} is not {listed}{did_you_mean(text, words)}")
+        return words(text)
+
+    return word
+
+
+def _completion(words: type[StrEnum]) -> Callable[[str], list[str]]:
+    def offered(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return offered
 
 
 class Reader(StrEnum):

@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 from ortpkg.api.model_package import ModelPackage
-from ortpkg.cli.parameters import DryRunOption, JsonOption, VariantOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, VariantOption, one_of
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.table_layout import Column
-from ortpkg.cli.word_arguments import one_of
 from ortpkg.ep_names import short_ep_names
 from ortpkg.errors import ExitCode, UsageError
 from ortpkg.package.package_info import PackageInfo

@@ -26,11 +26,10 @@ from ortpkg.cli.output_files import (
     write_text,
 )
 from ortpkg.cli.package_argument import Use, package_parser
-from ortpkg.cli.parameters import JsonOption, ProfilesOption, TrustOption
+from ortpkg.cli.parameters import JsonOption, ProfilesOption, TrustOption, one_of
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.quantity_arguments import named_size
 from ortpkg.cli.rendering import Output, nbytes_text
-from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import ExitCode
 from ortpkg.report.report_wishes import DrawnGraphs, ReportWishes
 

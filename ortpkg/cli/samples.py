@@ -24,6 +24,7 @@ from ortpkg.cli.parameters import (
     PolicyOption,
     TrustOption,
     VariantOption,
+    one_of,
 )
 from ortpkg.cli.rendering import Output
 from ortpkg.cli.run_options import (
@@ -33,7 +34,6 @@ from ortpkg.cli.run_options import (
     ResizeOption,
     SeedOption,
 )
-from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.selection.wishes import SelectionWishes
 

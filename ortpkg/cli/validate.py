@@ -22,10 +22,10 @@ from ortpkg.cli.parameters import (
     JsonOption,
     OptionalPackageArgument,
     StrictOption,
+    one_of,
 )
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, finding_json, print_findings
-from ortpkg.cli.word_arguments import one_of
 from ortpkg.errors import ExitCode, Finding, Severity, UsageError
 
 

@@ -60,6 +60,20 @@ def test_the_help_of_a_command_fits_80_columns(narrow: Callable[..., str], name:
         assert 80 - starts.pop() >= _LEAST_DESCRIPTION
 
 
+@pytest.mark.parametrize("words", [("--help",), ("--help-all",), ("help",)])
+def test_the_help_of_all_commands_fits_80_columns(
+    narrow: Callable[..., str], words: tuple[str, ...]
+) -> None:
+    text = narrow(*words)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    listed = {line[2:].split("  ")[0] for line in lines if line[:2] == "  " and line[2:3] != " "}
+    assert set(COMMANDS) <= listed
+    assert text.count("says why, and runs") == 1
+    broken = [line for line in lines if line.startswith(" " * 18)]
+    assert len(broken) > 3  # what is too long goes on below itself
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_in_the_whole_help_once(narrow: Callable[..., str], name: str) -> None:
     common, whole = narrow(name, "--help"), narrow(name, "--help-all")

@@ -273,7 +273,11 @@ def test_unique_slices_are_those_of_numpy(kind: str) -> None:
             x = np.where(random.random(shape) < 0.1, np.nan, x.astype(np.float32))
         x = x.astype(str) if kind == "texts" else x
         expected = np.unique(
-            x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+            x,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+            axis=axis if x.ndim > 1 else None,  # numpy 2.0 takes NaNs for one only without an axis
         )
 
         fed = x.astype(object) if kind == "texts" else x
