@@ -10,8 +10,8 @@ Differences that are no rows, since they would leave too little to claim (docs/o
 them for users):
 
 - NaN: Celu, Exp, HardSigmoid, Relu, Max, Min, Clip and ReduceLogSumExp return a number or infinity
-  for it; ReduceMax, ReduceMin, ArgMax and ArgMin skip it, as onnxruntime does, too, depending on
-  where it is;
+  for it; ReduceMax, ReduceMin, ArgMax and ArgMin skip it, or what stands before it; onnxruntime
+  skips it, too, unless it comes first;
 - Softmax and LogSoftmax of a row with NaN or inf may be 0 and -inf beside it, where all is NaN;
 - Gelu of inf is NaN; Exp and Gelu are infinite in the last factor of 2 before the largest float;
 - Celu, Elu, Gelu and Selu are off by up to 5e-7, which are all digits of results that small, as is
