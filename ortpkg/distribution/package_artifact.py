@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortpkg.errors import PackageFormatError, quoted
+from ortpkg.errors import DigestMismatchError, PackageFormatError, quoted
 from ortpkg.package.integrity.digest_check import compute_digests, list_files
 from ortpkg.package.integrity.digests import PackageDigests, dump_digests, read_digests
 from ortpkg.package.integrity.transferable_files import check_complete, check_digest, check_names
+from ortpkg.package.integrity.verification import why_record_is_wrong
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.artifact import (
@@ -46,6 +47,14 @@ class PackageFiles:
         check_complete(root, names, recorded)
         if recorded is not None:
             record = (root / DIGESTS_FILE).read_bytes()
+            if reason := why_record_is_wrong(root):
+                raise DigestMismatchError(
+                    f"{DIGESTS_FILE} of {quoted(root)} is damaged: {reason}",
+                    file=DIGESTS_FILE,
+                    expected="",
+                    actual="",
+                    path=root,
+                )
             return cls(root=root, digests=recorded, record=record, is_verified=True)
         computed = compute_digests(root, progress=progress)
         return cls(root=root, digests=computed, record=dump_digests(computed), is_verified=False)

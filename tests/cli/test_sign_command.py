@@ -85,7 +85,7 @@ def test_a_second_digest_in_front_of_the_signed_one_is_damage_to_every_command(
 
 
 @pytest.mark.parametrize("is_sum", [True, False], ids=["sum", "size"])
-def test_a_record_whose_sum_or_size_is_wrong_is_damage_to_validate_pack_and_sign(
+def test_a_record_whose_sum_or_size_is_wrong_is_damage_to_every_command_that_hands_it_on(
     ortpkg: RunCommand, digits: Path, key: str, is_sum: bool
 ) -> None:
     document = json.loads((digits / "digests.json").read_text())
@@ -102,6 +102,8 @@ def test_a_record_whose_sum_or_size_is_wrong_is_damage_to_validate_pack_and_sign
         ["validate", digits],
         ["pack", digits, "-o", "p.ortpkg"],
         ["sign", digits, "--key", key],
+        ["push", digits, "oci-layout:layout:1"],
+        ["install", digits],
     ):
         done = ortpkg(*command)
         assert done.code != 0, command

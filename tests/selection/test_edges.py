@@ -161,6 +161,32 @@ def test_quarantine_is_of_one_version_of_ep_and_driver(
     ) == [code]
 
 
+def test_a_quarantine_tells_its_cause_up_to_the_command_that_helps() -> None:
+    offer = EpDevice(
+        ep_name="XExecutionProvider",
+        device=HardwareDevice(type=DeviceType.GPU),
+        backend="onnxruntime",
+        ep_version="1.0",
+    )
+    detail = f"y is off by up to 2.88{' and more' * 40}; ortpkg samples add states another"
+    entry = QuarantineEntry(
+        component_name="m",
+        variant_name="v",
+        ep_name=offer.ep_name,
+        backend=offer.backend,
+        device=device_key(offer),
+        ep_version="1.0",
+        driver_version="",
+        cause=QuarantineCause.WRONG_OUTPUT,
+        detail=detail,
+        recorded_at="2026-11-20T10:00:00+00:00",
+    )
+
+    selection = _select([_variant()], [offer], records=SelectionRecords(quarantined=(entry,)))
+
+    assert [detail in verdict.reason for verdict in selection.verdicts] == [True]
+
+
 @pytest.mark.parametrize(
     ("word", "precision"),
     [
