@@ -141,7 +141,7 @@ def collect(
         blobs=frozenset(plan.blobs),
     )
     with announce_collection(folder, holdings):
-        plan = plan.restricted_to(_plan(folder, rules))
+        plan = plan.restricted_to(_plan(folder, rules, before=plan))
         report = _report(folder, plan, tidied)
         aside = list(_take_away(folder, plan))
     for path in aside:
@@ -149,8 +149,11 @@ def collect(
     return report
 
 
-def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
-    """What is to be removed by the rules.
+def _plan(folder: StoreFolder, rules: CollectionRules, *, before: _Plan | None = None) -> _Plan:
+    """Return what is to be removed by the rules.
+
+    With ``before``, a plan that was made first, a generation that is not in it stays with its tree
+    and blobs: who installed it did so after that plan, and found nothing announced.
 
     Leases are looked at before names: an installation gives up its lease after its generation is
     there.
@@ -166,7 +169,7 @@ def _plan(folder: StoreFolder, rules: CollectionRules) -> _Plan:
     live_trees: set[str] = set()
     live_blobs: set[str] = set()
     for name in installed_names(folder):
-        for generation in _split(folder, name, rules, held, locked, plan):
+        for generation in _split(folder, name, rules, held, locked, plan, before):
             live_trees.add(generation.tree)
             live_blobs.add(generation.digest.removeprefix("sha256:"))
     for key in tree_keys(folder):
@@ -198,6 +201,7 @@ def _split(
     held: Holdings,
     locked: Mapping[str, Path],
     plan: _Plan,
+    before: _Plan | None,
 ) -> Iterator[Generation]:
     """The generations of a name that stay; the others go into the plan."""
     current = current_generation(folder, name)
@@ -216,6 +220,8 @@ def _split(
             reason = "young"
         elif time.time() - used.get(each.number, 0.0) < rules.used_within_s:
             reason = "ran a short while ago"
+        elif before is not None and before.generations.get((name, each.number)) != each:
+            reason = "came while it was decided what goes"
         is_wanted = current is not None and (each.number == current.number or index < rules.keep)
         if not is_wanted and not reason:
             plan.generations[name, each.number] = each

@@ -7,11 +7,13 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ortpkg.errors import StoreError
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.store import collection
 from ortpkg.store.collection import CollectedKind, CollectionReport, CollectionRules
 from ortpkg.store.package_store import PackageStore
 from tests.store.store_packages import (
@@ -229,6 +231,38 @@ def test_an_installation_that_was_never_in_use_goes(store: PackageStore) -> None
 
     assert list(store.blobs.digests()) == []
     assert store.packages() == ()
+
+
+@pytest.mark.parametrize("is_reused", [False, True], ids=["new number", "number used before"])
+def test_a_generation_that_comes_while_it_is_decided_what_goes_keeps_its_tree(
+    store: PackageStore, monkeypatch: pytest.MonkeyPatch, *, is_reused: bool
+) -> None:
+    """Its tree was nobody's when that was looked at first, and is an older version's by then."""
+    install(store, 1)
+    store.uninstall("digits")
+    install(store, 3, name="letters")
+    if is_reused:
+        install(store, 4, name="letters")  # generation 1 of letters is to go
+    announce = collection.announce_collection
+
+    def announced_late(*arguments: Any) -> Any:
+        if is_reused:
+            store.uninstall("letters")
+        for version in (1, 2):
+            install(store, version, name="letters")
+        return announce(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(collection, "announce_collection", announced_late)
+        store.gc(AT_ONCE)
+
+    assert {each.tag for each in store.history("letters")} >= {"1", "2"}
+    for version in (1, 2):
+        with store.open("letters", tag=str(version)) as opened:
+            assert read_package(opened.root) == expected_package(version)
+            assert all(store.blobs.has(digest) for digest in opened.receipt.blobs)
+    store.gc(AT_ONCE)
+    assert [each.tag for each in store.history("letters")] == ["2"]
 
 
 def test_a_full_disk_is_made_room_on(store: PackageStore) -> None:
