@@ -13,8 +13,8 @@ import pytest
 
 from ortpkg.errors import StoreError
 from ortpkg.storage.file_operations import FileOperations
-from ortpkg.store import collection
 from ortpkg.store.collection import CollectedKind, CollectionReport, CollectionRules
+from ortpkg.store.leases import announce_collection
 from ortpkg.store.package_store import PackageStore
 from tests.store.store_packages import (
     AT_ONCE,
@@ -243,17 +243,16 @@ def test_a_generation_that_comes_while_it_is_decided_what_goes_keeps_its_tree(
     install(store, 3, name="letters")
     if is_reused:
         install(store, 4, name="letters")  # generation 1 of letters is to go
-    announce = collection.announce_collection
 
     def announced_late(*arguments: Any) -> Any:
         if is_reused:
             store.uninstall("letters")
         for version in (1, 2):
             install(store, version, name="letters")
-        return announce(*arguments)
+        return announce_collection(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(collection, "announce_collection", announced_late)
+        patched.setattr("ortpkg.store.collection.announce_collection", announced_late)
         store.gc(AT_ONCE)
 
     assert {each.tag for each in store.history("letters")} >= {"1", "2"}
