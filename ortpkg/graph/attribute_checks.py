@@ -124,6 +124,8 @@ _VALUES: Mapping[tuple[str, str], Mapping[str, tuple[str | int, ...]]] = {
     (ONNX_DOMAIN, "SoftmaxCrossEntropyLoss"): _LOSSES,
     (ONNX_DOMAIN, "SpaceToDepth"): {"mode": ("DCR", "CRD")},
 }
+#: Numbers of ``_LEAST`` beyond it are cut to 32 bits by providers: a stride of 2^32 to 0.
+_MOST_NUMBER = (1 << 31) - 1
 _STATE_WEIGHT = 2
 #: Inputs of Resize with a number for each axis, since opset 11.
 _RESIZE_SLOTS = {2: "scales", 3: "sizes"}
@@ -144,6 +146,11 @@ def attribute_problems(node: Node) -> Iterator[str]:
             yield (
                 f"has the attribute {quoted(name)} of {node.attribute(name)}; numbers of"
                 f" {lower_bound} or more were expected"
+            )
+        if any(number > _MOST_NUMBER for number in _integers(node, name)):
+            yield (
+                f"has the attribute {quoted(name)} of {node.attribute(name)}; numbers up to"
+                f" {_MOST_NUMBER} were expected"
             )
     for name, values in _VALUES.get(operator, {}).items():
         value = node.attribute(name)

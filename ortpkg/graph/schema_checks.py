@@ -25,10 +25,12 @@ _Option = onnx.defs.OpSchema.FormalParameterOption
 #: first.
 _EMPTY_LIST_KINDS = frozenset({"FLOATS", "INTS", "STRINGS"})
 _MOST = 1 << 31
-#: Attributes that number axes; inference cuts them to 32 bits before it looks at them.
-_AXES = frozenset(
-    {"axes", "axis", "batch_axis", "perm", "scan_input_axes", "scan_output_axes", "time_axis"}
-)
+#: Attributes that number or count axes; inference cuts them to 32 bits before it looks at them, or
+#: counts to them.
+_AXES = frozenset({
+    "axes", "axis", "batch_axis", "batch_dims", "perm", "scan_input_axes", "scan_output_axes",
+    "time_axis",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from tests.fuzz.operators import Feeds
 from tests.graph.model_factories import parse
 
 _PROVIDERS = (["cpu"], ["llvm", "cpu"], ["openvino", "llvm", "cpu"])
-_SEEDS = (*range(24), 244, 335, 405, 438, 463, 515)
+_SEEDS = (*range(24), 244, 335, 405, 438, 463, 515, 840)
 
 
 def _outcome(model: bytes, feeds: Feeds, providers: list[str]) -> str:
@@ -52,6 +52,11 @@ _IMAGE = "float[1,4,6,6] x"
     [
         ("Transpose <perm = [1, 0]> (x)", "'perm' of (1, 0); each of 4 axes was expected once"),
         ("Resize <axes = [2, 2]> (x, , s)", "names an axis twice, in (2, 2)"),
+        (
+            "GatherND <batch_dims = 2147483648> (x, n)",
+            "'batch_dims' of 2147483648; no tensor has over 64 axes",
+        ),
+        ("AveragePool <kernel_shape = [2, 2], strides = [1, 4294967296]> (x)", "numbers up to"),
         ("Slice (x, n, n, n)", "names an axis twice, in (1, 1)"),
         ("ArgMax <select_last_index = 5> (x)", "'select_last_index' of 5; one of 0, 1"),
         (

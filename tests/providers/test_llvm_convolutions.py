@@ -56,6 +56,9 @@ def _assert_close(
         (8, 8, (3, 3), (3, 3), 'group = 8, auto_pad = "SAME_UPPER"'),
         (4, 4, (3, 4), (2, 2), "strides = [3, 4], output_shape = [10, 15]"),
         (17, 3, (9,), (4,), "strides = [4]"),
+        (4, 6, (3, 4), (2, 3), "strides = @, dilations = @, pads = @, output_padding = @"),
+        (4, 6, (3, 4), (2, 3), 'strides = @, dilations = @, auto_pad = "SAME_LOWER"'),
+        (4, 6, (3, 4), (2, 3), "strides = @, dilations = [2, 1], kernel_shape = @"),
         (5, 20, (2, 3, 2), (3, 2, 1), "strides = [2, 2, 2], pads = [1, 0, 0, 1, 0, 0]"),
     ],
 )
@@ -74,12 +77,30 @@ def test_transposed_convolutions(
     shapes = [", ".join(map(str, shape)) for shape in ((2, channels, *size), weights.shape)]
     given = "" if are_weights_known else f", float[{shapes[1]}] w"
     rest = ", ".join(f"r{axis}" for axis in range(len(size)))
+    attributes = attributes.replace("= @", ": ints = []")  # whose kind the text cannot show
     text = f"""g (float[{shapes[0]}] x{given}) => (float[2, {outputs}, {rest}] y)
         {{ a = ConvTranspose<{attributes}>(x, w, b) y = Relu(a) }}"""
     feeds = {"x": _random(2, channels, *size)}
     constants = {"b": _random(outputs)}
     (constants if are_weights_known else feeds)["w"] = weights
     _assert_close(text, constants, feeds)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "node",
+    [
+        "AveragePool<kernel_shape = [2], pads = [0, 1073741824]>(x)",
+        "Conv<pads = [1073741824, 0]>(x, w)",
+        "ConvTranspose<strides = [1073741824]>(x, w)",
+    ],
+)
+def test_windows_without_end_are_left_to_the_cpu_provider_at_once(node: str) -> None:
+    proto = onnx.parser.parse_model(
+        f"{HEADER} g (float[1, 1, 8] x, float[1, 1, 2] w) => (float[1, 1, n] y) {{ y = {node} }}"
+    )
+    with InferenceSession(proto.SerializeToString(), providers=["llvm", "cpu"]) as session:
+        assert session.get_providers() == ["LLVMExecutionProvider", "CPUExecutionProvider"]
 
 
 def test_transposed_convolutions_of_open_sizes() -> None:

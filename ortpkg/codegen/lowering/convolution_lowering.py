@@ -20,6 +20,8 @@ FLOATS = frozenset({Scalar.F32, Scalar.F16})
 #: An element that is part of more windows is pooled faster by the embedded engine, whose windows
 #: share what they have in common.
 _MOST_OVERLAP = 256
+#: Schedules look at each window of an axis that needs padding; so many take them some seconds.
+_MOST_WINDOWS = 1 << 22
 
 
 @lowers("Conv")
@@ -71,9 +73,16 @@ def check_channels(source: Tensor, weights: Tensor, output: Tensor, groups: int)
         raise NotLoweredError("its weights are for other channels")
 
 
+def check_window_count(output: Tensor) -> None:
+    """NotLoweredError where an axis is known to have more windows than schedules can look at."""
+    if any(isinstance(size, int) and size > _MOST_WINDOWS for size in output.shape[2:]):
+        raise NotLoweredError(f"it has more than {_MOST_WINDOWS} windows along an axis")
+
+
 def window_of(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:
     """The windows of a node. NotLoweredError where their padding is known only when it runs."""
     rank = len(kernel)
+    check_window_count(output)
     strides = tuple(attribute(node, "strides", ())) or (1,) * rank
     dilations = tuple(attribute(node, "dilations", ())) or (1,) * rank
     before: list[Size] = []

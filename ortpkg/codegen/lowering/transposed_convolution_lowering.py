@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ortpkg.codegen.lowering.convolution_lowering import FLOATS, biased
+from ortpkg.codegen.lowering.convolution_lowering import FLOATS, biased, check_window_count
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
@@ -39,9 +39,10 @@ def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
         or output.shape[:2] != (source.shape[0], weights.shape[0])
     ):
         raise NotLoweredError("its weights are for other channels")
+    check_window_count(output)
     for size in output.shape[2:]:  # as the numpy kernel and onnxruntime have it
         scope.require_not_negative(size - 1)
-    spread = tuple(attribute(node, "strides", (1,) * (len(given.shape) - 2)))
+    spread = _ones_unless_stated(node, "strides", len(given.shape) - 2)
     kernel = [each for each in given.shape[2:] if isinstance(each, int)]
     window = _window(node, source, output, kernel)
     scope.emit(
@@ -60,8 +61,8 @@ def lower_transposed_convolution(scope: LoweringScope, node: Node) -> None:
 def _window(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> Window:
     """The windows over the source as it is spread."""
     rank = len(source.shape) - 2
-    strides = tuple(attribute(node, "strides", (1,) * rank))
-    dilations = tuple(attribute(node, "dilations", (1,) * rank))
+    strides = _ones_unless_stated(node, "strides", rank)
+    dilations = _ones_unless_stated(node, "dilations", rank)
     if not len(kernel) == len(strides) == len(dilations) == rank:
         raise NotLoweredError("the size of its windows is known only when it runs")
     before: list[Size] = []
@@ -80,6 +81,11 @@ def _window(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -
     )
 
 
+def _ones_unless_stated(node: Node, name: str, rank: int) -> tuple[int, ...]:
+    """Numbers of an attribute for each axis; an empty list is as good as none."""
+    return tuple(attribute(node, name, ())) or (1,) * rank
+
+
 def _cuts(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> list[int]:
     """How much is cut off before the first element of each axis.
 
@@ -92,8 +98,8 @@ def _cuts(node: Node, source: Tensor, output: Tensor, kernel: Sequence[int]) -> 
         return [int(each) for each in pads[:rank]]
     if auto == "VALID" and not attribute(node, "output_shape", ()):
         return [0] * rank
-    strides = tuple(attribute(node, "strides", (1,) * rank))
-    dilations = tuple(attribute(node, "dilations", (1,) * rank))
+    strides = _ones_unless_stated(node, "strides", rank)
+    dilations = _ones_unless_stated(node, "dilations", rank)
     added = tuple(attribute(node, "output_padding", ())) or (0,) * rank
     found = []
     for axis in range(rank):
