@@ -22,6 +22,14 @@ _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 #: Bytes that pillow holds of a pixel beside the output: as it was read, in the wanted mode, and as
 #: it is handed on.
 _HELD_NBYTES = 12
+#: So many times pillow holds a file, or parts of it, at most: as it came, as it was read, joined,
+#: and texts and profiles of the head in several forms.
+_FILE_COPIES = 6
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+#: Chunks that no pixel depends on; pillow inflates them, up to 64 Mi characters.
+_PNG_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
+#: Length, type and checksum around the data of a chunk.
+_PNG_FRAME_NBYTES = 12
 #: Of a file's first bytes: where WebP's first chunk says what it is.
 _WEBP_HEAD_NBYTES = 30
 
@@ -30,7 +38,7 @@ _WEBP_HEAD_NBYTES = 30
 def image_decoder(info: OpKernelInfo) -> Compute:
     """Pixels (height, width, channels), 3 channels or, of Grayscale, 1; transparency is left out.
 
-    The size that the file's head tells is asked for before a pixel is read.
+    Copies of the file, and the size that its head tells, are asked for before a pixel is read.
     """
     pixel_format = str(info.attribute("pixel_format", "RGB"))
     if pixel_format not in _MODES:
@@ -39,14 +47,16 @@ def image_decoder(info: OpKernelInfo) -> Compute:
         )
 
     def compute(context: OpKernelContext, encoded: Tensor) -> Tensor:
-        content = encoded.tobytes()
+        file_nbytes = encoded.nbytes * _FILE_COPIES
+        context.check_allocation(file_nbytes)
+        content = _without_texts(encoded.tobytes())
         if (size := _webp_size(content)) is not None:  # which pillow makes room for as it opens it
-            context.check_allocation(size[0] * size[1] * _HELD_NBYTES)
+            context.check_allocation(size[0] * size[1] * _HELD_NBYTES + file_nbytes)
         image = _opened(content)
         width, height = image.size
         mode = _MODES[pixel_format]
         out = context.output(0, (height, width, len(mode)), np.dtype(np.uint8))
-        context.check_allocation(width * height * _HELD_NBYTES)
+        context.check_allocation(width * height * _HELD_NBYTES + file_nbytes)
         pixels = run_interruptibly(context, lambda: _pixels(image, mode))
         np.copyto(out, pixels[..., ::-1] if pixel_format == "BGR" else pixels.reshape(out.shape))
         return out
@@ -71,6 +81,20 @@ def _pixels(image: Image, mode: str) -> np.ndarray[Any, Any]:
         return np.asarray(image if image.mode == mode else image.convert(mode))
     except (OSError, SyntaxError) as error:  # the latter of damaged PNG chunks
         raise ValueError(f"the image is damaged: {quoted(str(error))}") from error
+
+
+def _without_texts(content: bytes) -> bytes:
+    """A PNG file without its texts (PNG specification, section 5.3); other files as they are."""
+    if not content.startswith(_PNG_SIGNATURE) or not any(name in content for name in _PNG_TEXTS):
+        return content
+    kept, start = [_PNG_SIGNATURE], len(_PNG_SIGNATURE)
+    while start < len(content):
+        data_nbytes = int.from_bytes(content[start : start + 4], "big")
+        end = start + data_nbytes + _PNG_FRAME_NBYTES
+        if content[start + 4 : start + 8] not in _PNG_TEXTS:
+            kept.append(content[start:end])
+        start = end
+    return b"".join(kept)
 
 
 def _webp_size(content: bytes) -> tuple[int, int] | None:

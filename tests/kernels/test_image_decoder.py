@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+import tracemalloc
+import zlib
 from typing import Any
 
 import numpy as np
@@ -81,8 +84,67 @@ def test_webp_tells_its_size_in_each_of_its_forms() -> None:
     for image in (lossy, lossless, extended):
         assert decoded(image).shape == (5, 8, 3)
         with pytest.raises(LimitExceededError):
-            decoded(image, limit_nbytes=12 * 5 * 8 - 1)
-        decoded(image, limit_nbytes=(12 + 3) * 5 * 8)
+            decoded(image, limit_nbytes=6 * image.nbytes + 12 * 5 * 8 - 1)
+        decoded(image, limit_nbytes=6 * image.nbytes + (12 + 3) * 5 * 8)
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def _with_chunks(*chunks: bytes) -> bytes:
+    """A PNG file with more chunks behind its head."""
+    image = encoded(PIXELS, "PNG").tobytes()
+    return image[:33] + b"".join(chunks) + image[33:]
+
+
+def _with_segments(marker: int, head: bytes) -> bytes:
+    """A JPEG file with segments of a kind, 4 MiB in all."""
+    image = encoded(PIXELS, "JPEG").tobytes()
+    data = head + bytes(65_000)
+    segment = b"\xff" + bytes([marker]) + struct.pack(">H", len(data) + 2) + data
+    return image[:2] + segment * 64 + image[2:]
+
+
+_MANY = bytes(4 << 20)
+_LARGE_FILES = {
+    **{
+        name: encoded(PIXELS, name, **words).tobytes() + _MANY
+        for name, words in [
+            ("BMP", {}), ("JPEG", {}), ("JPEG2000", {}), ("PNG", {}), ("PPM", {}),
+            ("TIFF", {"compression": "tiff_lzw"}), ("WEBP", {}),
+        ]
+    },
+    "WebP's profile": encoded(PIXELS, "WEBP", icc_profile=_MANY).tobytes(),
+    "TIFF's profile": encoded(PIXELS, "TIFF", icc_profile=_MANY).tobytes(),
+    "JPEG's Exif": _with_segments(0xE1, b"Exif\0\0"),
+    "JPEG's profile": _with_segments(0xE2, b"ICC_PROFILE\0\1\1"),
+    "PNG's text": _with_chunks(_chunk(b"iTXt", b"key\0\0\0\0\0" + b"a" * len(_MANY))),
+    "PNG's own": _with_chunks(_chunk(b"prIv", _MANY)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(_LARGE_FILES))
+def test_copies_of_a_large_file_are_asked_for(name: str) -> None:
+    image = np.frombuffer(_LARGE_FILES[name], np.uint8)
+    with pytest.raises(LimitExceededError):
+        decoded(image, limit_nbytes=6 * image.nbytes)
+    tracemalloc.start(1)
+    assert decoded(image).shape == (5, 8, 3)
+    _, most_nbytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_nbytes < 6 * image.nbytes + (1 << 20)
+
+
+def test_texts_of_a_png_file_are_not_inflated() -> None:
+    text = "\N{GRINNING FACE}" + "a" * ((1 << 20) - 8)
+    data = b"key%d\0\1\0\0\0" + zlib.compress(text.encode())
+    image = _with_chunks(*(_chunk(b"iTXt", data.replace(b"%d", b"%d" % n)) for n in range(30)))
+    tracemalloc.start(1)
+    np.testing.assert_array_equal(decoded(np.frombuffer(image, np.uint8)), PIXELS)
+    _, most_nbytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_nbytes < 2 << 20, "each of 30 texts takes 4 MiB"
 
 
 @pytest.mark.parametrize(
