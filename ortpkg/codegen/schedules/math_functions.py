@@ -12,12 +12,9 @@ sigmoid      2.5           2.5           by exp
 tanh         2.5           2.5           by exp(2x) - 1
 erf          1.2           1.2           two polynomials, of N. Juffa
 log          1.0           1.2           polynomial of N. Juffa
-sin, cos     1.6           1.6           for abs(x) up to 1,000,000; the argument is reduced in f64
+sin, cos     1.6           1.6           the argument is reduced in f64, beyond 1,000,000 in 96 bits
 pow          0.6           0.6           computed in f64
 ===========  ============  ============  ==========================================================
-
-Beyond 1,000,000, sin and cos lose precision, slowly where a product and a sum are one instruction;
-they stay within -1 and 1.
 """
 
 from __future__ import annotations
@@ -53,6 +50,11 @@ _COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 #: Half of pi in three parts, the first two of 33 bits (source: fdlibm's ``__ieee754_rem_pio2``).
 _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
 _F64_ROUNDER = 6755399441055744.0
+#: From here on the three parts of half of pi are too few.
+_FAR = 1e6
+#: 2 / pi (source: OEIS A060294): 64 bits from every 32nd one, the first from that of 2^23 on.
+_TWO_BY_PI = (0xA2F9836E4E, 0xF9836E4E441529FC, 0x441529FC2757D1F5, 0x2757D1F534DDC0DB,
+              0x34DDC0DB6295993C, 0x6295993C439041FE)  # fmt: skip
 _SIGN = -(1 << 31)
 
 
@@ -237,15 +239,21 @@ def _with_sign_of(b: KernelBuilder, size: Value, x: Value) -> Value:
 
 def _sine(b: KernelBuilder, x: Value, *, quarters: int) -> Value:
     """The sine of x and so many quarters of a turn."""
-    wide = b.cast(x, Scalar.F64)
-    shifted = b.fma(wide, 2 / math.pi, _F64_ROUNDER)
-    whole = b.sub(shifted, _F64_ROUNDER)
-    rest = wide
-    for part in _HALF_PI:
-        rest = b.fma(whole, -part, rest)
-    bits = b.cast(b.bitcast(shifted, wide.type.with_scalar(Scalar.I64)), Scalar.I32)
-    quarter = b.add(bits, quarters)
-    angle = _clamped(b, b.cast(rest, Scalar.F32), -0.8, 0.8)
+    angle, quarter = _quarter_turns(b, x)
+    size = b.compute(Op.ABS, x)
+    is_far = b.compute(Op.AND, b.compute(Op.GE, size, _FAR), b.compute(Op.LT, size, math.inf))
+    words = b.select(is_far, b.constant(1, quarter.type), 0)
+    is_any_far = b.cast(b.compute(Op.LARGEST, words), Scalar.I64)
+    # a loop of one pass or none: few numbers are that large, and others need not wait for them
+    with b.loop(0, is_any_far, carried=(angle, quarter)) as loop:
+        reduced = _far_quarter_turns(b, x)
+        loop.hand_on(*(b.select(is_far, *pair) for pair in zip(reduced, loop.carried, strict=True)))
+    angle, quarter = loop.results
+    return _sine_of_turns(b, angle, b.add(quarter, quarters))
+
+
+def _sine_of_turns(b: KernelBuilder, angle: Value, quarter: Value) -> Value:
+    """The sine of an angle from -pi / 4 to pi / 4 and of quarters of a turn."""
     square = b.mul(angle, angle)
     sine = b.fma(b.mul(_polynomial(b, square, _SIN), square), angle, angle)
     cosine = b.mul(square, square)
@@ -253,7 +261,58 @@ def _sine(b: KernelBuilder, x: Value, *, quarters: int) -> Value:
     is_odd = b.compute(Op.NE, b.compute(Op.AND, quarter, 1), 0)
     sign = b.compute(Op.SHL, b.compute(Op.AND, quarter, 2), 30)
     made = b.bitcast(b.select(is_odd, cosine, sine), quarter.type)
-    return b.bitcast(b.compute(Op.XOR, made, sign), x.type)
+    return b.bitcast(b.compute(Op.XOR, made, sign), angle.type)
+
+
+def _quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """(angle, n) with x = angle + n * pi / 2, and n an i32; right up to ``_FAR``."""
+    wide = b.cast(x, Scalar.F64)
+    shifted = b.fma(wide, 2 / math.pi, _F64_ROUNDER)
+    whole = b.sub(shifted, _F64_ROUNDER)
+    rest = wide
+    for part in _HALF_PI:
+        rest = b.fma(whole, -part, rest)
+    bits = b.cast(b.bitcast(shifted, wide.type.with_scalar(Scalar.I64)), Scalar.I32)
+    return _clamped(b, b.cast(rest, Scalar.F32), -0.8, 0.8), bits
+
+
+def _far_quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
+    """The same of numbers from 2 up, by those 96 bits of 2 / pi that decide (Payne and Hanek).
+
+    A number is m * 2^e, m of 24 bits. Bits of 2 / pi that make whole turns of it are left out, and
+    those too low to matter. The sum is in units of 2^-62 quarters of a turn.
+    """
+    words = b.bitcast(x, x.type.with_scalar(Scalar.U32))
+    exponent = b.compute(Op.AND, b.compute(Op.SHR, words, 23), 0xFF)
+    mantissa = b.compute(Op.OR, b.compute(Op.AND, words, 0x7FFFFF), 1 << 23)
+    mantissa = b.cast(mantissa, Scalar.U64)
+    high, middle, low = (b.mul(part, mantissa) for part in _bits_of_two_by_pi(b, exponent))
+    turns = b.add(b.add(b.compute(Op.SHL, high, 32), middle), b.compute(Op.SHR, low, 32))
+    quarter = b.compute(Op.SHR, b.add(turns, 1 << 61), 62)
+    rest = b.sub(turns, b.compute(Op.SHL, quarter, 62))
+    rest = b.cast(b.bitcast(rest, rest.type.with_scalar(Scalar.I64)), Scalar.F64)
+    angle = b.cast(b.mul(rest, math.pi / 2 * 2.0**-62), Scalar.F32)
+    quarter = b.cast(b.cast(quarter, Scalar.I64), Scalar.I32)
+    is_negative = b.compute(Op.LT, x, 0.0)
+    angle = b.select(is_negative, b.compute(Op.NEG, angle), angle)
+    return angle, b.select(is_negative, b.compute(Op.NEG, quarter), quarter)
+
+
+def _bits_of_two_by_pi(b: KernelBuilder, exponent: Value) -> list[Value]:
+    """Three times 32 bits of 2 / pi as u64, from the bit on that the exponent of an f32 means.
+
+    It is 128 or more, and kept with the bias that it has in its bits.
+    """
+    wide = b.cast(exponent, Scalar.U64)
+    step, shift = b.compute(Op.SHR, wide, 5), b.compute(Op.AND, wide, 31)
+    bits = []
+    for first in range(3):
+        chosen = b.constant(_TWO_BY_PI[first], wide.type)
+        for number in range(1, 4):
+            is_later = b.compute(Op.GE, step, 4 + number)
+            chosen = b.select(is_later, _TWO_BY_PI[first + number], chosen)
+        bits.append(b.compute(Op.SHR, b.compute(Op.SHL, chosen, shift), 32))
+    return bits
 
 
 def _f64_log(b: KernelBuilder, x: Value) -> Value:
