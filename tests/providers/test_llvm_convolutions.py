@@ -36,6 +36,7 @@ def _assert_close(
         proto.graph.initializer.append(numpy_helper.from_array(array, name))
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.llvm_check", "1")
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     with InferenceSession(proto.SerializeToString(), options, [LLVM_EP]) as session:
         for each in feeds:
             (wanted,) = run_engine(proto, dict(each))
