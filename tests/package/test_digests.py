@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ortpkg.documents.json_documents import read_document
 from ortpkg.errors import PackageFormatError
 from ortpkg.package.integrity.digest_check import DifferenceKind, check_digests, compute_digests
 from ortpkg.package.integrity.digests import (
@@ -47,6 +49,25 @@ def test_the_package_digest_is_the_directory_hash_of_onnxruntime(
     tmp_path: Path, files: dict[str, bytes], expected: str
 ) -> None:
     assert compute_digests(write_recorded(tmp_path, files)).package_digest == expected
+
+
+def test_a_longer_record_that_comes_while_it_is_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_recorded(tmp_path / "p", {"a": b"1"})
+
+    def replaced_and_read(*arguments: Any, **named: Any) -> Any:
+        monkeypatch.undo()
+        (root / "b").write_bytes(b"2")
+        content = dump_digests(compute_digests(root))
+        (root / ".ortpkg-new").write_bytes(content)
+        (root / ".ortpkg-new").replace(root / "digests.json")
+        return read_document(*arguments, **named)
+
+    monkeypatch.setattr("ortpkg.package.integrity.digests.read_document", replaced_and_read)
+    recorded = read_digests(root)
+    assert recorded is not None
+    assert sorted(recorded.files) == ["a", "b"]
 
 
 def test_reads_what_it_writes(tmp_path: Path) -> None:

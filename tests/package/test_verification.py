@@ -213,17 +213,23 @@ def test_an_interrupted_change_is_said_and_is_no_damage(root: Path) -> None:
     )
 
 
-def test_a_change_committed_meanwhile_is_no_damage(root: Path) -> None:
-    """The digests were read before another command's commit, the files after it."""
-    changed = False
+@pytest.mark.parametrize("count", [1, 20])
+def test_changes_committed_meanwhile_are_no_damage(root: Path, count: int) -> None:
+    """The digests were read before another command's commit, the files after it; again and again."""
+    changes = iter(range(count))
+    read_files: set[str] = set()
 
-    def change(*_: object) -> None:
-        nonlocal changed
-        if not changed:
-            changed = True
+    def change(file: str, *_: object) -> None:
+        if file in read_files:  # the next comparison has begun
+            read_files.clear()
+        is_first = not read_files
+        read_files.add(file)
+        if is_first and (number := next(changes, None)) is not None:
             for name in ("models/m/a/model.onnx", "models/m/b/model.onnx", "samples/empty"):
-                (root / name).write_bytes(b"another content")
-            (root / "digests.json").write_bytes(dump_digests(compute_digests(root)))
+                (root / name).write_bytes(b"another content" * (number + 1))
+            content = dump_digests(compute_digests(root))
+            (root / ".ortpkg-new").write_bytes(content)
+            (root / ".ortpkg-new").replace(root / "digests.json")
 
     assert verify_package(root, progress=change).is_intact
 

@@ -44,6 +44,8 @@ MOST_FILES = 100_000
 #: A file that is so much larger than its record is not read to find that it differs: a sparse file
 #: of terabytes costs a stranger nothing.
 _MOST_EXCESS_NBYTES = 64 << 20
+#: So often a document is read again in whose place a longer one came.
+_MOST_ATTEMPTS = 10
 _SURROGATE = re.compile("[\ud800-\udfff]")
 LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * MOST_FILES)
 
@@ -129,12 +131,24 @@ def read_digests_document(root: Path) -> dict[str, Any]:
     path = root / DIGESTS_FILE
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
         raise _malformed(root, "", "is a link that leads out of the package")
+    for _ in range(_MOST_ATTEMPTS):
+        # As much memory is set aside as may be read, so no more than the file needs.
+        nbytes = _nbytes_of(path)
+        try:
+            return read_document(path, document=DIGESTS_FILE, limits=LIMITS._replace(nbytes=nbytes))
+        except PackageFormatError:
+            if _nbytes_of(path) == nbytes:
+                raise
+            # a command put another one in its place, which may be longer
+    return read_document(path, document=DIGESTS_FILE, limits=LIMITS)
+
+
+def _nbytes_of(path: Path) -> int:
+    """Return how much of digests.json may be read: 0 where the reader says what is wrong."""
     try:
-        nbytes = min(path.stat().st_size, LIMITS.nbytes)
+        return min(path.stat().st_size, LIMITS.nbytes)
     except OSError:
-        nbytes = 0  # the reader says what is wrong
-    # As much memory is set aside as may be read, so no more than the file needs.
-    return read_document(path, document=DIGESTS_FILE, limits=LIMITS._replace(nbytes=nbytes))
+        return 0
 
 
 def parse_digests(content: bytes, root: Path) -> PackageDigests:

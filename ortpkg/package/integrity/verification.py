@@ -1,8 +1,8 @@
 """Compares every byte of a package with what digests.json records, and says what differs.
 
 Nothing is opened as a package, and no cache is asked: a package whose documents are damaged can be
-    verified too. What
-is found is damage, not tampering: whoever changes a file can change its digest as well.
+verified too. What is found is damage, not tampering: whoever changes a file can change its digest
+as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
 _OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"
-_MOST_ATTEMPTS = 3
+#: So often a package is compared again that commands change meanwhile.
+_MOST_ATTEMPTS = 50
 _BITS = {
     DifferenceKind.CHANGED: VerifyExitCode.CHANGED,
     DifferenceKind.MISSING: VerifyExitCode.MISSING_OR_EXTRA,
@@ -117,7 +118,7 @@ def verify_package(
     for _ in range(_MOST_ATTEMPTS):
         before = _stamp(root / DIGESTS_FILE)
         report = _verify(root, progress, is_whole=is_whole)
-        if not report.differences or _stamp(root / DIGESTS_FILE) == before:
+        if report.is_intact or _stamp(root / DIGESTS_FILE) == before:
             # otherwise a command changed the package meanwhile, and old records met new files
             break
     return report
