@@ -42,7 +42,12 @@ from ortpkg.authoring.new_variant import (
 )
 from ortpkg.authoring.overall_values import overall_values_after
 from ortpkg.authoring.package_on_disk import locked_package, write_package
-from ortpkg.authoring.removal import check_component_is_free, files_of_component, files_of_variant
+from ortpkg.authoring.removal import (
+    check_component_is_free,
+    files_of_component,
+    files_of_variant,
+    samples_without,
+)
 from ortpkg.authoring.sharing_group import SharedLayout
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
 from ortpkg.authoring.stale_variants import (
@@ -328,7 +333,10 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
     found = variant_named(component, variant)
     if len(component.variants) > 1:
         verify_no_source_leaves_a_stale_variant(package, [found])
-        documents: Sequence[DocumentChange] = removing_variant(package, component, variant)
+        documents: Sequence[DocumentChange] = (
+            *samples_without(package, {component.name: [variant]}),
+            *removing_variant(package, component, variant),
+        )
         removes = files_of_variant(package, found)
         used = option_places(found)
         assets = {

@@ -1,17 +1,19 @@
-"""Which files go when a variant or a component leaves: those that nothing else uses."""
+"""Which files go when a variant or a component leaves, and what samples say of it no more."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from ortpkg.authoring.variant_files import files_of_model, option_places
+from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.errors import AuthoringError, ModelError, quoted
+from ortpkg.package.changes.transaction import DocumentChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.formats.pipeline import pipeline_components, read_pipeline
 from ortpkg.package.formats.samples import read_samples
 from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
-from ortpkg.package.sidecar import PIPELINE, SAMPLES
+from ortpkg.package.sidecar import PIPELINE, SAMPLES, samples_document
 
 
 def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:
@@ -127,3 +129,23 @@ def _relative(package: PackageInfo, paths: Iterable[Path]) -> tuple[str, ...]:
         for path in paths
         if path.exists() and path != package.root and path.is_relative_to(package.root)
     )
+
+
+def samples_without(
+    package: PackageInfo, leaving: Mapping[str, Collection[str]]
+) -> Iterator[DocumentChange]:
+    """Yield samples.json without what it says of variants that leave: component → variants."""
+    document = samples_document(package.root)
+    if document is None:
+        return
+    before = (package.root / SAMPLES).read_bytes()
+    for sample in document["samples"]:
+        component = sample.get("component") or package.components[0].name
+        for name in leaving.get(component, ()):
+            sample.get("variants", {}).pop(name, None)
+        if sample.get("variants") == {}:
+            del sample["variants"]
+    if (after := dump_document(document)) != dump_document(
+        parse_document(before, document=SAMPLES)
+    ):
+        yield DocumentChange(path=SAMPLES, before=before, after=after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -19,7 +19,7 @@ from ortpkg.authoring.package_plan import (
     edited_plan,
     new_package,
 )
-from ortpkg.authoring.removal import files_of_variants
+from ortpkg.authoring.removal import files_of_variants, samples_without
 from ortpkg.authoring.stale_variants import verify_no_source_leaves_a_stale_variant
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
 from ortpkg.authoring.variant_sizes import variant_sizes
@@ -27,17 +27,15 @@ from ortpkg.authoring.written_package import reading_result
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
 from ortpkg.documents.findings import listed
-from ortpkg.documents.json_documents import dump_document, parse_document
 from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.changes.broken_signatures import tell_of_lost_signatures
-from ortpkg.package.changes.transaction import DocumentChange, commit_change, create_package
+from ortpkg.package.changes.transaction import commit_change, create_package
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.named_parts import verify_variants_known
 from ortpkg.package.package_info import PackageInfo, VariantInfo
 from ortpkg.package.reader import open_package
-from ortpkg.package.sidecar import SAMPLES, samples_document
 from ortpkg.selection.provider_option_devices import device_option_of, named_device_types
 from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
@@ -229,32 +227,12 @@ def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
     by_component: dict[str, list[str]] = {}
     for variant in leaving:
         by_component.setdefault(variant.component_name, []).append(variant.name)
-    changes = [*_samples_without(package, by_component), *removing_variants(package, by_component)]
+    changes = [*samples_without(package, by_component), *removing_variants(package, by_component)]
     removes = files_of_variants(package, leaving)
     assets = unused_assets(package, changes, removes)
     changes = without_assets(package, changes, assets)
     removes += tuple(path.relative_to(package.root).as_posix() for path in assets.values())
     return edited_plan(package, changes, removes=removes)
-
-
-def _samples_without(
-    package: PackageInfo, leaving: Mapping[str, Collection[str]]
-) -> Iterator[DocumentChange]:
-    """samples.json without tolerances for variants that go."""
-    document = samples_document(package.root)
-    if document is None:
-        return
-    before = (package.root / SAMPLES).read_bytes()
-    for sample in document["samples"]:
-        component = sample.get("component") or package.components[0].name
-        for name in leaving.get(component, ()):
-            sample.get("variants", {}).pop(name, None)
-        if sample.get("variants") == {}:
-            del sample["variants"]
-    if (after := dump_document(document)) != dump_document(
-        parse_document(before, document=SAMPLES)
-    ):
-        yield DocumentChange(path=SAMPLES, before=before, after=after)
 
 
 def _report(package: PackageInfo, kept: Collection[VariantInfo]) -> SlimReport:

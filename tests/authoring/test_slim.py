@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ortpkg.authoring.convert import convert
-from ortpkg.authoring.create import add_variant, create
+from ortpkg.authoring.create import add_variant, create, remove_variant
 from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.package_checks import validate
 from ortpkg.authoring.slim import slim
@@ -128,7 +129,18 @@ def test_a_new_package_is_what_slimming_in_place_gives(package: Path, tmp_path: 
     assert content_of(package) == content_of(tmp_path / "new")
 
 
-def test_tolerances_of_samples_go_with_their_variants(package: Path) -> None:
+def _keep_cuda_alone(package: Path) -> PackageInfo:
+    return slim(package, variants=["cuda"]).package
+
+
+def _remove_cpu(package: Path) -> PackageInfo:
+    return remove_variant(package, "cpu")
+
+
+@pytest.mark.parametrize("leave", [_keep_cuda_alone, _remove_cpu], ids=["slim", "remove-variant"])
+def test_tolerances_of_samples_go_with_their_variants(
+    package: Path, leave: Callable[[Path], PackageInfo]
+) -> None:
     (package / "samples").mkdir()
     np.savez(package / "samples/in.npz", x=np.ones((1, 4), np.float32))
     np.savez(package / "samples/out.npz", y=np.ones((1, 4), np.float32))
@@ -140,9 +152,7 @@ def test_tolerances_of_samples_go_with_their_variants(package: Path) -> None:
     )
     (package / "digests.json").write_bytes(dump_digests(compute_digests(package)))
 
-    report = slim(package, variants=["cuda"])
-
-    (read,) = read_samples(report.package)
+    (read,) = read_samples(leave(package))
     assert read.tolerance("y", variant="cuda") is not None
     assert [each.rule for each in validate(package) if each.rule.startswith("ORT05")] == []
     assert "cpu" not in (package / "samples/samples.json").read_text()
