@@ -121,8 +121,8 @@ def test_a_worker_that_is_ended_is_a_failed_test(tmp_path: Path) -> None:
 def test_no_worker_stays_behind_for_a_thread_that_nobody_stops(tmp_path: Path) -> None:
     """The one that starts them has less time than xdist takes to kill them."""
     done = run_tests(tmp_path, STRAY_THREAD, *BY_WORKERS)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "teardown_nodes" in done.stderr
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "in _shutdown" in done.stderr  # where a worker waits for such a thread
 
 
 def test_limits_of_marks_hold(tmp_path: Path) -> None:

@@ -542,7 +542,7 @@ def test_a_variant_for_onnxruntime_has_the_string_of_its_provider_and_runs_here(
         ),
         (
             ("--ep", "prepack", "--for", "tensorrt"),
-            "'tensorrt' is not one of 'ortpkg', 'onnxruntime'",
+            "'tensorrt' is not ortpkg or onnxruntime",
         ),
     ],
     ids=["prepack", "cpu", "reader"],

@@ -102,14 +102,14 @@ def test_a_short_password_that_a_registry_repeats_is_hidden_in_what_it_says() ->
 
 
 def test_a_password_of_six_characters_is_hidden_in_what_fails_at_a_registry() -> None:
-    secret = Secret("hunter")
+    secret = Secret("walrus")
 
     error = ArtifactFormatError(
-        "hunter.example:1: no key 'hunter'", registry="hunter", layer="hunter"
+        "walrus.example:1: no key 'walrus'", registry="walrus", layer="walrus"
     )
     assert str(error) == "(secret).example:1: no key '(secret)'"
     assert (error.registry, error.layer) == ("(secret)", "(secret)")
-    assert str(OrtpkgError("hunter")) == "hunter"
+    assert str(OrtpkgError("walrus")) == "walrus"
     assert secret
 
 
