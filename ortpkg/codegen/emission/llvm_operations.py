@@ -294,6 +294,14 @@ def _extract(statement: Compute, operands: Sequence[str], emitter: Emitter) -> s
     return emitter.do(f"extractelement {kind} {operands[0]}, i32 {statement.lanes[0]}")
 
 
+def _any(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
+    lanes = statement.operands[0].type.lanes
+    if lanes == 1:
+        return operands[0]
+    mask = [(vector_of("i1", lanes), operands[0])]
+    return emitter.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", mask)
+
+
 def _dot(statement: Compute, operands: Sequence[str], emitter: Emitter) -> str:
     """Products for each lane, by the best instructions that the CPU has for this size."""
     lanes = statement.result.type.lanes
@@ -373,5 +381,6 @@ _SPECIAL: dict[Op, Callable[[Compute, Sequence[str], Emitter], str]] = {
     Op.SPLAT: _splat,
     Op.SHUFFLE: _shuffle,
     Op.EXTRACT: _extract,
+    Op.ANY: _any,
     Op.DOT: _dot,
 }

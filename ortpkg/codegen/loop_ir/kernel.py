@@ -27,7 +27,7 @@ class Op(StrEnum):
     to each lane of a vector: of an i32 vector, 4 products of u8 and i8; of an f32 vector, 2 of bf16
     and bf16, rounded as the CPU's instruction does, which takes denormals for 0. SHUFFLE takes
     lanes of two vectors one after the other by the positions in ``lanes``; EXTRACT takes
-    ``lanes[0]``.
+    ``lanes[0]``. ANY tells whether some lane of a vector of bool is true.
     """
 
     ADD = "add"
@@ -69,6 +69,7 @@ class Op(StrEnum):
     DOT = "dot"
     SHUFFLE = "shuffle"
     EXTRACT = "extract"
+    ANY = "any"
 
 
 COMPARISONS = frozenset({Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE})

@@ -131,7 +131,7 @@ class KernelBuilder:
         values = self._alike(operands, first_is_bool=op is Op.SELECT)
         if op in COMPARISONS:
             made = LoopType(Scalar.BOOL, values[0].type.lanes)
-        elif op in {Op.SUM, Op.LARGEST, Op.SMALLEST}:
+        elif op in {Op.SUM, Op.LARGEST, Op.SMALLEST, Op.ANY}:
             made = values[0].type.with_lanes(1)
         else:
             made = values[-1].type

@@ -33,7 +33,7 @@ _BITS = frozenset({Op.AND, Op.OR, Op.XOR, Op.NOT})
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
 #: Kinds that are loaded, stored, moved, and converted to and from f32.
 _STORED_ONLY = frozenset({Scalar.F16, Scalar.BF16})
-_TO_ONE = frozenset({Op.SUM, Op.LARGEST, Op.SMALLEST})
+_TO_ONE = frozenset({Op.SUM, Op.LARGEST, Op.SMALLEST, Op.ANY})
 _MOST_LANES = 256
 
 
@@ -153,6 +153,7 @@ class _Verifier:
         elif op in _TO_ONE:
             fits = kinds[0].with_lanes(1) == result and kinds[0].scalar not in _STORED_ONLY
             fits &= kinds[0].lanes & (kinds[0].lanes - 1) == 0
+            fits &= (kinds[0].scalar is Scalar.BOOL) == (op is Op.ANY)
         elif op is Op.DOT:
             fits = kinds == _dot_operands(result)
         elif op in {Op.SHUFFLE, Op.EXTRACT}:

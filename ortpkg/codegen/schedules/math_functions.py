@@ -241,11 +241,11 @@ def _sine(b: KernelBuilder, x: Value, *, quarters: int) -> Value:
     """The sine of x and so many quarters of a turn."""
     angle, quarter = _quarter_turns(b, x)
     size = b.compute(Op.ABS, x)
-    is_far = b.compute(Op.AND, b.compute(Op.GE, size, _FAR), b.compute(Op.LT, size, math.inf))
-    words = b.select(is_far, b.constant(1, quarter.type), 0)
-    is_any_far = b.cast(b.compute(Op.LARGEST, words), Scalar.I64)
+    is_far = b.compute(Op.GE, size, _FAR)  # infinities too, which the loop leaves as they are
+    is_any_far = b.cast(b.compute(Op.ANY, is_far), Scalar.I64)
     # a loop of one pass or none: few numbers are that large, and others need not wait for them
     with b.loop(0, is_any_far, carried=(angle, quarter)) as loop:
+        is_far = b.compute(Op.AND, is_far, b.compute(Op.LT, size, math.inf))
         reduced = _far_quarter_turns(b, x)
         loop.hand_on(*(b.select(is_far, *pair) for pair in zip(reduced, loop.carried, strict=True)))
     angle, quarter = loop.results
@@ -265,7 +265,10 @@ def _sine_of_turns(b: KernelBuilder, angle: Value, quarter: Value) -> Value:
 
 
 def _quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """(angle, n) with x = angle + n * pi / 2, and n an i32; right up to ``_FAR``."""
+    """(angle, n) with x = angle + n * pi / 2, and n an i32; right up to ``_FAR``.
+
+    The angle is NaN for infinities, and too large beyond ``_FAR``.
+    """
     wide = b.cast(x, Scalar.F64)
     shifted = b.fma(wide, 2 / math.pi, _F64_ROUNDER)
     whole = b.sub(shifted, _F64_ROUNDER)
@@ -273,7 +276,7 @@ def _quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
     for part in _HALF_PI:
         rest = b.fma(whole, -part, rest)
     bits = b.cast(b.bitcast(shifted, wide.type.with_scalar(Scalar.I64)), Scalar.I32)
-    return _clamped(b, b.cast(rest, Scalar.F32), -0.8, 0.8), bits
+    return b.cast(rest, Scalar.F32), bits
 
 
 def _far_quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
