@@ -145,7 +145,10 @@ def _differences() -> list[str]:
         "",
         "| what | operators | onnxruntime |",
         "|---|---|---|",
-        *(f"| {row.name} | {_operators_of(row)} | {row.what} |" for row in ONNXRUNTIME_DIFFERENCES),
+        *(
+            f"| {row.name} | {_operators_of(row)} | {row.behaviour} |"
+            for row in ONNXRUNTIME_DIFFERENCES
+        ),
         "",
         "## What OpenVINO is not given",
         "",
@@ -155,7 +158,7 @@ def _differences() -> list[str]:
         "",
         "| what | operators | OpenVINO |",
         "|---|---|---|",
-        *(f"| {row.name} | {_operators_of(row)} | {row.what} |" for row in DIFFERENCES),
+        *(f"| {row.name} | {_operators_of(row)} | {row.behaviour} |" for row in DIFFERENCES),
         "",
         "OpenVINO is given these all the same, since too little would be left. Name the CPU",
         "provider where they matter:",

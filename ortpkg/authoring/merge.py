@@ -315,7 +315,9 @@ class _Merger:
 
     def _compare_models(self, existing: ComponentInfo, variant: VariantInfo, label: str) -> None:
         """Notes how the variant's inputs and outputs differ from those of its new siblings."""
-        sibling = next((each for each in existing.variants if each.model_path is not None), None)
+        sibling = next(
+            (variant for variant in existing.variants if variant.model_path is not None), None
+        )
         if sibling is None or sibling.model_path is None or variant.model_path is None:
             return
         try:

@@ -125,12 +125,12 @@ def check_names(components: Iterable[ComponentInfo]) -> None:
 _REMOVE = "choose another name, or remove that one first"
 
 
-def check_new_name(what: str, name: str, taken: Iterable[str], remedy: str = _REMOVE) -> None:
+def check_new_name(noun: str, name: str, taken: Iterable[str], remedy: str = _REMOVE) -> None:
     """Refuses a name that is not portable, or that a case-blind file system finds in ``taken``.
 
     ``remedy`` says what to do where ``name`` itself is taken.
     """
-    check_free_name(what, name, folded_names(taken), remedy)
+    check_free_name(noun, name, folded_names(taken), remedy)
 
 
 def folded_names(names: Iterable[str]) -> dict[str, str]:
@@ -141,17 +141,20 @@ def folded_names(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def check_free_name(what: str, name: str, taken: Mapping[str, str], remedy: str = _REMOVE) -> None:
-    """As :func:`check_new_name`; who checks many names folds those that are taken once."""
+def check_free_name(noun: str, name: str, taken: Mapping[str, str], remedy: str = _REMOVE) -> None:
+    """Check a new name as :func:`check_new_name` does, against names that are folded already.
+
+    ``taken`` comes from :func:`folded_names`, so that many names are checked with one folding.
+    """
     if reason := why_not_a_name(name) or (
         "is a document's name" if _folded(name) == METADATA else None
     ):
-        raise AuthoringError(f"the {what} name {quoted(name)} {reason}: choose another one")
+        raise AuthoringError(f"the {noun} name {quoted(name)} {reason}: choose another one")
     if (other := taken.get(_folded(name))) is not None:
         is_same = other == name
         same = "" if is_same else f" (where case does not count, {quoted(other)} is the same)"
         raise AuthoringError(
-            f"there is a {what} {quoted(name)} already{same}: {remedy if is_same else _REMOVE}"
+            f"there is a {noun} {quoted(name)} already{same}: {remedy if is_same else _REMOVE}"
         )
 
 

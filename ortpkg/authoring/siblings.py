@@ -96,17 +96,17 @@ def warn_of_missing_ep(
 
 
 def signatures_of(component: ComponentInfo, notify: Notify) -> list[tuple[str, ModelSignature]]:
-    """What the component's variants take and give.
-
-    A damaged one cannot be compared with, which is said.
-    """
+    """Return :func:`signatures_of_variants` for all variants of a component."""
     return signatures_of_variants(component.variants, notify)
 
 
 def signatures_of_variants(
     variants: Iterable[VariantInfo], notify: Notify
 ) -> list[tuple[str, ModelSignature]]:
-    """What ``variants`` take and give, by their names, as :func:`signatures_of` of a component."""
+    """Return each variant's name with the inputs and outputs of its model.
+
+    A damaged model cannot be compared with, which ``notify`` is told.
+    """
     signatures = []
     for variant in variants:
         if variant.model_path is None:

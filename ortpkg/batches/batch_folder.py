@@ -314,8 +314,8 @@ def read_job(root: Path) -> dict[str, Any]:
         content = _read(path, _MOST_JOB_NBYTES)
         if len(content) > _MOST_JOB_NBYTES:
             raise ValueError("it is too long")
-        found = json.loads(content.decode())
-        if not isinstance(found, dict):
+        job = json.loads(content.decode())
+        if not isinstance(job, dict):
             raise TypeError("it is no object")
     except FileNotFoundError:
         raise UsageError(
@@ -323,7 +323,7 @@ def read_job(root: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"--resume: cannot read {quoted(path)}: {error}") from error
-    return found
+    return job
 
 
 def inputs_json(files: Sequence[Path]) -> list[dict[str, Any]]:

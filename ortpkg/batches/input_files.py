@@ -74,10 +74,10 @@ def _files_of(path: Path) -> Iterable[Path]:
     if not path.is_dir():
         if not path.is_file():
             is_there = path.exists()
-            what = (
+            problem = (
                 "is no file or folder" if is_there else f"does not exist{did_you_mean_path(path)}"
             )
-            raise UsageError(f"cannot read {quoted(path)}: it {what}")
+            raise UsageError(f"cannot read {quoted(path)}: it {problem}")
         if path.suffix.lower() not in _FORMATS:
             raise UsageError(f"cannot read {quoted(path)}: {_what_is_read()}")
         return [path]

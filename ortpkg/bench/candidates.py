@@ -40,9 +40,9 @@ def candidates_of(
     chosen = [verdict for verdict in verdicts if backend in {None, _backend(verdict)}]
     if not chosen:
         verify_installed((), backend, ())
-        known = ", ".join(sorted({_backend(verdict) for verdict in verdicts}))
+        backends = ", ".join(sorted({_backend(verdict) for verdict in verdicts}))
         raise UsageError(
-            f"no variant can be measured on backend {quoted(backend)}; here are: {known}"
+            f"no variant can be measured on backend {quoted(backend)}; here are: {backends}"
         )
     samples = component_samples(package.info, component.name)
     damaged = {

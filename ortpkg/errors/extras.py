@@ -9,7 +9,7 @@ from ortpkg.errors.finding import quoted
 
 
 class _Library(NamedTuple):
-    """What brings a library.
+    """An optional library, and the extra of ortpkg that installs it.
 
     Attributes:
         module: its importable name.

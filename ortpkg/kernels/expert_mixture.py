@@ -131,10 +131,10 @@ class ExpertLayer:
 
     def apply(self, expert: int, x: Tensor) -> Tensor:
         """The rows of ``x`` through the layer of an expert, in a new array."""
-        found: Tensor = matmul(x, self.weights_of(expert).astype(x.dtype, copy=False).T)
+        product: Tensor = matmul(x, self.weights_of(expert).astype(x.dtype, copy=False).T)
         if self.bias is not None:
-            found += self.bias[expert].astype(x.dtype, copy=False)
-        return found
+            product += self.bias[expert].astype(x.dtype, copy=False)
+        return product
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

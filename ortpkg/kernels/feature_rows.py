@@ -87,9 +87,9 @@ def feature_vectorizer(info: OpKernelInfo) -> Compute:
         out = context.output(0, (*counts, sum(widths)), _FLOAT32)
         start = 0
         for x, width in zip(rows, widths, strict=True):
-            given = min(width, x.shape[1])
-            np.copyto(out[:, start : start + given], x[:, :given], casting="unsafe")
-            out[:, start + given : start + width] = 0
+            copied_width = min(width, x.shape[1])
+            np.copyto(out[:, start : start + copied_width], x[:, :copied_width], casting="unsafe")
+            out[:, start + copied_width : start + width] = 0
             start += width
         return out
 

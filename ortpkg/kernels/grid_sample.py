@@ -58,9 +58,12 @@ def grid_sample(info: OpKernelInfo) -> Compute:
         at_once = min(max(BLOCK // max(x.shape[1], 1), _LEAST_POINTS), math.prod(spots))
         sums_nbytes = 4 * x.shape[1] * at_once * np.dtype(np.float64).itemsize
         context.check_allocation(sums_nbytes + widened_nbytes(x[:1]))
-        for image, places, target in zip(x, grid, out, strict=True):
+        for image, points_grid, target in zip(x, grid, out, strict=True):
             sizes, flat = image.shape[1:], widened(image).reshape(image.shape[0], -1)
-            points, found = places.reshape(-1, rank), reshaped_view(target, (len(target), -1))
+            points, output_rows = (
+                points_grid.reshape(-1, rank),
+                reshaped_view(target, (len(target), -1)),
+            )
             for start in range(0, len(points), at_once):
                 context.check_cancelled()
                 block = slice(start, start + at_once)
@@ -70,7 +73,7 @@ def grid_sample(info: OpKernelInfo) -> Compute:
                     _axis_taps(part[:, rank - 1 - axis], size, _MODES[mode], padding, align_corners)
                     for axis, size in enumerate(sizes)
                 ]
-                np.copyto(found[:, block], _interpolated(flat, sizes, taps), casting="unsafe")
+                np.copyto(output_rows[:, block], _interpolated(flat, sizes, taps), casting="unsafe")
         return out
 
     return compute

@@ -240,10 +240,10 @@ def _arg_extremum(info: OpKernelInfo, find: Callable[..., Any]) -> Compute:
         if last or along != x.ndim - 1:  # numpy makes a copy with the axis last
             nbytes += nbytes or x.nbytes
         context.check_allocation(nbytes)
-        found = reshaped_view(out, (*x.shape[:along], *x.shape[along + 1 :]))
-        find(widened(np.flip(x, along) if last else x), axis=along, out=found)
+        indices = reshaped_view(out, (*x.shape[:along], *x.shape[along + 1 :]))
+        find(widened(np.flip(x, along) if last else x), axis=along, out=indices)
         if last:
-            np.subtract(x.shape[along] - 1, found, out=found)
+            np.subtract(x.shape[along] - 1, indices, out=indices)
         return out
 
     return compute

@@ -195,14 +195,14 @@ def _read_once(
 
 def _no_directory(root: Path | str) -> PackageNotFoundError:
     if os.path.lexists(root):
-        what = "is not a directory"
+        problem = "is not a directory"
     else:
-        what = f"does not exist{did_you_mean_path(root)}"
+        problem = f"does not exist{did_you_mean_path(root)}"
     files = (
         "; a packed one (name.ortpkg) is unpacked first, of a bare model (name.onnx) ortpkg create"
         " makes one"
     )
-    message = f"{quoted(root)} {what}: a model package is a directory with a {MANIFEST}{files}"
+    message = f"{quoted(root)} {problem}: a model package is a directory with a {MANIFEST}{files}"
     return PackageNotFoundError(message, path=root)
 
 

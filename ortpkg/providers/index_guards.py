@@ -59,10 +59,10 @@ class IndexGuards:
     def __init__(self, body: Graph) -> None:
         guards = tuple(_guards(body))
         self._inputs, self._outputs = body.inputs, body.outputs
-        given = frozenset(body.inputs)
-        self._before = [guard for guard in guards if given.issuperset(_needed(guard))]
-        self._after = [guard for guard in guards if not given.issuperset(_needed(guard))]
-        own = given.union(body.outputs)
+        inputs = frozenset(body.inputs)
+        self._before = [guard for guard in guards if inputs.issuperset(_needed(guard))]
+        self._after = [guard for guard in guards if not inputs.issuperset(_needed(guard))]
+        own = inputs.union(body.outputs)
         self.indices = tuple(
             dict.fromkeys(guard.indices for guard in self._after if guard.indices not in {"", *own})
         )
@@ -78,13 +78,13 @@ class IndexGuards:
             for guard in self._before:
                 _verify(guard, arrays, shapes)
 
-    def verify_outputs(self, inputs: Sequence[Any], made: Sequence[Any]) -> Sequence[Any]:
+    def verify_outputs(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Sequence[Any]:
         """Return the outputs without the further ones; raise RunError for an index out of range."""
         if not self._after:
-            return made
-        arrays = dict(zip((*self._inputs, *self._outputs), (*inputs, *made), strict=False))
+            return outputs
+        arrays = dict(zip((*self._inputs, *self._outputs), (*inputs, *outputs), strict=False))
         shapes = {name: array.shape for name, array in arrays.items()}
-        further = made[len(self._outputs) :]
+        further = outputs[len(self._outputs) :]
         arrays |= zip(self.indices, further, strict=False)
         sizes = further[len(self.indices) :]
         shapes |= {
@@ -92,7 +92,7 @@ class IndexGuards:
         }
         for guard in self._after:
             _verify(guard, arrays, shapes)
-        return made[: len(self._outputs)]
+        return outputs[: len(self._outputs)]
 
 
 def is_in_range(graph: Graph, node: Node) -> bool:

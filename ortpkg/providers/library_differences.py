@@ -73,7 +73,7 @@ class Difference:
     Attributes:
         name: of the row, for tests and documents.
         operators: the operators it is about; empty for all operators of the domain.
-        what: the library's behaviour, in words; a fragment that begins with "it" or the subject.
+        behaviour: of the library, in words; a fragment that begins with "it" or the subject.
         applies: returns True for the nodes of these operators that are affected; takes the
             :class:`NodeCall` of the table, or its subclass with more knowledge.
         domain: of the operators.
@@ -81,14 +81,14 @@ class Difference:
 
     name: str
     operators: tuple[str, ...]
-    what: str
+    behaviour: str
     applies: Callable[[Any], bool] = lambda _call: True
     domain: str = ""
 
     def fault(self, node: Node) -> str:
         """Return the reason for which the library is not given a node of the row."""
         operator = f"{self.domain}:{node.op_type}" if self.domain else node.op_type
-        return f"it would get {operator} wrong: {self.what}"
+        return f"it would get {operator} wrong: {self.behaviour}"
 
 
 def by_operator(rows: Iterable[Difference]) -> RowsByOperator:

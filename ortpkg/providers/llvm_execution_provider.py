@@ -127,8 +127,8 @@ class LLVMExecutionProvider(ExportingProvider):
         from ortpkg.shapes.inference import infer_sizes
 
         if viewer.graph.parent is None:
-            known = infer_sizes(Model(graph=viewer.graph, ir_version=_IR_VERSION))
-            against = reasons_against(viewer.graph, free, known)
+            sizes = infer_sizes(Model(graph=viewer.graph, ir_version=_IR_VERSION))
+            against = reasons_against(viewer.graph, free, sizes)
         else:
             against = self._reasons_in_inner_graph(viewer.graph, free)
         self._refuse(viewer.graph, against)
@@ -150,10 +150,10 @@ class LLVMExecutionProvider(ExportingProvider):
             return against | dict.fromkeys((node.index for node in nodes), _UNUSED)
         assert claim.meta_def is not None
         body = fused_node_of(graph, nodes, claim.meta_def, self.name).body
-        known = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
+        sizes = infer_sizes(Model(graph=body, ir_version=_IR_VERSION))
         copies = list(body.nodes)
         indices = {copy.index: node.index for copy, node in zip(copies, nodes, strict=True)}
-        for index, reason in reasons_against(body, copies, known).items():
+        for index, reason in reasons_against(body, copies, sizes).items():
             against[indices[index]] = reason
         return against
 
@@ -228,8 +228,8 @@ class LLVMExecutionProvider(ExportingProvider):
         makers = {name: node.index for node in nodes for name in node.outputs if name}
         reasons = {}
         for index, reason in self._session_compiler().reasons_against(body).items():
-            made = next(name for name in body.node(index).outputs if name)
-            reasons[makers[made]] = reason
+            output = next(name for name in body.node(index).outputs if name)
+            reasons[makers[output]] = reason
         return reasons
 
     def _reason_against_compiling(self) -> str | None:

@@ -493,12 +493,12 @@ class NativeExecutionProvider(CompilingProvider):
     def _model_of(self, body: Graph) -> NativeModel:
         if self._handed_over is not None and self._handed_over[0] is body:
             return self._handed_over[1]
-        made = native_model(body, self._guards_of(body))
+        model = native_model(body, self._guards_of(body))
         if (
             self.ep_context.cache is not None
         ):  # what is compiled is kept at once, which takes the model again
-            self._handed_over = body, made
-        return made
+            self._handed_over = body, model
+        return model
 
 
 def _is_of_contexts(graph: Graph, claim: ComputeCapability) -> bool:

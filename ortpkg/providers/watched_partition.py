@@ -43,12 +43,12 @@ def watched_partition(
         if guards is not None:
             guards.verify_inputs(inputs)
         try:
-            made = info.compute(state, inputs, context)
+            outputs = info.compute(state, inputs, context)
         except OrtpkgError:
             raise
         except Exception as error:
             pass_on_handlers_error(error)
             raise RefusedRunError(words_of(error)) from error
-        return made if guards is None else guards.verify_outputs(inputs, made)
+        return outputs if guards is None else guards.verify_outputs(inputs, outputs)
 
     return replace(info, compute=compute)

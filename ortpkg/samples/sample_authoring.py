@@ -182,7 +182,7 @@ def _check_answers(package: PackageInfo, samples: SampleArrays) -> None:
     """UsageError for a task that the outputs which are expected have no answers for."""
     if samples.task is None:
         return
-    old = next((each for each in read_samples(package) if each.name == samples.name), None)
+    old = next((sample for sample in read_samples(package) if sample.name == samples.name), None)
     expected, is_batched = samples.expected, samples.is_batched
     if old is not None and not samples.inputs:
         is_batched = old.batch_axis is not None

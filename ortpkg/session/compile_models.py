@@ -286,7 +286,7 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
 def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
     """Sum what compiled code covers; None for a model without nodes."""
     counts = [(bool(count.fused_node), len(count.node_names), count.work) for count in partitions]
-    nodes, work = (sum(count[place] for count in counts) for place in (1, 2))
+    nodes, work = (sum(count[column] for count in counts) for column in (1, 2))
     if not nodes:
         return None
     covered = [count for count in counts if count[0]]

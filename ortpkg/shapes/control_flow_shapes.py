@@ -82,27 +82,29 @@ def _merged(
     after: Sequence[Knowledge | None],
     opened: set[Size],
 ) -> list[Knowledge | None]:
-    """What holds for states before and after an iteration.
+    """Return facts of loop states that hold both before and after an iteration.
 
     ``opened`` has the sizes that differ from one iteration to the next, each the state's own
     symbol; those that differ here are added. Whatever the body makes of them, they stay open.
     """
     merged: list[Knowledge | None] = []
-    for was, made in zip(before, after, strict=True):
-        now = common(was, _kept_open(was, made, opened), context.new_size)
-        opened.update(new for old, new in _pairs_of_sizes(was, now) if old != new)
-        merged.append(now)
+    for state_before, state_after in zip(before, after, strict=True):
+        state = common(
+            state_before, _kept_open(state_before, state_after, opened), context.new_size
+        )
+        opened.update(new for old, new in _pairs_of_sizes(state_before, state) if old != new)
+        merged.append(state)
     return merged
 
 
 def _kept_open(
-    was: Knowledge | None, made: Knowledge | None, opened: set[Size]
+    before: Knowledge | None, after: Knowledge | None, opened: set[Size]
 ) -> Knowledge | None:
-    """What an iteration made of a state, with the state's own symbol for each open size."""
-    pairs = _pairs_of_sizes(was, made)
-    if not pairs or not isinstance(made, KnownTensor):
-        return made
-    return replace(made, shape=tuple(old if old in opened else new for old, new in pairs))
+    """Return a state after an iteration, with the symbols it had before for sizes in ``opened``."""
+    pairs = _pairs_of_sizes(before, after)
+    if not pairs or not isinstance(after, KnownTensor):
+        return after
+    return replace(after, shape=tuple(old if old in opened else new for old, new in pairs))
 
 
 def _pairs_of_sizes(left: Knowledge | None, right: Knowledge | None) -> Sequence[tuple[Size, Size]]:

@@ -313,9 +313,9 @@ def cast(context: ShapeContext) -> None:
     What passes the range of the type is not followed; of floats a single one is.
     """
     target = context.chosen_type("to", ElementType.UNDEFINED)
-    given = context.tensor(0)
-    kept = _cast_elements(given, target)
-    count = context.size(0) if target in _EXACT_FLOATS and given is not None else None
+    source = context.tensor(0)
+    kept = _cast_elements(source, target)
+    count = context.size(0) if target in _EXACT_FLOATS and source is not None else None
     shape = context.shape(0)
     context.make(0, shape, target, None if kept is None else kept.values)
     if count is not None:

@@ -131,11 +131,11 @@ def range_(context: ShapeContext) -> None:
 
 
 def _steps_of_floats(context: ShapeContext) -> Size:
-    """How many numbers a Range of floats has, whole ones where a size was cast to its limit."""
-    given = [context.constant(slot) for slot in range(3)]
+    """Return the number of elements of a Range over floats; sizes cast to float count as whole."""
+    constants = [context.constant(slot) for slot in range(3)]
     numbers = [
         None if constant is None or constant.size != 1 else float(constant.reshape(-1)[0])
-        for constant in given
+        for constant in constants
     ]
     start, limit, step = numbers
     if start is not None and limit is not None and step:
@@ -151,11 +151,11 @@ def _steps_of_floats(context: ShapeContext) -> Size:
     return context.compute(lambda: larger(0, floor_divide(last - first + (width - 1), width)))
 
 
-def _whole(known: KnownTensor | None, number: float | None) -> Size | None:
+def _whole(tensor: KnownTensor | None, number: float | None) -> Size | None:
     """A float as a whole number, where it is known to be one."""
     if number is not None:
         return int(number) if number.is_integer() and abs(number) < _MOST_EXACT else None
-    return None if known is None else known.count
+    return None if tensor is None else tensor.count
 
 
 @infers("EyeLike")

@@ -269,10 +269,10 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
         if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
             reason = "its process ended"
             leftovers.append((path, _collected(CollectedKind.LEFTOVER, path.name, reason, path)))
-    for each in project_locks(folder):
-        if each.is_forgotten:
-            reason = f"{quoted(each.lock)} is gone"
-            path = each.record
+    for collected in project_locks(folder):
+        if collected.is_forgotten:
+            reason = f"{quoted(collected.lock)} is gone"
+            path = collected.record
             leftovers.append((path, _collected(CollectedKind.LEFTOVER, path.name, reason, path)))
     for path in finished_announcements(folder):
         reason = "its process ended"
@@ -280,7 +280,7 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
     if not dry_run:
         for path, _ in leftovers:
             folder.discard(path)
-    return _Tidied(tuple(each for _, each in leftovers), tuple(kept))
+    return _Tidied(tuple(collected for _, collected in leftovers), tuple(kept))
 
 
 def _report(folder: StoreFolder, plan: _Plan, tidied: _Tidied) -> CollectionReport:

@@ -187,9 +187,9 @@ def test_warns_of_a_model_that_fixes_a_dimension_at_another_size(
     edit(root, PackageEdits(variant=name, model=wider), notify=warnings.append)
 
     assert warnings == [
-        f"the new model of variant '{name}' differs from {other}: {what} has the fixed dimension 8"
+        f"the new model of variant '{name}' differs from {other}: {end} has the fixed dimension 8"
         " at axis 1, not 4; no feed suits both"
-        for what in ("input 'x'", "output 'y'")
+        for end in ("input 'x'", "output 'y'")
     ]
     warnings.clear()
     edit(root, PackageEdits(variant=name, model=free), notify=warnings.append)

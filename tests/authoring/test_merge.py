@@ -529,6 +529,6 @@ def test_warns_of_a_joining_variant_that_fixes_a_dimension_at_another_size(
     assert len(merged.components[0].variants) == 3
     assert warnings == [
         "variant 'wider' of component model 'model' differs from 'cpu': "
-        f"{what} has the fixed dimension 8 at axis 1, not 4; no feed suits both"
-        for what in ("input 'x'", "output 'y'")
+        f"{end} has the fixed dimension 8 at axis 1, not 4; no feed suits both"
+        for end in ("input 'x'", "output 'y'")
     ]

@@ -231,12 +231,12 @@ def test_converting_says_that_the_configurations_are_not_where_the_manifest_says
     root = write_tree(tmp_path / "llm.ortpackage", tree)
     notes: list[str] = []
 
-    made = convert(root, "component", output=tmp_path / "made", notify=notes.append)
+    converted = convert(root, "component", output=tmp_path / "made", notify=notes.append)
 
     (note,) = [note for note in notes if "onnxruntime-genai" in note]
     assert "no genai_config.json is made for onnxruntime-genai: " in note
     assert "genai_config_overlay.json of 2 variants stay as they are" in note
-    assert (made.root / "models/decoder/cpu/genai_config_overlay.json").is_file()
+    assert (converted.root / "models/decoder/cpu/genai_config_overlay.json").is_file()
 
 
 def test_converting_says_nothing_of_configurations_that_a_package_does_not_have(

@@ -70,7 +70,7 @@ def npy_header(path: Path, shape: tuple[int, ...], kind: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("shape", "kind", "what"),
+    ("shape", "kind", "message"),
     [
         ((10**12, 0), "<f4", "1000000000000 rows without a single element"),
         ((10**12,), "<U0", "1000000000000 rows without a single element"),
@@ -78,10 +78,10 @@ def npy_header(path: Path, shape: tuple[int, ...], kind: str) -> Path:
     ],
 )
 def test_an_npy_file_cannot_state_rows_without_end(
-    tmp_path: Path, shape: tuple[int, ...], kind: str, what: str
+    tmp_path: Path, shape: tuple[int, ...], kind: str, message: str
 ) -> None:
     path = npy_header(tmp_path / "rows.npy", shape, kind)
-    with pytest.raises(UsageError, match=f"it states {what}"):
+    with pytest.raises(UsageError, match=f"it states {message}"):
         npy_size(path)
 
 

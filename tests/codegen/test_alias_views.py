@@ -126,9 +126,11 @@ _SPLITS: Sequence[tuple[tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
-def _sum_of(place: Place, index: Sequence[int]) -> int:
-    assert isinstance(place.offset, int)
-    return place.offset + sum(index[axis] * int(str(times)) for axis, times in place.terms)
+def _sum_of(coordinate: Place, index: Sequence[int]) -> int:
+    assert isinstance(coordinate.offset, int)
+    return coordinate.offset + sum(
+        index[axis] * int(str(times)) for axis, times in coordinate.terms
+    )
 
 
 @pytest.mark.parametrize(("shape", "source"), _SPLITS)
@@ -139,7 +141,7 @@ def test_places_of_an_alias_are_sums_in_its_source(
     assert places is not None
     elements = np.arange(np.prod(shape, dtype=int)).reshape(source)
     for index in np.ndindex(shape):
-        element = elements[tuple(_sum_of(place, index) for place in places)]
+        element = elements[tuple(_sum_of(coordinate, index) for coordinate in places)]
         assert element == np.ravel_multi_index(index, shape) if shape else element == 0
 
 

@@ -28,10 +28,10 @@ _Change = Callable[[AttentionParts], list[Operation]]
 
 
 def _summed_often(count: int) -> Element:
-    made: Element = MADE
+    element: Element = MADE
     for number in range(count):
-        made = Call(Function.ADD, (made, Number(float(number), Scalar.F32)))
-    return made
+        element = Call(Function.ADD, (element, Number(float(number), Scalar.F32)))
+    return element
 
 
 def _softmax(parts: AttentionParts, **changes: object) -> list[Operation]:
@@ -58,12 +58,12 @@ def _integer_scores(parts: AttentionParts) -> list[Operation]:
     codes = tensor_of("query", 2, 5, 3, 8, scalar=Scalar.U8)
     others = tensor_of("key", 2, 5, 3, 8, scalar=Scalar.I8)
     parts.query, parts.key = codes, others
-    made = Convert(_INTEGER, Scalar.F32)
+    element = Convert(_INTEGER, Scalar.F32)
     return _first(
         parts,
         left=read_of(codes, 0, 2, 1, 3),
         right=read_of(others, 0, 3, 1, 2),
-        epilogue=times(made, 1e-4),
+        epilogue=times(element, 1e-4),
     )
 
 
@@ -112,12 +112,12 @@ def _mapped(parts: AttentionParts) -> list[Operation]:
 
 
 def _half_probabilities(parts: AttentionParts) -> list[Operation]:
-    given = tensor_of("value", 2, 5, 3, 8, scalar=Scalar.F16)
-    parts.given = given
+    value = tensor_of("value", 2, 5, 3, 8, scalar=Scalar.F16)
+    parts.given = value
     return _second(
         parts,
         left=Convert(read_of(parts.weights, 0, 1, 2, 3), Scalar.F16),
-        right=read_of(given, 0, 2, 1, 3),
+        right=read_of(value, 0, 2, 1, 3),
     )
 
 

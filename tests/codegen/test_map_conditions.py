@@ -91,13 +91,13 @@ def _larger(first: int) -> list[Operation]:
 
 
 def _attention_before() -> list[Operation]:
-    made = tensor_of("mixed", 3, 3)
+    mixed = tensor_of("mixed", 3, 3)
     attention = Attention(
-        output=made, batch=(), queries=3, keys=3, width=4, value_width=3,
+        output=mixed, batch=(), queries=3, keys=3, width=4, value_width=3,
         query=read_of(_LEFT, 0, 1), key=read_of(_LEFT, 0, 1), value=read_of(_SQUARE, 0, 1),
         score=None, places=(along(0), along(1)),
     )  # fmt: skip
-    return [attention, _map("output", times(read_of(made, 0, 1), 2.0), 3, 3)]
+    return [attention, _map("output", times(read_of(mixed, 0, 1), 2.0), 3, 3)]
 
 
 def _overwritten() -> list[Operation]:

@@ -142,12 +142,12 @@ def test_sines_of_far_numbers_are_right_beside_near_ones_and_infinities(
     )
     x = np.resize(np.concatenate([x, -x, generator.uniform(-9, 9, x.size).astype(np.float32)]), 64)
     for slot, function in enumerate((Function.SIN, Function.COS)):
-        made = _run(target, MATH_FUNCTIONS[function], x)
+        results = _run(target, MATH_FUNCTIONS[function], x)
         np.testing.assert_allclose(
-            made[: len(_FAR)], [pair[slot] for pair in _FAR.values()], rtol=2e-7
+            results[: len(_FAR)], [pair[slot] for pair in _FAR.values()], rtol=2e-7
         )
         wanted = _REFERENCES[function](x.astype(np.float64))
-        assert _errors(made, wanted).max() <= 1.6
+        assert _errors(results, wanted).max() <= 1.6
 
 
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)

@@ -173,15 +173,15 @@ def test_a_map_of_one_row_is_repeated_by_numpy_where_its_double_is_added(
     """Code is compiled for a picture whose half, doubled, has its size; one row is added to two."""
     x = np.random.default_rng(0).standard_normal((1, 2, 1, 8)).astype(np.float32)
     with _session(_PYRAMID) as session, caplog.at_level(logging.WARNING):
-        (made,) = session.run(None, {"x": x})
+        (result,) = session.run(None, {"x": x})
         assert "leaves such runs to the numpy engine" in caplog.text
         caplog.clear()
         session.run(None, {"x": np.ones((1, 2, 6, 8), np.float32)})
         assert not caplog.text
     model = onnx.parser.parse_model(_HEADER + _PYRAMID).SerializeToString()
     (wanted,) = InferenceSession(model, providers=["cpu"]).run(None, {"x": x})
-    assert made.shape == (1, 2, 2, 8)
-    np.testing.assert_array_equal(made, wanted)
+    assert result.shape == (1, 2, 2, 8)
+    np.testing.assert_array_equal(result, wanted)
 
 
 #: For each operator: the model's inputs beside x, its declared output, its node, and what a run is
@@ -214,12 +214,12 @@ def _result_of(
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("operator", _FED)
 def test_what_a_run_asks_for_goes_before_what_the_model_declares(operator: str) -> None:
-    given, declared, node, shape, targets = _FED[operator]
+    feeds_of_case, declared, node, shape, targets = _FED[operator]
     second = f", {declared} z" if "Split" in node else ""
-    made = "y, z" if second else "y"
+    outputs = "y, z" if second else "y"
     kind = "int64" if "OneHot" in node else "float32"
-    text = f"""g ({kind.removesuffix("32")}[{",".join(map(str, shape))}] x, {given})
-        => ({declared} y{second}) <float[2] v = {{0, 1}}> {{ {made} = {node} }}"""
+    text = f"""g ({kind.removesuffix("32")}[{",".join(map(str, shape))}] x, {feeds_of_case})
+        => ({declared} y{second}) <float[2] v = {{0, 1}}> {{ {outputs} = {node} }}"""
     model = onnx.parser.parse_model(_HEADER + text).SerializeToString()
     x = np.arange(np.prod(shape)).reshape(shape).astype(kind)
     for target in targets:

@@ -262,16 +262,16 @@ def test_a_taken_name_is_said_with_the_ways_to_replace_it(
     words = ("compile", package, "--ep", "prepack")
     assert command(*words)[0] == 0
     before = tree(package)
-    code, _, told = command(*words)
+    code, _, error = command(*words)
     assert code == 4
     assert (
         "there is a variant 'plain-prepack' already: --overwrite replaces it, --renew --variant"
         " plain-prepack makes it anew as it was made, and --name NAME makes another one beside it"
-    ) in told
+    ) in error
     assert tree(package) == before
-    code, _, told = command(*words, "--name", "plain")
+    code, _, error = command(*words, "--name", "plain")
     assert code == 4
-    assert "there is a variant 'plain' already: choose another name, or remove that one" in told
+    assert "there is a variant 'plain' already: choose another name, or remove that one" in error
     assert command("compile", package, "--renew", "--variant", "plain-prepack")[0] == 0
     assert command(*words, "--overwrite")[0] == 0
     assert command(*words, "--name", "beside")[0] == 0

@@ -91,9 +91,9 @@ def _free_sizes(model: ModelProto) -> None:
 
 def _change(choose: random.Random, node: NodeProto, name: str, kind: _Kind) -> None:
     """Take an attribute away, or give it an odd value, of another kind now and then."""
-    given = [attribute for attribute in node.attribute if attribute.name == name]
-    before = helper.get_attribute_value(given[0]) if given else None
-    for attribute in given:
+    attributes = [attribute for attribute in node.attribute if attribute.name == name]
+    before = helper.get_attribute_value(attributes[0]) if attributes else None
+    for attribute in attributes:
         node.attribute.remove(attribute)
     way = choose.random()
     if way < 0.1:

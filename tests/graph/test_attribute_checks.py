@@ -108,17 +108,35 @@ def test_refuses_an_attribute_when_the_model_is_read(text: str, message: str) ->
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "shape"),
     [
-        windowed("Conv", "pads = [0, 9, 0, 9], group = 1, kernel_shape = [3, 3]"),
-        windowed("Conv", "kernel_shape = [3, 3], strides = [2, 1], dilations = [1, 2]"),
-        simple("LRN", "size = 2"),
-        simple("Transpose", "perm = [3, 1, 2, 0]"),
-        simple("Resize", 'mode = "nearest", nearest_mode = "ceil"'),
+        (
+            windowed("Conv", "pads = [0, 9, 0, 9], group = 1, kernel_shape = [3, 3]"),
+            (1, 4, 4, 22),
+        ),
+        (
+            windowed("Conv", "kernel_shape = [3, 3], strides = [2, 1], dilations = [1, 2]"),
+            (1, 4, 2, 2),
+        ),
+        (simple("LRN", "size = 2"), (1, 4, 6, 6)),
+        (simple("Transpose", "perm = [3, 1, 2, 0]"), (6, 4, 6, 1)),
+        (pool("MaxPool", "pads = [1, 0, 1, 0], storage_order = 1"), (1, 4, 7, 5)),
     ],
 )
-def test_lets_through_what_onnx_defines(text: str) -> None:
-    load_model(parse(text))
+def test_lets_through_what_onnx_defines(text: str, shape: tuple[int, ...]) -> None:
+    proto = parse(text)
+    feeds = {
+        value.name: np.ones([size.dim_value for size in value.type.tensor_type.shape.dim], "f4")
+        for value in proto.graph.input
+    }
+    with InferenceSession(proto.SerializeToString(), providers=["cpu"]) as session:
+        assert session.run(None, feeds)[0].shape == shape
+
+
+def test_reads_attributes_that_onnx_defines_as_they_stand() -> None:
+    text = simple("Resize", 'mode = "nearest", nearest_mode = "ceil"')
+    (node,) = load_model(parse(text)).graph.nodes
+    assert (node.attribute("mode"), node.attribute("nearest_mode")) == ("nearest", "ceil")
 
 
 MISFITS = [

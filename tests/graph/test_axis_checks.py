@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from ortpkg import InferenceSession
 from ortpkg.errors import InvalidGraphError
@@ -59,11 +62,30 @@ def test_every_provider_refuses_wrong_axes_in_the_same_words(case: str, provider
         _axis("Softmax", -3),
         _axis("Softmax", 2),
         _axes("ReduceSum", 0, 1, -1),
-        _axes("ReduceSum", 0, shape=""),
         _axes("Unsqueeze", 3),
         _axes("Unsqueeze", -5, 1),
         "g (float[2,4,3] x) => (float[A,B] y) { y = Flatten<axis = 3>(x) }",
     ],
 )
 def test_axes_that_there_are_go_through(text: str) -> None:
-    InferenceSession(parse(text).SerializeToString(), providers=["cpu"]).close()
+    """The result is that of onnx's reference implementation."""
+    proto = parse(text)
+    generator = np.random.default_rng(0)
+    feeds = {
+        value.name: generator.integers(
+            0, 2, [size.dim_value for size in value.type.tensor_type.shape.dim]
+        ).astype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+        for value in proto.graph.input
+    }
+    expected = ReferenceEvaluator(proto).run(None, feeds)
+    with InferenceSession(proto.SerializeToString(), providers=["cpu"]) as session:
+        results = session.run(None, feeds)
+    assert results[0].shape == np.shape(expected[0])
+    np.testing.assert_allclose(results[0], expected[0], rtol=1e-6)
+
+
+def test_a_scalar_has_the_axis_0_for_reductions() -> None:
+    """As in onnxruntime; onnx's reference implementation cannot do it."""
+    proto = parse(_axes("ReduceSum", 0, shape=""))
+    with InferenceSession(proto.SerializeToString(), providers=["cpu"]) as session:
+        assert session.run(None, {"x": np.array(3, np.float32)})[0].tolist() == 3

@@ -26,10 +26,10 @@ def texts(*shape: int) -> Array:
 
 
 def assert_as_onnxruntime(op_type: str, *inputs: Array, **attributes: Any) -> None:
-    made = run_op(op_type, *inputs, domain=_DOMAIN, **attributes)
+    result = run_op(op_type, *inputs, domain=_DOMAIN, **attributes)
     expected = run_on_onnxruntime(op_type, *inputs, domain=_DOMAIN, **attributes)
-    assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_array_equal(made, expected)
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("values", [[9.0], [1.5, 2.5, 3.5]])
@@ -40,17 +40,19 @@ def test_imputer_fills_in_floats(
 ) -> None:
     x = numbers("float32", *shape)
     x.reshape(-1)[[0, 2]] = np.nan
-    given: dict[str, Any] = {"imputed_value_floats": values, "replaced_value_float": replaced}
-    assert_as_onnxruntime("Imputer", x, **given)
-    wide = run_op("Imputer", x.astype(np.float64), domain=_DOMAIN, **given)  # onnxruntime has none
-    np.testing.assert_array_equal(wide, run_op("Imputer", x, domain=_DOMAIN, **given))
+    attributes: dict[str, Any] = {"imputed_value_floats": values, "replaced_value_float": replaced}
+    assert_as_onnxruntime("Imputer", x, **attributes)
+    wide = run_op(
+        "Imputer", x.astype(np.float64), domain=_DOMAIN, **attributes
+    )  # onnxruntime has none
+    np.testing.assert_array_equal(wide, run_op("Imputer", x, domain=_DOMAIN, **attributes))
 
 
 @pytest.mark.parametrize("values", [[9], [7, 8, 9]])
 @pytest.mark.parametrize("shape", [(3,), (4, 3)])
 def test_imputer_fills_in_integers(shape: tuple[int, ...], values: list[int]) -> None:
-    given = {"imputed_value_int64s": values, "replaced_value_int64": 1}
-    assert_as_onnxruntime("Imputer", numbers("int64", *shape), **given)
+    attributes = {"imputed_value_int64s": values, "replaced_value_int64": 1}
+    assert_as_onnxruntime("Imputer", numbers("int64", *shape), **attributes)
     assert_as_onnxruntime("Imputer", numbers("int64", *shape), imputed_value_int64s=values)
 
 
@@ -82,15 +84,15 @@ def test_extractor_takes_no_position_outside(position: int) -> None:
 def test_vectorizer_cuts_and_fills_what_it_joins(dtype: str, widths: list[int]) -> None:
     for shapes in ((4, 2), (4, 3)), ((2,), (3,)), ((2,), (1, 3)):
         inputs = [numbers(dtype, *shape) for shape in shapes]
-        made = run_op("FeatureVectorizer", *inputs, domain=_DOMAIN, inputdimensions=widths)
+        result = run_op("FeatureVectorizer", *inputs, domain=_DOMAIN, inputdimensions=widths)
         parts = [
             np.pad(
                 x.reshape(-1, x.shape[-1])[:, :width], ((0, 0), (0, max(width - x.shape[-1], 0)))
             )
             for x, width in zip(inputs, widths, strict=True)
         ]
-        np.testing.assert_array_equal(made, np.concatenate(parts, axis=1))
-        assert made.dtype == np.float32
+        np.testing.assert_array_equal(result, np.concatenate(parts, axis=1))
+        assert result.dtype == np.float32
         if widths == [2, 3]:
             assert_as_onnxruntime("FeatureVectorizer", *inputs, inputdimensions=widths)
 
@@ -176,7 +178,7 @@ _MANY = [1.0] * 1000
 def test_what_passes_the_memory_limit_is_refused_before_it_is_made(
     op_type: str, inputs: tuple[Array, ...], outputs: int, attributes: dict[str, Any]
 ) -> None:
-    given: dict[str, Any] = {"domain": _DOMAIN, "outputs": outputs, **attributes}
-    run_op(op_type, *inputs, **given)
+    all_attributes: dict[str, Any] = {"domain": _DOMAIN, "outputs": outputs, **attributes}
+    run_op(op_type, *inputs, **all_attributes)
     with pytest.raises(LimitExceededError):
-        run_op(op_type, *inputs, limit_nbytes=1_000_000, **given)
+        run_op(op_type, *inputs, limit_nbytes=1_000_000, **all_attributes)

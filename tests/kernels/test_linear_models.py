@@ -87,10 +87,10 @@ def test_numbers_that_do_not_fit_are_named(
 
 
 def classify(x: np.ndarray[Any, Any], **attributes: Any) -> tuple[Any, Any]:
-    made: tuple[Any, Any] = run_op(
+    result: tuple[Any, Any] = run_op(
         "LinearClassifier", x, domain="ai.onnx.ml", outputs=2, **attributes
     )
-    return made
+    return result
 
 
 @pytest.mark.parametrize("has_texts", [False, True])
@@ -126,17 +126,19 @@ def test_classifier_agrees_with_onnxruntime(
     shape: tuple[int, ...], dtype: str, rows_of_coefficients: int, labels: int, transform: str
 ) -> None:
     numbers = np.random.default_rng(2).standard_normal(4 * rows_of_coefficients).tolist()
-    given: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "coefficients": numbers[rows_of_coefficients:],
         "intercepts": numbers[:rows_of_coefficients],
         "post_transform": transform,
         "multi_class": rows_of_coefficients % 2,
     }
     if labels:
-        given["classlabels_ints"] = [7, 3, 9][:labels]
+        attributes["classlabels_ints"] = [7, 3, 9][:labels]
     x = rows(dtype, *shape)
-    classes, scores = classify(x, **given)
-    expected = run_on_onnxruntime("LinearClassifier", x, domain="ai.onnx.ml", outputs=2, **given)
+    classes, scores = classify(x, **attributes)
+    expected = run_on_onnxruntime(
+        "LinearClassifier", x, domain="ai.onnx.ml", outputs=2, **attributes
+    )
     assert classes.dtype == np.int64
     assert classes.tolist() == expected[0].tolist()
     assert (scores.dtype, scores.shape) == (np.float32, expected[1].shape)

@@ -130,7 +130,7 @@ def test_missing_required_attribute_is_an_error_with_the_nodes_name() -> None:
 
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 def test_ngrams_without_weights_count_alike(mode: str) -> None:
-    given: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "min_gram_length": 1,
         "max_gram_length": 2,
         "max_skip_count": 0,
@@ -140,8 +140,10 @@ def test_ngrams_without_weights_count_alike(mode: str) -> None:
         "mode": mode,
     }
     x = np.array([[3, 4, 4, 3], [9, 9, 9, 9]])
-    y = made("TfIdfVectorizer", ["x"], ["y"], version=9, **given)(RunContext(), x)
-    np.testing.assert_array_equal(y, run_on_onnxruntime("TfIdfVectorizer", x, domain="", **given))
+    y = made("TfIdfVectorizer", ["x"], ["y"], version=9, **attributes)(RunContext(), x)
+    np.testing.assert_array_equal(
+        y, run_on_onnxruntime("TfIdfVectorizer", x, domain="", **attributes)
+    )
 
 
 def test_older_version_means_what_it_meant() -> None:

@@ -138,9 +138,9 @@ def regress(x: np.ndarray[Any, Any], **attributes: Any) -> Any:
 def test_regressor_predicts_as_scikit_learn_trained_it(kind: str, dtype: str) -> None:
     attributes = dict(SUPPORT_VECTORS[kind])
     expected = attributes.pop("expected")
-    made = regress(np.array(ROWS, dtype), **attributes)
-    assert (made.dtype, made.shape) == (np.float32, (len(ROWS), 1))
-    np.testing.assert_allclose(made.ravel(), expected, rtol=1e-4, atol=1e-5)
+    result = regress(np.array(ROWS, dtype), **attributes)
+    assert (result.dtype, result.shape) == (np.float32, (len(ROWS), 1))
+    np.testing.assert_allclose(result.ravel(), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
@@ -149,7 +149,7 @@ def test_regressor_predicts_as_scikit_learn_trained_it(kind: str, dtype: str) ->
 def test_regressor_agrees_with_onnxruntime(kind: str, one_class: int, transform: str) -> None:
     random = np.random.default_rng(8)
     count = 4 if kind else 0  # without a kernel, a linear one without vectors
-    given: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "kernel_type": kind or "LINEAR",
         "kernel_params": [0.3, 0.5, 2.0],
         "n_supports": count,
@@ -159,29 +159,31 @@ def test_regressor_agrees_with_onnxruntime(kind: str, one_class: int, transform:
         "post_transform": transform,
     }
     if count:
-        given["support_vectors"] = random.standard_normal(count * _FEATURES).tolist()
+        attributes["support_vectors"] = random.standard_normal(count * _FEATURES).tolist()
     for shape in (5, _FEATURES), (_FEATURES,):
         x = random.standard_normal(shape).astype(np.float32)
-        expected = run_on_onnxruntime("SVMRegressor", x, domain="ai.onnx.ml", **given)
-        made = regress(x, **given)
-        assert (made.dtype, made.shape) == (expected.dtype, expected.shape)
-        np.testing.assert_allclose(made, expected, rtol=1e-3, atol=1e-4)
+        expected = run_on_onnxruntime("SVMRegressor", x, domain="ai.onnx.ml", **attributes)
+        result = regress(x, **attributes)
+        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
 def test_regressor_takes_whole_numbers(dtype: str) -> None:
-    given = {"coefficients": [1.0, -2.0], "rho": [0.5], "kernel_type": "LINEAR"}
-    np.testing.assert_allclose(regress(np.array([[3, 1], [0, 2]], dtype), **given), [[1.5], [-3.5]])
+    attributes = {"coefficients": [1.0, -2.0], "rho": [0.5], "kernel_type": "LINEAR"}
+    np.testing.assert_allclose(
+        regress(np.array([[3, 1], [0, 2]], dtype), **attributes), [[1.5], [-3.5]]
+    )
 
 
 @pytest.mark.parametrize(
-    "given",
+    "attributes",
     [
         {"coefficients": [1.0, 2.0]},
         {"coefficients": [1.0], "rho": [0.0], "n_supports": 2, "support_vectors": [1.0] * 4},
         {"coefficients": [1.0] * 2, "rho": [0.0], "n_supports": 2, "support_vectors": [1.0] * 3},
     ],
 )
-def test_regressor_refuses_what_does_not_fit(given: dict[str, Any]) -> None:
+def test_regressor_refuses_what_does_not_fit(attributes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"do not fit .* support vectors"):
-        regress(np.ones((1, 2), np.float32), **given)
+        regress(np.ones((1, 2), np.float32), **attributes)

@@ -69,8 +69,8 @@ def _run(nodes: str, x: Array, *providers: str) -> tuple[Array, set[str]]:
         proto.graph.initializer.append(numpy_helper.from_array(array, name))
     with InferenceSession(proto.SerializeToString(), providers=list(providers)) as session:
         used = {entry.ep_name for entry in session.get_placement().entries if entry.node_count}
-        (made,) = session.run(None, {"x": x})
-    return np.asarray(made), used
+        (result,) = session.run(None, {"x": x})
+    return np.asarray(result), used
 
 
 def _numbers() -> Array:
@@ -86,9 +86,9 @@ def test_values_are_rounded_where_a_chain_ends(chain: str, provider: str) -> Non
         _needs_a_compiler()
     nodes, formula = _CHAINS[chain]
     x = _numbers()
-    made, _ = _run(nodes, x, *dict.fromkeys((provider, "cpu")))
+    result, _ = _run(nodes, x, *dict.fromkeys((provider, "cpu")))
     wanted = _half(formula(x.astype(np.float32)))
-    np.testing.assert_allclose(made.astype(np.float32), wanted, rtol=2e-3)
+    np.testing.assert_allclose(result.astype(np.float32), wanted, rtol=2e-3)
 
 
 @pytest.mark.filterwarnings("ignore")

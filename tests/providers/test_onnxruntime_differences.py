@@ -242,7 +242,7 @@ def test_what_onnxruntime_gets_wrong_is_computed_elsewhere_and_the_log_says_why(
         outputs = session.run(None, feeds)
 
     assert are_equal(outputs, expected, atol=1e-7)
-    assert f"wrong: {row.what}" in caplog.text
+    assert f"wrong: {row.behaviour}" in caplog.text
 
 
 @pytest.mark.parametrize("name", RIGHT)

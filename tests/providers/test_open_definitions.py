@@ -62,8 +62,8 @@ def test_the_end_of_a_slice_is_cut_to_the_elements_that_there_are(
 ) -> None:
     text = f"g (float[{size}] x) => (float y) {{ y = Slice(x, start, end, axis, step) }}"
     sizes = {"start": [start], "end": [end], "axis": [0], "step": [step]}
-    (made,) = _run(provider, text, {"x": np.arange(5, dtype=np.float32)}, sizes)
-    assert made.tolist() == expected
+    (result,) = _run(provider, text, {"x": np.arange(5, dtype=np.float32)}, sizes)
+    assert result.tolist() == expected
 
 
 @pytest.mark.parametrize("is_free", [False, True])
@@ -92,8 +92,8 @@ def test_a_tensor_without_elements_keeps_the_sizes_that_are_left(
     declared = ", ".join("n" if is_free and size == 0 else str(size) for size in shape)
     text = f"""g (float[{declared}] x) => (float y) {{
         y = Reshape<allowzero = {allows_zero}>(x, target) }}"""
-    (made,) = _run(provider, text, {"x": np.zeros(shape, np.float32)}, {"target": target})
-    assert made.shape == expected
+    (result,) = _run(provider, text, {"x": np.zeros(shape, np.float32)}, {"target": target})
+    assert result.shape == expected
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -120,6 +120,6 @@ def test_parts_of_a_split_are_rounded_up_until_nothing_is_left(
     text = f"""g (float[{"n" if is_free else size}] x) => ({outputs}) {{
         {", ".join(names)} = Split<num_outputs = {len(parts)}>(x) }}"""
     x = np.arange(size, dtype=np.float32)
-    made = _run(provider, text, {"x": x}, {})
-    assert [len(part) for part in made] == parts
-    np.testing.assert_array_equal(np.concatenate(made), x)
+    results = _run(provider, text, {"x": x}, {})
+    assert [len(part) for part in results] == parts
+    np.testing.assert_array_equal(np.concatenate(results), x)

@@ -176,9 +176,9 @@ def test_the_numpy_engine_takes_a_run_that_openvino_does_not(
 
     with session_of(body) as session:
         assert are_partitions(session, 1)
-        found = [session.run(None, feeds)[0] for _ in range(2)]
+        results = [session.run(None, feeds)[0] for _ in range(2)]
 
-    for one in found:
+    for one in results:
         np.testing.assert_array_equal(one, expected)
     assert caplog.text.count("leaves such runs to the numpy engine") == 1
 

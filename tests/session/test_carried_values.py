@@ -110,9 +110,9 @@ def test_values_that_share_memory_inside_of_a_loop_are_apart_behind_it(nodes: st
         y = Exp(y0) z = Neg(z0) }}"""
     for count in (0, 1, 2, 3):
         feeds = {"n": np.array(count), "on": np.array(True), "x": X.copy()}
-        made = run_on_numpy(text, feeds)
+        results = run_on_numpy(text, feeds)
         expected = reference(text, feeds) if count else [np.exp(X), -X, np.empty((0, 0))]
-        for value, right in zip(made, expected, strict=True):
+        for value, right in zip(results, expected, strict=True):
             np.testing.assert_allclose(value, right, rtol=1e-6)
         np.testing.assert_array_equal(feeds["x"], X)
 

@@ -458,9 +458,9 @@ def test_a_range_up_to_a_size_as_a_float_has_so_many_numbers(kind: str, count: s
             s = Shape(x)  n = Gather(s, axis)  limit = Cast<to = {code}>(n)
             y = Range(first, limit, one) }}"""
     )
-    made = shape_of(graph, "y")
-    assert made is not None
-    assert (made[0] == "N") is (count is not None)
+    shape = shape_of(graph, "y")
+    assert shape is not None
+    assert (shape[0] == "N") is (count is not None)
 
 
 def test_steps_of_a_half_up_to_a_size_are_not_counted() -> None:
@@ -469,6 +469,6 @@ def test_steps_of_a_half_up_to_a_size_are_not_counted() -> None:
             s = Shape(x)  n = Gather(s, axis)  limit = Cast<to = 1>(n)
             y = Range(first, limit, half) }"""
     )
-    made = shape_of(graph, "y")
-    assert made is not None
-    assert "N" not in str(made[0])
+    shape = shape_of(graph, "y")
+    assert shape is not None
+    assert "N" not in str(shape[0])

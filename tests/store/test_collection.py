@@ -255,13 +255,13 @@ def test_a_generation_that_comes_while_it_is_decided_what_goes_keeps_its_tree(
         patched.setattr("ortpkg.store.collection.announce_collection", announced_late)
         store.gc(AT_ONCE)
 
-    assert {each.tag for each in store.history("letters")} >= {"1", "2"}
+    assert {generation.tag for generation in store.history("letters")} >= {"1", "2"}
     for version in (1, 2):
         with store.open("letters", tag=str(version)) as opened:
             assert read_package(opened.root) == expected_package(version)
             assert all(store.blobs.has(digest) for digest in opened.receipt.blobs)
     store.gc(AT_ONCE)
-    assert [each.tag for each in store.history("letters")] == ["2"]
+    assert [generation.tag for generation in store.history("letters")] == ["2"]
 
 
 def test_a_full_disk_is_made_room_on(store: PackageStore) -> None:

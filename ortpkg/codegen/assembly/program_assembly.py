@@ -77,18 +77,18 @@ def assemble(
     library, storage = KernelLibrary(target, compiler), Storage(tensors)
     steps: list[Step] = []
     scratch_nbytes = 0
-    for operation, each in kernels:
-        scratch_nbytes = max(scratch_nbytes, each.kernel.scratch_nbytes)
+    for operation, scheduled in kernels:
+        scratch_nbytes = max(scratch_nbytes, scheduled.kernel.scratch_nbytes)
         steps.append(
             Step(
-                kernel=library.add(each.kernel),
-                buffers=storage.uses(each, len(steps)),
-                sizes=each.sizes,
-                tile_count=each.tile_count,
-                wave_tiles=each.wave_tiles,
+                kernel=library.add(scheduled.kernel),
+                buffers=storage.uses(scheduled, len(steps)),
+                sizes=scheduled.sizes,
+                tile_count=scheduled.tile_count,
+                wave_tiles=scheduled.wave_tiles,
                 name=", ".join(tensors.origins.get(operation.output, ())),
-                cost_ps=kernel_cost_ps(operation, each, model),
-                conditions=each.conditions,
+                cost_ps=kernel_cost_ps(operation, scheduled, model),
+                conditions=scheduled.conditions,
             )
         )
     linked = library.link()

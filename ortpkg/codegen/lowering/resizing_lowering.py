@@ -54,10 +54,12 @@ def lower_resize(scope: LoweringScope, node: Node) -> None:
         raise NotLoweredError("what lies between integers is not compiled")
     if prod(each for each in source.shape if isinstance(each, int)) == 0:
         raise NotLoweredError("it resizes nothing")
-    made = _repeated(scope, node, source, output, sampler)
+    resized = _repeated(scope, node, source, output, sampler)
     for plan in sorted(plans, key=lambda plan: plan.output / plan.size):
-        made = _resampled(scope, made, plan, sampler)
-    scope.map(output, as_kind(Read(made, tuple(map(along, range(len(made.shape))))), output.scalar))
+        resized = _resampled(scope, resized, plan, sampler)
+    scope.map(
+        output, as_kind(Read(resized, tuple(map(along, range(len(resized.shape))))), output.scalar)
+    )
 
 
 def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPlan]:
@@ -84,9 +86,9 @@ def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPla
 
 def _given(node: Node) -> tuple[str, str]:
     """The values that say sizes and scales; "" for one that is not given."""
-    given = [*node.inputs, "", "", ""]
+    inputs = [*node.inputs, "", "", ""]
     is_new = node.op_type == "Resize" and node.since_version >= 11
-    return (given[3], given[2]) if is_new else ("", given[1])
+    return (inputs[3], inputs[2]) if is_new else ("", inputs[1])
 
 
 def _axes(node: Node, rank: int) -> list[int]:
@@ -115,23 +117,23 @@ def _repeated(
     spread = scope.temporary(source.scalar, paired, "repeats")
     scope.map(spread, Read(source, tuple(along(2 * axis) for axis in range(len(factors)))))
     shape = [factor * size for size, factor in zip(source.shape, factors, strict=True)]
-    made = scope.temporary(source.scalar, shape, "repeated")
-    scope.alias(made, spread)
-    return made
+    repeated = scope.temporary(source.scalar, shape, "repeated")
+    scope.alias(repeated, spread)
+    return repeated
 
 
 def _open_factors(scope: LoweringScope, node: Node, source: Tensor) -> list[int]:
-    """How many times larger each axis of open size becomes; 1 for others.
+    """Return the factor by which each axis of open size grows; 1 for axes of known size.
 
-    NotLoweredError where that is no whole number.
+    NotLoweredError if a factor is not a whole number.
     """
     rank = len(source.shape)
     sizes_name, scales_name = _given(node)
     factors = [1] * rank
-    given: Sequence[Size | float] = (
+    targets: Sequence[Size | float] = (
         scope.sizes(sizes_name, "sizes") if sizes_name else _scales(scope, node, scales_name)
     )
-    for axis, wanted in zip(_axes(node, rank), given, strict=True):
+    for axis, wanted in zip(_axes(node, rank), targets, strict=True):
         size = source.shape[axis]
         if isinstance(size, int):
             continue

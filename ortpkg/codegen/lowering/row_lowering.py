@@ -268,9 +268,9 @@ def _before(operator: str, value: Element) -> Element:
     return value
 
 
-def _after(operator: str, made: Element, sizes: Sequence[Size]) -> Element:
+def _after(operator: str, reduced: Element, sizes: Sequence[Size]) -> Element:
     if operator == "ReduceMean":
-        if scalar_of(made) is not Scalar.F32:
+        if scalar_of(reduced) is not Scalar.F32:
             raise NotLoweredError("means of integers are not compiled")
         count = prod(sizes, start=1)
         divisor = (
@@ -278,14 +278,14 @@ def _after(operator: str, made: Element, sizes: Sequence[Size]) -> Element:
             if isinstance(count, int)
             else Convert(SizeValue(count), Scalar.F32)
         )
-        return Call(Function.DIV, (made, divisor))
+        return Call(Function.DIV, (reduced, divisor))
     if operator == "ReduceL2":
-        if scalar_of(made) is not Scalar.F32:
+        if scalar_of(reduced) is not Scalar.F32:
             raise NotLoweredError("roots of integers are not compiled")
-        return Call(Function.SQRT, (made,))
+        return Call(Function.SQRT, (reduced,))
     if operator == "ReduceLogSum":
-        return Call(Function.LOG, (made,))
-    return made
+        return Call(Function.LOG, (reduced,))
+    return reduced
 
 
 @lowers("BatchNormalization")

@@ -23,8 +23,8 @@ def agree_at_usual_sizes(left: Size, right: Size) -> bool:
     symbols = sorted(symbol.name for symbol in symbols_of(left) | symbols_of(right))
     for first in range(len(_USUAL_SIZES)):
         values = {
-            name: _USUAL_SIZES[(first + place) % len(_USUAL_SIZES)]
-            for place, name in enumerate(symbols)
+            name: _USUAL_SIZES[(first + offset) % len(_USUAL_SIZES)]
+            for offset, name in enumerate(symbols)
         }
         try:
             numbers = evaluate(left, values), evaluate(right, values)

@@ -62,12 +62,12 @@ def verify_operations(
     Checked are ranks, kinds, axes, that places lie within their tensors as far as sizes are known,
     and that what an operation writes is read after it only.
     """
-    made = {tensor for each in operations for tensor in writes_of(each)}
+    unwritten = {tensor for operation in operations for tensor in writes_of(operation)}
     for operation in operations:
         written = set(writes_of(operation))
         for tensor in reads_of(operation):
-            _check(tensor not in made, operation, f"reads {tensor.name}, which is made later")
-        made -= written
+            _check(tensor not in unwritten, operation, f"reads {tensor.name}, which is made later")
+        unwritten -= written
         if id(operation) in verified:
             continue
         _verify_shapes(operation)

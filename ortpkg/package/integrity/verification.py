@@ -231,9 +231,9 @@ def check_is_package(root: Path) -> None:
     """PackageNotFoundError where there is nothing at ``root`` that could be verified."""
     if not root.is_dir():
         is_there = os.path.lexists(root)
-        what = "is not a directory" if is_there else f"does not exist{did_you_mean_path(root)}"
+        problem = "is not a directory" if is_there else f"does not exist{did_you_mean_path(root)}"
         raise PackageNotFoundError(
-            f"{quoted(root)} {what}: a model package is a directory", path=root
+            f"{quoted(root)} {problem}: a model package is a directory", path=root
         )
     if not any(os.path.lexists(root / name) for name in (MANIFEST, DIGESTS_FILE)):
         raise PackageNotFoundError(

@@ -77,8 +77,8 @@ class Authority:
         if may_certify is not None:
             usage = [True, *[False] * 4, may_certify, *[False] * 3]
             extensions.append(x509.KeyUsage(*usage))
-        made = _certificate(name, key, issuer, critical=extensions, purposes=purposes)
-        return cls(key, made)
+        certificate = _certificate(name, key, issuer, critical=extensions, purposes=purposes)
+        return cls(key, certificate)
 
     @property
     def pem(self) -> bytes:
