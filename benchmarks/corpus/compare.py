@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.chosen_models import add_arguments, chosen_models
 from benchmarks.paired import time_in_turns
 from benchmarks.zoo.compare import feeds_of, largest_error, open_theirs
 
@@ -142,17 +143,13 @@ def summary_of(figures_by_model: Mapping[str, Mapping[str, Figures]], providers:
 def main(command_line: Sequence[str] | None = None) -> int:
     """Returns 1 where a model failed."""
     parser = argparse.ArgumentParser(description="Compare the corpus with onnxruntime.")
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*")
+    add_arguments(parser)
     parser.add_argument("--providers", nargs="+", default=["default", "llvm,cpu", "cpu"])
     parser.add_argument("--budget", type=float, default=2.0, help="seconds of measuring per model")
     parser.add_argument("--nodes", action="store_true", help="why nodes are left")
     parser.add_argument("--no-times", action="store_true", help="nothing is timed")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
     arguments = parser.parse_args(command_line)
-    paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
-    if arguments.names:
-        paths = [path for path in paths if any(name in path.stem for name in arguments.names)]
+    paths = chosen_models(arguments)
     figures_by_model: dict[str, dict[str, Figures]] = {}
     for path in paths:
         print(path.stem, flush=True)

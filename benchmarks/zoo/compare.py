@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.chosen_models import add_arguments, chosen_models
 from benchmarks.paired import time_in_turns
 
 THREADS = 2
@@ -177,18 +178,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Compare the embedded engine with onnxruntime on the zoo."
     )
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*")
+    add_arguments(parser)
     parser.add_argument("--threads", type=int, default=THREADS)
     parser.add_argument("--budget", type=float, default=4.0, help="seconds of measuring per model")
     parser.add_argument("--start", action="store_true", help="session creation and peak memory too")
     parser.add_argument("--ep", default="cpu", help="what runs it on our side: cpu, llvm, openvino")
     parser.add_argument("--openvino", action="store_true", help="time OpenVINO (float32) beside it")
-    parser.add_argument("--json", type=Path, help="also write the figures there")
     arguments = parser.parse_args(words)
-    paths = sorted(arguments.directory.glob("*.onnx"), key=lambda path: path.stem)
-    if arguments.names:
-        paths = [arguments.directory / f"{name}.onnx" for name in arguments.names]
+    paths = chosen_models(arguments)
     results: dict[str, Any] = {}
     print(
         f"{'model':26}{'ours':>10}{'theirs':>10}{'ratio':>7} {'middle half':>13}{'error':>10}",

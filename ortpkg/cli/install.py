@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 from ortpkg.cli.installing import (
-    AllVariantsOption,
-    ComponentsOption,
-    InstallDeviceOption,
-    InstallEpOption,
     InstallNameOption,
-    InstallTrustOption,
     ReferencesArgument,
-    SamplesOption,
-    VariantsOption,
     plan_json,
     print_plan,
-    wishes_of,
+    takes_wishes,
 )
-from ortpkg.cli.parameters import DryRunOption, JsonOption, ProfilesOption, TrustPolicyOption
+from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.installation import InstallReport, install
+from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import ExitCode, UsageError
 
 
+@takes_wishes
 def command(
     references: ReferencesArgument,
     name: InstallNameOption = None,
-    profile: ProfilesOption = None,
-    variant: VariantsOption = None,
-    component: ComponentsOption = None,
-    ep: InstallEpOption = None,
-    device: InstallDeviceOption = None,
-    all_variants: AllVariantsOption = False,
-    samples: SamplesOption = False,
-    trust: InstallTrustOption = False,
+    *,
+    wishes: InstallWishes,
     trust_policy: TrustPolicyOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -46,16 +35,6 @@ def command(
     output = Output(is_json=as_json)
     if name is not None and len(references) > 1:
         raise UsageError("--name goes with one package")
-    wishes = wishes_of(
-        profile,
-        variant,
-        component,
-        ep,
-        device,
-        all_variants=all_variants,
-        samples=samples,
-        trust=trust,
-    )
     reports = []
     for reference in references:
         with copy_progress() as progress:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ortpkg.cli.completion import complete_device, complete_ep
+from ortpkg.cli.parameters import ProfilesOption
 from ortpkg.cli.rendering import Output, nbytes_text
 from ortpkg.distribution.variant_choice import InstallWishes
 from ortpkg.errors import quoted
@@ -75,27 +78,47 @@ InstallDeviceOption = Annotated[
 
 
 def wishes_of(
-    profiles: Sequence[str] | None,
-    variants: Sequence[str] | None,
-    components: Sequence[str] | None,
-    ep: str | None,
-    device: str | None,
-    *,
-    all_variants: bool,
-    samples: bool,
-    trust: bool = False,
+    profile: ProfilesOption = None,
+    variant: VariantsOption = None,
+    component: ComponentsOption = None,
+    ep: InstallEpOption = None,
+    device: InstallDeviceOption = None,
+    all_variants: AllVariantsOption = False,
+    samples: SamplesOption = False,
+    trust: InstallTrustOption = False,
 ) -> InstallWishes:
-    """What a command's options ask for."""
+    """Return the wishes that these options of a command state."""
     return InstallWishes(
-        profiles=tuple(profiles or ()),
-        variants=tuple(variants or ()),
-        components=tuple(components or ()),
+        profiles=tuple(profile or ()),
+        variants=tuple(variant or ()),
+        components=tuple(component or ()),
         ep=ep,
         device=device,
         all_variants=all_variants,
         samples=samples,
         trust=trust,
     )
+
+
+def takes_wishes(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of :func:`wishes_of` in place of its parameter ``wishes``."""
+    options = inspect.signature(wishes_of, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def with_options(*arguments: Any, **values: Any) -> int:
+        stated = {name: values.pop(name) for name in options if name in values}
+        return command(*arguments, wishes=wishes_of(**stated), **values)
+
+    signature = inspect.signature(command, eval_str=True)
+    parameters: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "wishes":
+            parameters += [option.replace(kind=parameter.kind) for option in options.values()]
+        else:
+            parameters.append(parameter)
+    described: Any = with_options
+    described.__signature__ = signature.replace(parameters=parameters)
+    return with_options
 
 
 def wishes_of_command(options: Mapping[str, Any], *, samples: bool) -> InstallWishes:

@@ -8,22 +8,14 @@ from typing import Annotated
 import typer
 
 from ortpkg.cli.installing import (
-    AllVariantsOption,
-    ComponentsOption,
-    InstallDeviceOption,
-    InstallEpOption,
-    InstallTrustOption,
-    SamplesOption,
-    VariantsOption,
     plan_json,
     print_plan,
-    wishes_of,
+    takes_wishes,
 )
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
     OverwriteOption,
-    ProfilesOption,
     TrustPolicyOption,
 )
 from ortpkg.cli.progress import copy_progress
@@ -47,17 +39,12 @@ OutputPathOption = Annotated[
 ]
 
 
+@takes_wishes
 def command(
     reference: ReferenceArgument,
     output_path: OutputPathOption,
-    profile: ProfilesOption = None,
-    variant: VariantsOption = None,
-    component: ComponentsOption = None,
-    ep: InstallEpOption = None,
-    device: InstallDeviceOption = None,
-    all_variants: AllVariantsOption = False,
-    samples: SamplesOption = False,
-    trust: InstallTrustOption = False,
+    *,
+    wishes: InstallWishes,
     trust_policy: TrustPolicyOption = None,
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
@@ -69,16 +56,6 @@ def command(
     ask for nothing else.
     """
     output = Output(is_json=as_json)
-    wishes = wishes_of(
-        profile,
-        variant,
-        component,
-        ep,
-        device,
-        all_variants=all_variants,
-        samples=samples,
-        trust=trust,
-    )
     with copy_progress() as progress:
         report = pull(
             reference,

@@ -9,11 +9,11 @@ scale of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
-from ortpkg.kernels.activations import Block
 from ortpkg.kernels.integer_gemm import IntegerMatrix, centred, scaled_matmul
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.quantization import dynamic_parameters, write_quantized
@@ -52,50 +52,49 @@ def _dynamic_product(a: Tensor, integers: Tensor, scale: Tensor, out: Tensor) ->
     scaled_matmul(values, IntegerMatrix(integers, 0, 0), out, np.asarray(a_scale * scale))
 
 
-def quantized_directions(
-    activations: list[list[Block]],
-    clip: float | None,
-    w: Tensor,
-    r: Tensor,
-    b: Tensor | None,
-    p: Tensor | None,
-    quantization: Sequence[Tensor | None],
-) -> list[Direction]:
-    """Return the parameters of each direction, laid out for the products.
+class CentredWeights(NamedTuple):
+    """Weights of all directions as float32, with their zero points subtracted, and their scales.
 
-    Args:
-        activations: one list of functions per direction.
-        clip: bound on the inputs of activations, or None.
-        w, r: integers, (directions, gates · hidden, input or hidden).
-        b, p: biases and peepholes, or None.
-        quantization: scale and zero point of ``w``, then of ``r``.
-
-    Raises:
-        ValueError: scales or zero points do not fit the weights.
+    Attributes:
+        w, r: (directions, gates · hidden, input or hidden).
+        w_scale, r_scale: (directions, 1 or gates · hidden).
     """
-    columns = w.shape[1]
-    w_scale, w_zero, r_scale, r_zero = (
-        _by_direction(name, values, len(activations), columns)
-        for name, values in zip(_QUANTIZATION, quantization, strict=True)
-    )
-    directions: list[Direction] = []
-    for d, blocks in enumerate(activations):
-        biases = np.zeros(2 * columns, np.float32) if b is None else b[d]
-        recurrence = centred(r[d].T, r_zero[d])
-        directions.append(
-            QuantizedDirection(
-                weights=centred(w[d], w_zero[d].reshape(-1, 1)),
-                weights_scale=w_scale[d],
-                recurrence=np.ascontiguousarray(recurrence),
-                recurrence_scale=r_scale[d],
-                input_bias=biases[:columns],
-                recurrent_bias=biases[columns:],
-                peepholes=None if p is None else p[d],
-                activations=blocks,
-                clip=clip,
-            )
+
+    w: Tensor
+    r: Tensor
+    w_scale: Tensor
+    r_scale: Tensor
+
+    @classmethod
+    def of(cls, w: Tensor, r: Tensor, quantization: Sequence[Tensor | None]) -> CentredWeights:
+        """Center integer weights by ``quantization``: scale and zero point of ``w``, then of ``r``.
+
+        Raises:
+            ValueError: scales or zero points do not fit the weights.
+        """
+        w_scale, w_zero, r_scale, r_zero = (
+            _by_direction(name, values, *w.shape[:2])
+            for name, values in zip(_QUANTIZATION, quantization, strict=True)
         )
-    return directions
+        return cls(
+            centred(w, w_zero[..., np.newaxis]),
+            centred(r, r_zero[..., np.newaxis]),
+            w_scale,
+            r_scale,
+        )
+
+    def scaled(self, directions: Sequence[Direction]) -> list[Direction]:
+        """Return the directions of ``w`` and ``r`` with the scales of their products."""
+        return [
+            QuantizedDirection(
+                **{field.name: getattr(direction, field.name) for field in fields(direction)},
+                weights_scale=w_scale,
+                recurrence_scale=r_scale,
+            )
+            for direction, w_scale, r_scale in zip(
+                directions, self.w_scale, self.r_scale, strict=True
+            )
+        ]
 
 
 _QUANTIZATION = ("W_scale", "W_zero_point", "R_scale", "R_zero_point")

@@ -23,7 +23,7 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.plain_recurrence import PlainRun
 from ortpkg.kernels.quantization import BYTES
-from ortpkg.kernels.quantized_recurrence import quantized_directions
+from ortpkg.kernels.quantized_recurrence import CentredWeights
 from ortpkg.kernels.recurrent_activations import recurrent_activations
 from ortpkg.kernels.recurrent_steps import (
     Direction,
@@ -85,9 +85,10 @@ class _Cell:
         w, r, b, p, *quantization = parameters
         assert w is not None
         assert r is not None
-        if self.is_quantized:
-            return quantized_directions(activations, clip, w, r, b, p, quantization)
-        return _directions(activations, clip, w, r, b, p)
+        if not self.is_quantized:
+            return _directions(activations, clip, w, r, b, p)
+        weights = CentredWeights.of(w, r, quantization)
+        return weights.scaled(_directions(activations, clip, weights.w, weights.r, b, p))
 
     def layout_nbytes(self, w: Tensor, r: Tensor, b: Tensor | None) -> int:
         """Return the largest size in bytes of what :meth:`directions` allocates."""

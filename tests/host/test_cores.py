@@ -9,8 +9,8 @@ import pytest
 
 import ortpkg
 from ortpkg.host import cores
-from ortpkg.kernels import blas_threads
 from ortpkg.machine_code.thread_team import ThreadTeam
+from tests.fake_blas import install_fake_blas
 from tests.session.conftest import session_of
 
 GROUP = "proc/self/cgroup"
@@ -116,19 +116,7 @@ def test_machine_code_has_a_thread_for_each_core_of_the_quota_and_more_do_not_sp
 def test_products_on_numpy_have_the_quotas_threads_unless_the_caller_states_others(
     stated: int, seen: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Library:
-        def __init__(self) -> None:
-            self.counts = [8]
-
-        def get_num_threads(self) -> int:
-            return self.counts[-1]
-
-        def set_num_threads(self, count: int) -> None:
-            self.counts.append(count)
-
-    library = Library()
-    controller = type("Controller", (), {"lib_controllers": [library]})()
-    monkeypatch.setattr(blas_threads, "_controller", lambda: controller)
+    library = install_fake_blas(monkeypatch)
     monkeypatch.setattr("ortpkg.session.inference_session.threads_for_quota", lambda: 1)
     text = "g (float[2] x) => (float[2] y) { y = Neg(x) }"
     with session_of(text, intra_op_num_threads=stated) as session:

@@ -13,34 +13,19 @@ import pytest
 
 import ortpkg
 from ortpkg.kernels import blas_threads
+from tests.fake_blas import FakeBlas, install_fake_blas
 from tests.session.conftest import model_of, options_of, session_of
 
 
-class FakeLibrary:
-    """A BLAS that remembers which counts it was given."""
-
-    def __init__(self) -> None:
-        self.counts = [8]
-
-    def get_num_threads(self) -> int:
-        return self.counts[-1]
-
-    def set_num_threads(self, count: int) -> None:
-        self.counts.append(count)
-
-
 @pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-    found = FakeLibrary()
-    controller = type("Controller", (), {"lib_controllers": [found]})()
-    monkeypatch.setattr(blas_threads, "_controller", lambda: controller)
-    return found
+def library(monkeypatch: pytest.MonkeyPatch) -> FakeBlas:
+    return install_fake_blas(monkeypatch)
 
 
 @pytest.mark.parametrize(("count", "seen"), [(0, [8]), (3, [8, 3, 8])])
 @pytest.mark.parametrize("mode", ortpkg.ExecutionMode)
 def test_library_has_the_sessions_count_for_the_run_only(
-    library: FakeLibrary, mode: ortpkg.ExecutionMode, count: int, seen: list[int]
+    library: FakeBlas, mode: ortpkg.ExecutionMode, count: int, seen: list[int]
 ) -> None:
     options = {"execution_mode": mode, "intra_op_num_threads": count}
     with session_of("g (float[2] x) => (float[2] y) { y = Neg(x) }", **options) as session:
@@ -48,7 +33,7 @@ def test_library_has_the_sessions_count_for_the_run_only(
     assert library.counts == seen
 
 
-def test_kernel_that_holds_the_library_gives_back_what_the_run_had(library: FakeLibrary) -> None:
+def test_kernel_that_holds_the_library_gives_back_what_the_run_had(library: FakeBlas) -> None:
     seen = []
 
     def run() -> None:
@@ -80,14 +65,14 @@ _ONE, _ALL = [8, 1, 8], [8]
     ],
 )
 def test_products_too_small_for_two_threads_get_one(
-    library: FakeLibrary, a: tuple[int, ...], b: tuple[int, ...], seen: list[int]
+    library: FakeBlas, a: tuple[int, ...], b: tuple[int, ...], seen: list[int]
 ) -> None:
     x, y = np.ones(a, np.float32), np.ones(b, np.float32)
     np.testing.assert_array_equal(blas_threads.matmul(x, y), np.matmul(x, y))
     assert library.counts == seen
 
 
-def test_whole_numbers_never_get_to_the_library(library: FakeLibrary) -> None:
+def test_whole_numbers_never_get_to_the_library(library: FakeBlas) -> None:
     blas_threads.matmul(np.ones((1, 1024), np.int64), np.ones((1024, 1024), np.int64))
     assert library.counts == _ALL
 
@@ -108,7 +93,7 @@ _ROW_PRODUCTS = {
 
 
 @pytest.mark.parametrize("kind", _ROW_PRODUCTS)
-def test_every_operator_multiplies_a_row_on_one_thread(library: FakeLibrary, kind: str) -> None:
+def test_every_operator_multiplies_a_row_on_one_thread(library: FakeBlas, kind: str) -> None:
     text = f"""g (float[1, 1024] x, float[1024, 1024] w, float[3, 1] steps) => (float[1, 1024] y)
         <int64 three = {{3}}, int64 one = {{1}}> {{ {_ROW_PRODUCTS[kind]} }}"""
     options = {"graph_optimization_level": ortpkg.GraphOptimizationLevel.ORT_DISABLE_ALL}
@@ -127,7 +112,7 @@ def test_every_operator_multiplies_a_row_on_one_thread(library: FakeLibrary, kin
 @pytest.mark.parametrize(("operator", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 @pytest.mark.parametrize("clip", ["", "clip = 9.0, "])
 def test_steps_of_a_recurrent_layer_are_held_once(
-    library: FakeLibrary, operator: str, gates: int, clip: str
+    library: FakeBlas, operator: str, gates: int, clip: str
 ) -> None:
     text = f"""g (float[5, 1, 4] x, float[1, {gates * 256}, 4] w, float[1, {gates * 256}, 256] r)
         => (float[5, 1, 1, 256] y) {{ y = {operator} <{clip}hidden_size = 256> (x, w, r) }}"""
@@ -140,7 +125,7 @@ def test_steps_of_a_recurrent_layer_are_held_once(
     assert library.counts == _ONE
 
 
-def test_a_run_that_has_one_thread_is_not_held_again(library: FakeLibrary) -> None:
+def test_a_run_that_has_one_thread_is_not_held_again(library: FakeBlas) -> None:
     def run() -> None:
         blas_threads.matmul(np.ones((1, 1024), np.float32), np.ones((1024, 1024), np.float32))
 
@@ -148,7 +133,7 @@ def test_a_run_that_has_one_thread_is_not_held_again(library: FakeLibrary) -> No
     assert library.counts == _ONE
 
 
-def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeLibrary) -> None:
+def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeBlas) -> None:
     first_may_end, second_may_end, second_began = (threading.Event() for _ in range(3))
 
     def second_run() -> None:
@@ -177,12 +162,12 @@ def test_count_of_the_process_comes_back_after_runs_that_overlap(library: FakeLi
 
 @pytest.mark.parametrize("when", range(1, 5))
 def test_an_interrupt_while_counts_change_leaves_the_library_as_it_was(
-    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch, when: int
+    library: FakeBlas, monkeypatch: pytest.MonkeyPatch, when: int
 ) -> None:
     calls = []
-    plain = FakeLibrary.set_num_threads
+    plain = FakeBlas.set_num_threads
 
-    def interrupted(self: FakeLibrary, count: int) -> None:
+    def interrupted(self: FakeBlas, count: int) -> None:
         calls.append(count)
         if len(calls) == when:
             raise KeyboardInterrupt
@@ -191,7 +176,7 @@ def test_an_interrupt_while_counts_change_leaves_the_library_as_it_was(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr(FakeLibrary, "set_num_threads", interrupted)
+        patch.setattr(FakeBlas, "set_num_threads", interrupted)
         blas_threads.call_with_blas_threads(3, lambda: None)
     blas_threads.call_with_blas_threads(0, lambda: None)
     assert library.counts[-1] == 8

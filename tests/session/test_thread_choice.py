@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ortpkg
-from ortpkg.kernels import blas_threads
 from ortpkg.session import thread_choice
 from ortpkg.session.thread_choice import FIRST_REST_S, MOST_REST_S, ThreadChoice
+from tests.fake_blas import install_fake_blas
 from tests.session.conftest import session_of
 
 
@@ -93,22 +93,10 @@ def test_runs_of_different_shapes_are_told_apart_and_too_many_forgotten() -> Non
 def test_a_session_chooses_where_the_caller_leaves_it_the_choice(
     options: dict[str, object], counts: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Library:
-        def __init__(self) -> None:
-            self.seen = [8]
-
-        def get_num_threads(self) -> int:
-            return self.seen[-1]
-
-        def set_num_threads(self, count: int) -> None:
-            self.seen.append(count)
-
-    library = Library()
-    controller = type("Controller", (), {"lib_controllers": [library]})()
-    monkeypatch.setattr(blas_threads, "_controller", lambda: controller)
+    library = install_fake_blas(monkeypatch)
     monkeypatch.setattr(thread_choice, "LEAST_S", 0.0)
     with session_of("g (float[N, 4] x) => (float[N, 4] y) { y = Neg(x) }", **options) as session:
         for _ in range(4):
             session.run(None, {"x": np.zeros((2, 4), np.float32)})
-    assert set(library.seen) == counts
+    assert set(library.counts) == counts
     assert isinstance(session, ortpkg.InferenceSession)

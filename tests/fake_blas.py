@@ -1,0 +1,28 @@
+"""Stand-in for the linear-algebra library that counts its threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortpkg.kernels import blas_threads
+
+
+class FakeBlas:
+    """A library of eight threads that remembers which counts it was given."""
+
+    def __init__(self) -> None:
+        self.counts = [8]
+
+    def get_num_threads(self) -> int:
+        return self.counts[-1]
+
+    def set_num_threads(self, count: int) -> None:
+        self.counts.append(count)
+
+
+def install_fake_blas(monkeypatch: pytest.MonkeyPatch) -> FakeBlas:
+    """Make kernels set the threads of a fake library, which is returned."""
+    library = FakeBlas()
+    controller = type("Controller", (), {"lib_controllers": [library]})()
+    monkeypatch.setattr(blas_threads, "_controller", lambda: controller)
+    return library
