@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from ortpkg.cli.installing import (
-    InstallNameOption,
-    ReferencesArgument,
-    plan_json,
-    print_plan,
-    takes_wishes,
-)
+from ortpkg.cli.install_options import InstallNameOption, ReferencesArgument, takes_wishes
+from ortpkg.cli.installing import plan_json, print_plan
 from ortpkg.cli.parameters import DryRunOption, JsonOption, TrustPolicyOption
 from ortpkg.cli.progress import copy_progress
 from ortpkg.cli.rendering import Output, nbytes_text

@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ortpkg.cli.installing import (
-    plan_json,
-    print_plan,
-    takes_wishes,
-)
+from ortpkg.cli.install_options import takes_wishes
+from ortpkg.cli.installing import plan_json, print_plan
 from ortpkg.cli.parameters import (
     DryRunOption,
     JsonOption,
