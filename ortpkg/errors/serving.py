@@ -42,11 +42,14 @@ class UnknownModelError(ServingError):
 
 
 class RequestTooLargeError(ServingError):
-    """A request has more bytes than the server takes; ``limit_nbytes`` says how many that are."""
+    """A request has more than the server takes.
+
+    ``limit_nbytes`` says how many bytes that are, None where the bound counts something else.
+    """
 
     code = StatusCode.INVALID_ARGUMENT
 
-    def __init__(self, message: str, *, limit_nbytes: int) -> None:
+    def __init__(self, message: str, *, limit_nbytes: int | None = None) -> None:
         super().__init__(message)
         self.limit_nbytes = limit_nbytes
 

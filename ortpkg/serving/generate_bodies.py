@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.errors import InvalidRequestError
-from ortpkg.serving.protocol_bodies import check_json_carries
+from ortpkg.serving.protocol_bodies import check_json_carries, check_json_size, read_document
 from ortpkg.serving.protocol_tensors import Array, GivenTensor
 from ortpkg.serving.served_model import ServedModel
 
@@ -28,12 +28,10 @@ def read_generate_body(
 
     A value alone, or a list with fewer dimensions than the input has, gets sizes of 1 before it.
 
-    Raises InvalidRequestError for what is no JSON object.
+    Raises InvalidRequestError for what is no JSON object, and as
+    :func:`~ortpkg.serving.protocol_bodies.read_document`.
     """
-    try:
-        document = read_json(body)
-    except ValueError as error:
-        raise InvalidRequestError(f"the request is no JSON: {error}") from error
+    document = read_document(body, read_json)
     if not isinstance(document, dict):
         raise InvalidRequestError("the request must be an object")
     identifier = document.get("id", "")
@@ -52,6 +50,7 @@ def generate_answer(model: ServedModel, identifier: str, values: Mapping[str, Ar
     """
     told: dict[str, Any] = {"id": identifier} if identifier else {}
     told.update(model_name=model.name, model_version=model.version)
+    check_json_size(values.values())
     for spec in model.outputs:
         if spec.name in values:
             array = np.ascontiguousarray(values[spec.name])

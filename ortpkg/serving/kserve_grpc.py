@@ -44,6 +44,8 @@ _CONTENTS = {
 }
 
 
+#: Numbers that are copied in one call, for which all other threads wait.
+_BLOCK = 10_000
 #: How long a connection without a call stays open.
 _IDLE_MS = 300_000
 #: Answers that wait for their clients may have as many bytes as so many of the largest requests.
@@ -78,7 +80,10 @@ class VersionedServicer(InferenceServicer):
         feeds = await off_loop(lambda: model.read_inputs(_given(request)), _slow_nbytes(request))
         specs = model.output_specs([each.name for each in request.outputs])
         values = await self._plane.answering.answer(model, feeds, [each.name for each in specs])
-        return _response(request.id, model, specs, values)
+        return await off_loop(
+            lambda: _response(request.id, model, specs, values),
+            sum(value.nbytes for value in values.values()),
+        )
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Refused: versions come and go with the store."""
@@ -216,7 +221,9 @@ def _contents(tensor: Any) -> memoryview | list[Any]:
     values = getattr(tensor.contents, field)
     if not numbers:
         return list(values)
-    found = np.fromiter(values, numbers, len(values))
+    found = np.empty(len(values), numbers)
+    for start in range(0, len(values), _BLOCK):
+        found[start : start + _BLOCK] = values[start : start + _BLOCK]
     narrow = found.astype(DTYPES[tensor.datatype.upper()], copy=False)
     if not np.array_equal(narrow, found, equal_nan=True):
         raise InvalidRequestError(

@@ -7,13 +7,13 @@ The binary form is that of Triton's extension "binary_tensor_data": the header
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ortpkg.errors import InvalidRequestError, quoted
+from ortpkg.errors import InvalidRequestError, RequestTooLargeError, quoted
 from ortpkg.serving.protocol_tensors import (
     BINARY_ONLY,
     Array,
@@ -23,7 +23,14 @@ from ortpkg.serving.protocol_tensors import (
 )
 
 JSON_LENGTH_HEADER = "inference-header-content-length"
+#: Of a request's JSON, and values of an answer's. Libraries read and write JSON in one call, which
+#: takes some 0.6 s for as much on a busy machine; meanwhile nobody else is answered.
+MOST_JSON_VALUES = 1 << 22
+#: A list, an object or a member of one takes as long as so many plain values.
+_NESTED_VALUES = 16
+_BLOCK_NBYTES = 1 << 20
 _SIZE = "binary_data_size"
+_Text = TypeVar("_Text", bytes, memoryview)
 _KINDS: dict[type, str] = {
     dict: "an object",
     list: "a list",
@@ -91,15 +98,12 @@ def read_body(
         json_length: the header that says where its JSON ends; None: all of it is JSON.
         read_json: raises ValueError for what is none.
 
-    Raises InvalidRequestError, which says where, for what is not as the protocol has it.
+    Raises InvalidRequestError, which says where, for what is not as the protocol has it, and
+    RequestTooLargeError for more than MOST_JSON_VALUES.
     """
     end = _json_end(json_length, len(body))
     view = memoryview(body)
-    try:
-        document = read_json(view[:end])
-    except ValueError as error:
-        raise InvalidRequestError(f"the request is no JSON: {error}") from error
-    document = _object(document, "the request")
+    document = _object(read_document(view[:end], read_json), "the request")
     parameters = _object(document.get("parameters") or {}, "parameters")
     tails = _Tails(view[end:])
     inputs = tuple(
@@ -119,6 +123,37 @@ def read_body(
     )
 
 
+def read_document(text: _Text, read_json: Callable[[_Text], Any]) -> Any:
+    """Return the value that a JSON text is; ``read_json`` raises ValueError for what is none.
+
+    Raises InvalidRequestError for what is none, and RequestTooLargeError for more than
+    MOST_JSON_VALUES, counted by what separates them, in texts too.
+    """
+    if _counted_values(text) > MOST_JSON_VALUES:
+        raise RequestTooLargeError(
+            f"the request's JSON has more than {MOST_JSON_VALUES} values, of which a list, an"
+            f" object or a member counts as {_NESTED_VALUES}: send tensors in binary, or in"
+            " several requests"
+        )
+    try:
+        return read_json(text)
+    except ValueError as error:
+        raise InvalidRequestError(f"the request is no JSON: {error}") from error
+
+
+def _counted_values(text: bytes | memoryview) -> int:
+    """Return an upper bound of the values of a JSON text; of a short text not a close one."""
+    if len(text) * _NESTED_VALUES <= MOST_JSON_VALUES:
+        return len(text)
+    count = 0
+    data = np.frombuffer(text, np.uint8)
+    for start in range(0, data.size, _BLOCK_NBYTES):  # numpy lets other threads go on
+        block = data[start : start + _BLOCK_NBYTES]
+        count += int(np.count_nonzero(block == ord(",")))
+        count += _NESTED_VALUES * sum(int(np.count_nonzero(block == ord(sign))) for sign in "[{:")
+    return count
+
+
 def response_body(
     request: InferenceBody,
     model_name: str,
@@ -131,6 +166,7 @@ def response_body(
     Raises InvalidRequestError where JSON cannot carry an output that is to be in JSON.
     """
     outputs, tails = [], []
+    check_json_size(values[spec.name] for spec in specs if not request.is_binary_output(spec.name))
     for spec in specs:
         array = values[spec.name]
         told: dict[str, Any] = {
@@ -148,6 +184,16 @@ def response_body(
     if request.id:
         head["id"] = request.id
     return ResponseBody(head={**head, "outputs": outputs}, tails=tuple(tails))
+
+
+def check_json_size(arrays: Iterable[Array]) -> None:
+    """Raise InvalidRequestError if an answer would have more values in JSON than it may."""
+    count = sum(array.size for array in arrays)
+    if count > MOST_JSON_VALUES:
+        raise InvalidRequestError(
+            f"the answer has {count} values in JSON, which may have {MOST_JSON_VALUES}: ask for"
+            " outputs with binary_data"
+        )
 
 
 def check_json_carries(array: Array, spec: TensorSpec) -> None:

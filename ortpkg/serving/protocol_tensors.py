@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.errors import InvalidFeedError, ModelError, quoted
+from ortpkg.errors import InvalidFeedError, ModelError, RequestTooLargeError, quoted
 from ortpkg.graph.declared_values import DeclaredValue, declared_element_type
 from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
 
@@ -45,6 +45,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
 #: JSON has no form for these that everybody reads alike.
 BINARY_ONLY = frozenset({"FP16", "BF16"})
 VARIABLE = -1
+#: Texts of one request. Libraries copy all texts of a run in one call, which takes some 0.4 s for
+#: as many on a busy machine; meanwhile nobody else is answered.
+MOST_TEXTS = 1 << 20
 _MOST_DIMENSIONS = 64
 #: Of an array whose sizes of 0 are taken for 1, which numpy wants to be able to count.
 _MOST_NBYTES = 1 << 62
@@ -117,16 +120,22 @@ def spec_of(declared: DeclaredValue) -> TensorSpec:
     )
 
 
-def read_tensor(given: GivenTensor, spec: TensorSpec) -> Array:
+def read_tensor(given: GivenTensor, spec: TensorSpec, most_texts: int = MOST_TEXTS) -> Array:
     """The array that ``given`` is; that of bytes is a view of them, read-only.
 
     Raises InvalidFeedError, which names the input, where its datatype, rank, sizes, count of
-    elements or a value is not what ``spec`` says.
+    elements or a value is not what ``spec`` says, and RequestTooLargeError for a tensor of more
+    than ``most_texts`` texts.
     """
     if given.datatype != spec.datatype:
         raise _wrong(spec, "datatype", spec.datatype, quoted(given.datatype))
     shape = _checked_shape(given, spec)
     count = math.prod(shape)
+    if spec.datatype == "BYTES" and count > most_texts:
+        raise RequestTooLargeError(
+            f"input {quoted(spec.name)} brings the request's texts to more than the {MOST_TEXTS}"
+            " that it may have: send them in several requests"
+        )
     if isinstance(given.data, list):
         return _array_of_values(given.data, spec, shape, count)
     if spec.datatype == "BYTES":

@@ -15,6 +15,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.pipelines.pipeline_session import OnRound, PipelineSession
 from ortpkg.serving.batching import BatchPlan
 from ortpkg.serving.protocol_tensors import (
+    MOST_TEXTS,
     Array,
     GivenTensor,
     TensorSpec,
@@ -101,9 +102,11 @@ class ServedModel:
         """The arrays of a request, each checked against what the model takes.
 
         Raises InvalidFeedError for a name that is unknown, missing or given twice, and as
-        :func:`~ortpkg.serving.protocol_tensors.read_tensor`.
+        :func:`~ortpkg.serving.protocol_tensors.read_tensor`, whose bound of texts holds for all
+        inputs together.
         """
         feeds: dict[str, Array] = {}
+        texts_left = MOST_TEXTS
         for each in given:
             spec = self._takes.get(each.name)
             if spec is None:
@@ -115,7 +118,8 @@ class ServedModel:
                 )
             if each.name in feeds:
                 raise InvalidFeedError(f"input {quoted(each.name)} is given twice", name=each.name)
-            feeds[each.name] = read_tensor(each, spec)
+            array = feeds[each.name] = read_tensor(each, spec, texts_left)
+            texts_left -= array.size if spec.datatype == "BYTES" else 0
         for name in self._inputs.keys() - feeds.keys():
             raise InvalidFeedError(
                 f"input {quoted(name)} of model {quoted(self.title)} is missing; it takes"

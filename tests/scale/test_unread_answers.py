@@ -9,7 +9,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import grpc
@@ -19,6 +19,9 @@ import pytest
 from tritonclient.grpc import service_pb2 as messages
 
 import ortpkg
+from ortpkg.serving.protocol_bodies import MOST_JSON_VALUES
+from ortpkg.serving.protocol_tensors import MOST_TEXTS
+from ortpkg.serving.serving_options import DEFAULT_REQUEST_NBYTES
 from tests.scale.served_packages import make_echoes
 from tests.scale.serving_processes import Serving, serving
 from tests.scale.watched_serving import MIB, others_are_served, resident_nbytes
@@ -33,10 +36,15 @@ REQUEST_NBYTES, TIMEOUT_S = 20 * MIB, 3
 #: Of all answers that wait to be read; more than the kernel's buffers of a connection hold, each.
 UNREAD_NBYTES, ANSWER_NBYTES = 8 * REQUEST_NBYTES, 32 * MIB
 CLIENTS = 20
-#: Those that wait, and the arena of onnxruntime, which keeps what runs at a time ever had.
-GROWTH_NBYTES = UNREAD_NBYTES + 512 * MIB
+#: Those that wait, those that are being written, which are there up to three times each, and the
+#: arena of onnxruntime, which keeps what runs at a time ever had.
+GROWTH_NBYTES = UNREAD_NBYTES + 1152 * MIB
 #: Longer than it takes to send all answers that may wait, and then to cut them.
 SOON_S = 60
+#: A body, its values as objects and as the library's own, twice, and the answer.
+BODY_GROWTH_NBYTES = 1024 * MIB
+#: What others wait at most for the worst request of the usual size, as docs/serving.md says.
+OTHERS_S = 1.0
 ZEROS = """
 <ir_version: 8, opset_import: ["" : 17]>
 zeros (int64[1] count) => (float[n] y) { y = ConstantOfShape (count) }
@@ -192,13 +200,15 @@ def test_an_answer_of_grpc_that_is_read_in_time_is_not_cut(server: Serving) -> N
     channel.close()
 
 
-def texts_request(nbytes: int) -> tuple[bytes, dict[str, str]]:
-    """Return a body of so many bytes with texts of two bytes, not all of them ASCII."""
-    texts = struct.pack("<I2s", 2, b"ab") * (nbytes // 6 - 1) + struct.pack("<I2s", 2, b"\xc3\xa9")
+def texts_request(count: int, text: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a body with so many texts of a size, the last of which is not ASCII."""
+    last = text[:-2] + b"\xc3\xa9"
+    texts = (struct.pack("<I", len(text)) + text) * (count - 1)
+    texts += struct.pack("<I", len(last)) + last
     tensor = {
         "name": "x",
         "datatype": "BYTES",
-        "shape": [len(texts) // 6],
+        "shape": [count],
         "parameters": {"binary_data_size": len(texts)},
     }
     document = {"inputs": [tensor], "parameters": {"binary_data_output": True}}
@@ -206,23 +216,80 @@ def texts_request(nbytes: int) -> tuple[bytes, dict[str, str]]:
     return head + texts, {"Inference-Header-Content-Length": str(len(head))}
 
 
-def test_others_are_answered_while_many_texts_are_decoded(server: Serving) -> None:
-    """Nobody waits nearly as long as the texts take, as all would behind a loop that decodes."""
-    body, headers = texts_request(16 * MIB)
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A server with the limits that it has by default."""
+    folder = tmp_path_factory.mktemp("usual")
+    chosen = [path for path in make_echoes(folder) if path.stem in ("echo_fp32", "echo_bytes")]
+    with serving(*map(str, chosen)) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("count", "nbytes", "status"),
+    [
+        pytest.param(MOST_TEXTS, 58, 200, id="as many as may be, 62 MiB"),
+        pytest.param(MOST_TEXTS, 2, 200, id="as many as may be, short"),
+        pytest.param(MOST_TEXTS + 1, 2, 413, id="one too many"),
+        pytest.param(64 * MIB // 6 - 50, 2, 413, id="many too many, 64 MiB"),
+    ],
+)
+def test_others_are_answered_while_many_texts_are_decoded(
+    usual: Serving, count: int, nbytes: int, status: int
+) -> None:
+    """Nobody waits for long, as all would behind a loop that decodes, or one call that copies."""
+    body, headers = texts_request(count, b"ab" * (nbytes // 2))
+    answer = answer_beside_others(usual, "bytes", body, headers, status)
+    assert answer.endswith(body[-nbytes:]) if status == 200 else b"several requests" in answer
+
+
+def numbers_request(start: bytes, count: int, data: bytes = b"") -> tuple[bytes, dict[str, str]]:
+    """Return a body of numbers: "start" as often as ``count`` says in JSON, or ``data``."""
+    document = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [%d], ' % count
+    if data:
+        head = document + b'"parameters": {"binary_data_size": %d}}]}' % len(data)
+        return head + data, {"Inference-Header-Content-Length": str(len(head))}
+    return document + b'"data": [' + start * (count - 1) + start[:-1] + b"]}]}", {}
+
+
+@pytest.mark.parametrize(
+    ("request_parts", "status", "reason"),
+    [
+        pytest.param((b"1.5,", MOST_JSON_VALUES - 100), 200, b"", id="numbers"),
+        pytest.param((b"1.5,", MOST_JSON_VALUES + 1), 413, b"in binary", id="more numbers"),
+        pytest.param((b"[],", MOST_JSON_VALUES // 17 - 20), 400, b"FP32 values", id="lists"),
+        pytest.param((b"[],", 64 * MIB // 3 - 50), 413, b"in binary", id="64 MiB of lists"),
+        pytest.param((b"", MOST_JSON_VALUES, b"abcd" * MOST_JSON_VALUES), 200, b"", id="answer"),
+        pytest.param(
+            (b"", 15 * MIB, b"abcd" * (15 * MIB)), 400, b"binary_data", id="answer of 60 MiB"
+        ),
+    ],
+)
+def test_others_are_answered_while_json_is_read_and_written(
+    usual: Serving, request_parts: tuple[Any, ...], status: int, reason: bytes
+) -> None:
+    body, headers = numbers_request(*request_parts)
+    assert reason in answer_beside_others(usual, "fp32", body, headers, status)
+
+
+def answer_beside_others(
+    server: Serving, model: str, body: bytes, headers: dict[str, str], status: int
+) -> bytes:
+    """Return the answer of an echo; its status must be that, and nobody else may wait for long."""
+    assert len(body) <= DEFAULT_REQUEST_NBYTES
     client = http.client.HTTPConnection(server.http, timeout=SOON_S)
-    durations: list[float] = []
-    with others_are_served(server) as waits:
+    with closing(client), others_are_served(server, BODY_GROWTH_NBYTES) as waits:
         wait_for(lambda: waits, "nobody is answered")
         before = len(waits)
         start = time.monotonic()
-        client.request("POST", "/v2/models/echo_bytes/infer", body, headers)
+        client.request("POST", f"/v2/models/echo_{model}/infer", body, headers)
         response = client.getresponse()
         answer = response.read()
-        durations.append(time.monotonic() - start)
-        meanwhile = waits[before:]
-    client.close()
-    print(f"{response.status}, {durations[0]:.3f} s, others {len(meanwhile)}: {max(meanwhile):.3f}")
-    assert response.status == 200, answer[:200]
-    assert answer.endswith(body[-6:])
-    assert len(meanwhile) >= 5
-    assert max(meanwhile) < durations[0] / 4
+        duration_s = time.monotonic() - start
+        asked = len(waits)
+        wait_for(lambda: len(waits) > asked, "nobody is answered")
+    others = waits[before:]
+    print(f"{response.status}, {duration_s:.3f} s, others {len(others)}: {max(others):.3f} s")
+    assert response.status == status, answer[:200]
+    assert max(others) < OTHERS_S
+    return answer

@@ -8,9 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidRequestError
-from ortpkg.serving.protocol_bodies import InferenceBody, read_body, response_body
+from ortpkg.errors import InvalidRequestError, RequestTooLargeError
+from ortpkg.serving import protocol_bodies
+from ortpkg.serving.generate_bodies import generate_answer, read_generate_body
+from ortpkg.serving.protocol_bodies import (
+    InferenceBody,
+    read_body,
+    read_document,
+    response_body,
+)
 from ortpkg.serving.protocol_tensors import TensorSpec
+from ortpkg.serving.served_model import ServedModel
 
 DATA = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
 BINARY = {"name": "y", "datatype": "INT8", "shape": [3], "parameters": {"binary_data_size": 3}}
@@ -92,6 +100,81 @@ def test_bytes_that_belong_to_no_input_are_refused() -> None:
 def test_what_is_no_json_is_told() -> None:
     with pytest.raises(InvalidRequestError, match="the request is no JSON"):
         read_body(b"{", None, lambda view: json.loads(bytes(view)))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"[1,2,3,4]", 19),
+        (b"[[],[]]", 49),
+        (b'{"a":1,"b":2}', 49),
+        (b'{"a" : {"b":[]}}', 80),
+        (b"[" + b"1," * 30 + b"1]", 46),
+        (b"[" * 30, 480),
+    ],
+)
+def test_values_of_json_are_bounded_before_it_is_read(
+    text: bytes, values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol_bodies, "_BLOCK_NBYTES", 7)
+    monkeypatch.setattr(protocol_bodies, "MOST_JSON_VALUES", values)
+    assert read_document(text, len) == len(text)
+    monkeypatch.setattr(protocol_bodies, "MOST_JSON_VALUES", values - 1)
+    for read_it in (read_text, read_body_of, read_generate):
+        with pytest.raises(RequestTooLargeError, match="send tensors in binary"):
+            read_it(text)
+
+
+def never(_text: bytes | memoryview) -> None:
+    raise AssertionError("it is read")
+
+
+def read_text(text: bytes) -> None:
+    read_document(text, never)
+
+
+def read_body_of(text: bytes) -> None:
+    read_body(text + b"binary,,,", str(len(text)), never)
+
+
+def read_generate(text: bytes) -> None:
+    read_generate_body(text, ServedModel(name="m", version="1", session=Nothing()), never)
+
+
+class Nothing:
+    """A session of a model that takes and gives nothing."""
+
+    def get_inputs(self) -> list[Any]:
+        """None."""
+        return []
+
+    get_outputs = get_inputs
+
+    def run(self, names: Any, feed: Any, options: Any = None) -> list[Any]:
+        """Never."""
+        raise AssertionError
+
+
+def test_values_of_an_answer_in_json_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ServedModel(name="m", version="1", session=Nothing())
+    both, first_binary = (
+        [{"name": "a", "parameters": {"binary_data": is_it}}, {"name": "b"}]
+        for is_it in (False, True)
+    )
+    values = {"a": np.zeros(38, np.float32), "b": VALUES["b"]}
+    requests = [read({"inputs": [], "outputs": outputs}) for outputs in (both, first_binary)]
+    monkeypatch.setattr(protocol_bodies, "MOST_JSON_VALUES", 40)
+    for request in requests:
+        response_body(request, "m", "1", SPECS[:2], values)
+    generate_answer(model, "", values)
+    values["a"] = np.zeros(39, np.float32)
+    response_body(requests[1], "m", "1", SPECS[:2], values)
+    for answer in (
+        lambda: response_body(requests[0], "m", "1", SPECS[:2], values),
+        lambda: generate_answer(model, "", values),
+    ):
+        with pytest.raises(InvalidRequestError, match="41 values in JSON, which may have 40"):
+            answer()
 
 
 SPECS = tuple(

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidFeedError, ModelError
+from ortpkg.errors import InvalidFeedError, ModelError, RequestTooLargeError
 from ortpkg.serving import protocol_tensors
 from ortpkg.serving.protocol_tensors import (
     DTYPES,
+    MOST_TEXTS,
     GivenTensor,
     TensorSpec,
     raw_bytes,
@@ -142,8 +143,18 @@ def test_texts_whose_lengths_lie_are_refused(data: bytes, message: str) -> None:
 
 
 def test_nothing_is_allocated_for_texts_that_did_not_come() -> None:
-    with pytest.raises(InvalidFeedError, match="1000000000000 texts with their lengths"):
+    with pytest.raises(InvalidFeedError, match=f"{MOST_TEXTS} texts with their lengths"):
+        read_tensor(given(b"\0" * 4, (MOST_TEXTS,), "BYTES"), spec("BYTES", (-1,)))
+    with pytest.raises(RequestTooLargeError, match=f"more than the {MOST_TEXTS} that it may have"):
         read_tensor(given(b"\0" * 4, (10**12,), "BYTES"), spec("BYTES", (-1,)))
+
+
+@pytest.mark.parametrize("data", [b"\0" * 24, [""] * 6, [[""] * 3] * 2])
+def test_texts_are_bounded_in_binary_and_as_values(data: Any) -> None:
+    tensor = given(data, datatype="BYTES")
+    assert read_tensor(tensor, spec("BYTES"), most_texts=6).tolist() == [[""] * 3] * 2
+    with pytest.raises(RequestTooLargeError, match=r"input 'x' .*: send them in several requests"):
+        read_tensor(tensor, spec("BYTES"), most_texts=5)
 
 
 @pytest.mark.parametrize("kind", ["seq(tensor(float))", "tensor(float8e4m3fn)", "tensor(int4)", ""])

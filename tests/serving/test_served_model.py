@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortpkg.errors import InvalidFeedError, NotServingError, RunError, UnknownModelError, UsageError
+from ortpkg.errors import (
+    InvalidFeedError,
+    NotServingError,
+    RequestTooLargeError,
+    RunError,
+    UnknownModelError,
+    UsageError,
+)
 from ortpkg.package.reader import open_package
 from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.serving import served_model
 from ortpkg.serving.loading import load
 from ortpkg.serving.protocol_tensors import GivenTensor
 from ortpkg.serving.served_model import ServedModel
@@ -71,6 +79,26 @@ def test_a_request_becomes_feeds_and_gets_the_outputs_that_it_asks_for() -> None
 def test_inputs_are_those_of_the_model_once_each(names: str, message: str) -> None:
     with pytest.raises(InvalidFeedError, match=message):
         adder().read_inputs([given(name) for name in names])
+
+
+def test_texts_of_all_inputs_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Texts(Adder):
+        def get_inputs(self) -> list[Any]:
+            kinds = {"a": "tensor(string)", "b": "tensor(string)", "c": "tensor(float)"}
+            return [
+                SimpleNamespace(name=name, type=kind, shape=["n"]) for name, kind in kinds.items()
+            ]
+
+    monkeypatch.setattr(served_model, "MOST_TEXTS", 5)
+    model = ServedModel(name="texts", version="1", session=Texts())
+    numbers = GivenTensor(name="c", datatype="FP32", shape=[9], data=[0.0] * 9)
+    two, three, four = (
+        GivenTensor(name=name, datatype="BYTES", shape=[count], data=["t"] * count)
+        for name, count in (("a", 2), ("b", 3), ("b", 4))
+    )
+    assert model.read_inputs([numbers, two, three]).keys() == {"a", "b", "c"}
+    with pytest.raises(RequestTooLargeError, match="input 'b' brings"):
+        model.read_inputs([two, four, numbers])
 
 
 @pytest.mark.parametrize(
