@@ -179,9 +179,14 @@ class EpContextReader:
             ep_name=self._ep_name,
         )
 
-    def check_file(self, path: Path) -> None:
-        """Raises EpContextError if that file was judged, and changed before somebody opens it."""
-        self._judged_at(path)
+    def check_judged_files(self) -> None:
+        """Raises EpContextError if a file that was judged has changed since.
+
+        Ask before somebody opens one by its path, and after the bytes of a mapped one were read: a
+        write into the file shows in the mapping, and what was read is then not what was judged.
+        """
+        for path in self._options.judged or ():
+            self._judged_at(path)
 
     def path_of(self, main: EpContextAttributes) -> Path:
         """The context's file: relative to the model's folder, and inside it.

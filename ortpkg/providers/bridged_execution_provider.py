@@ -71,7 +71,8 @@ class BridgedExecutionProvider(NativeExecutionProvider):
     def compile_partition(self, fused: FusedNode) -> CompiledPartition:
         if not self._passes_through:
             return super().compile_partition(fused)
-        self._check_judged_files()
+        reader = EpContextReader(self.name, self.ep_context, ())
+        reader.check_judged_files()  # onnxruntime opens them by path
         if not self._library.in_child:
             self._load_in_child_first(fused)
         try:
@@ -81,7 +82,7 @@ class BridgedExecutionProvider(NativeExecutionProvider):
                 f"onnxruntime cannot load the contexts of the model for {self.name}: {error}",
                 ep_name=self.name,
             ) from error
-        self._check_judged_files()
+        reader.check_judged_files()
         return compiled
 
     def _load_in_child_first(self, fused: FusedNode) -> None:
@@ -118,12 +119,6 @@ class BridgedExecutionProvider(NativeExecutionProvider):
                     judged or map_context_file(path, ep_name=self.name)
                 )
         return found
-
-    def _check_judged_files(self) -> None:
-        """Raises EpContextError if a judged file, which onnxruntime opens by path, has changed."""
-        reader = EpContextReader(self.name, self.ep_context, ())
-        for path in self.ep_context.judged or ():
-            reader.check_file(path)
 
     def _model_of(self, body: Graph) -> NativeModel:
         model = super()._model_of(body)

@@ -356,6 +356,7 @@ class CompilingProvider(CompilingInterface):
             )
         with faults(f"cannot load {context}"):
             compiled = self._import(entry, fused)
+        reader.check_judged_files()  # before anything of it runs
         return entry, as_fused(compiled, context_node, fused.body)
 
     @contextmanager

@@ -16,6 +16,7 @@ import pytest
 import ortpkg
 from ortpkg.cli.app import run as run_command_line
 from ortpkg.distribution.package_signing import sign_package
+from ortpkg.ep_context.ep_context_reader import EpContextReader
 from ortpkg.errors import EpContextError, TrustRequiredError
 from ortpkg.measuring.canary import canary
 from ortpkg.trust import context_trust, judged_contexts
@@ -237,6 +238,35 @@ def test_a_file_that_comes_after_the_look_at_it_is_not_loaded(
             variant.create_session(verify=False)
     with pytest.raises(TrustRequiredError):
         variant.create_session(verify=False)
+
+
+@pytest.mark.parametrize("swap", [_renamed_over, _written_into])
+def test_a_file_that_changes_while_it_is_loaded_is_not_run(
+    fake_package: Path,
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    swap: Callable[[Path, bytes], None],
+) -> None:
+    """A write into the file shows in its mapping: what is loaded then was judged by nobody."""
+    del machine
+    variant = ortpkg.ModelPackage(fake_package).best_variant()
+    binary = variant.directory / "net_ctx_fake.bin"
+    look_again = EpContextReader._judged_at
+    swapped: list[Path] = []
+
+    def looked_and_swapped(self: EpContextReader, path: Path) -> Any:
+        judged = look_again(self, path)
+        if not swapped:
+            swapped.append(binary)
+            swap(binary, binary.read_bytes())  # the same bytes: no digest tells
+        return judged
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EpContextReader, "_judged_at", looked_and_swapped)
+        with pytest.raises(
+            EpContextError, match=r"\.bin' was replaced or changed after it had been looked at"
+        ):
+            variant.create_session(verify=False)
 
 
 def test_a_child_that_measures_loads_what_its_parent_looked_at(

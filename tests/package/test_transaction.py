@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.errors import AuthoringError, PackageFormatError
+from ortpkg.errors import AuthoringError, DigestMismatchError, PackageFormatError
 from ortpkg.package.changes import transaction
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.transaction import (
@@ -20,9 +20,15 @@ from ortpkg.package.changes.transaction import (
     create_package,
 )
 from ortpkg.package.integrity.digest_check import check_digests, compute_digests, list_files
-from ortpkg.package.integrity.digests import dump_digests
+from ortpkg.package.integrity.digests import (
+    PackageDigests,
+    RecordedFile,
+    dump_digests,
+    read_digests,
+)
 from ortpkg.storage.composed_file import ComposedFile, FileRange, Zeros
 from ortpkg.storage.file_operations import FileOperations
+from ortpkg.storage.hashing import hash_file
 from tests.package.failing_operations import FailingOperations, Killed, content_of
 
 
@@ -536,16 +542,40 @@ def test_every_field_of_what_is_pending_is_looked_at(
 @pytest.mark.timeout(100)
 def test_a_long_list_of_what_is_pending_takes_no_time_to_speak_of(tmp_path: Path) -> None:
     root = make_package(tmp_path / "p")
-    document = json.loads((root / "digests.json").read_bytes())
-    document["files"] |= {
-        f"a/{index}": {"digests": ["0" * 64], "nbytes": 0} for index in range(20_000)
-    }
-    (root / "digests.json").write_text(json.dumps(document))
+    recorded = read_digests(root)
+    assert recorded is not None
+    empty = RecordedFile(digests=("0" * 64,), nbytes=0)
+    files = {**recorded.files, **{f"a/{index}": empty for index in range(20_000)}}
+    (root / "digests.json").write_bytes(dump_digests(PackageDigests(files=files)))
     call_garbage(root, *(f"b/{index}" for index in range(20_000)))
 
     recover(root)  # every path against every other one would take minutes
 
     assert len(json.loads((root / "digests.json").read_bytes())["files"]) == 20_004
+
+
+def test_a_record_that_does_not_add_up_is_not_written_anew(tmp_path: Path) -> None:
+    """A right sum would hide that its entries, or what it calls pending, were forged."""
+    root = make_package(tmp_path / "p")
+    metadata = root / "models/m/metadata.json"
+    digest_before = hash_file(metadata).sha256
+    metadata.write_bytes(metadata.read_bytes() + b" ")
+    forged = hash_file(metadata).sha256
+    document = json.loads((root / "digests.json").read_bytes())
+    document["files"]["models/m/metadata.json"]["digests"] = [digest_before, forged]
+    document["pending"] = {
+        "commit_document": "models/m/metadata.json",
+        "committed_digest": forged,
+        "adds": [],
+        "removes": [],
+    }
+    (root / "digests.json").write_text(json.dumps(document))
+    before = content_of(root)
+
+    with pytest.raises(DigestMismatchError, match="its entries do not add up"):
+        recover(root)
+
+    assert content_of(root) == before
 
 
 def test_digests_json_that_is_a_link_out_of_the_package_is_refused(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from ortpkg.package.integrity.digests import (
     dump_digests,
     read_digests,
 )
+from ortpkg.package.integrity.verification import verify_sum
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_operations import FileOperations, make_parents
 from ortpkg.storage.hashing import hash_file
@@ -47,7 +48,9 @@ def recover(root: Path, *, operations: FileOperations | None = None) -> None:
         AuthoringError: the disk is full or the package cannot be written.
         PackageFormatError: digests.json is not valid, or calls garbage what is in use. Nothing was
             deleted.
+        DigestMismatchError: digests.json does not add up. Nothing was changed.
     """
+    verify_sum(root)
     with explained(root):
         finish(root, operations or FileOperations(), is_ours=False)
 

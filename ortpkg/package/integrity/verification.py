@@ -15,7 +15,13 @@ from typing import Any
 
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document
-from ortpkg.errors import PackageFormatError, PackageNotFoundError, VerifyExitCode, quoted
+from ortpkg.errors import (
+    DigestMismatchError,
+    PackageFormatError,
+    PackageNotFoundError,
+    VerifyExitCode,
+    quoted,
+)
 from ortpkg.names import did_you_mean_path
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.absent_files import absent_files
@@ -38,6 +44,7 @@ from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
+_WRONG_SUM = "its entries do not add up to the package digest that it states"
 _OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"
 #: So often a package is compared again that commands change meanwhile.
 _MOST_ATTEMPTS = 50
@@ -281,7 +288,7 @@ def record_differences(
     expected = actual = ""
     message = _wrong_size(recorded, hashed)
     if stated["package"] != recorded.package_digest:
-        message = "its entries do not add up to the package digest that it states"
+        message = _WRONG_SUM
         expected, actual = stated["package"], recorded.package_digest
     elif message is None and content != _its_form(stated, recorded):
         message = _OTHER_FORM
@@ -307,6 +314,32 @@ def check_own_record(root: Path) -> DigestDifference | None:
         return None
     content, stated = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
     return next(iter(record_differences(content, stated, recorded, hashed={})), None)
+
+
+def verify_sum(root: Path) -> None:
+    """Verify that the entries of digests.json add up, before a command writes it anew.
+
+    A command that changed it regardless would give it a right sum, and nothing would show any more
+    that it was damaged.
+
+    Raises:
+        DigestMismatchError: they do not.
+        PackageFormatError: digests.json cannot be read.
+    """
+    recorded = read_digests(root)
+    if recorded is None:
+        return
+    stated = read_digests_document(root)["package"]
+    if stated != recorded.package_digest:
+        raise DigestMismatchError(
+            f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed: {_WRONG_SUM};"
+            f" repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept the"
+            " package as it is",
+            file=DIGESTS_FILE,
+            expected=stated,
+            actual=recorded.package_digest,
+            path=root,
+        )
 
 
 def why_record_is_wrong(root: Path) -> str | None:
