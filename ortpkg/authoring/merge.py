@@ -26,7 +26,11 @@ from ortpkg.authoring.overall_values import (
     signature_of_component,
 )
 from ortpkg.authoring.package_documents import ComponentEntry
-from ortpkg.authoring.package_on_disk import locked_intact_package, write_planned
+from ortpkg.authoring.package_on_disk import (
+    check_is_written_here,
+    locked_intact_package,
+    write_planned,
+)
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
@@ -124,7 +128,13 @@ def merge(
 
 
 def plan_merge(base: PackageInfo, other: PackageInfo, *, notify: Notify) -> PackagePlan:
-    """``base`` with what ``other`` has more. AuthoringError that names every conflict."""
+    """Return ``base`` with what ``other`` has more.
+
+    Raises:
+        AuthoringError: they contradict each other (every conflict is named), or ``base`` has a form
+            that ortpkg reads only.
+    """
+    check_is_written_here(base)
     plan = _Merger(base, other, notify).plan()
     check_merged(plan, base, other)
     return plan

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ortpkg.authoring.document_edits import removing_variants
 from ortpkg.authoring.new_variant import Notify
-from ortpkg.authoring.package_on_disk import locked_intact_package
+from ortpkg.authoring.package_on_disk import check_is_written_here, locked_intact_package
 from ortpkg.authoring.package_plan import (
     PackagePlan,
     change_of,
@@ -113,6 +113,7 @@ def slim(
         target = Path(os.path.abspath(output))  # noqa: PTH100  # as above
         check_intact(source, notify=notify, progress=progress)
         package = open_package(source)
+        check_is_written_here(package)
         kept = _kept(package, wanted, notify)
         with lock_package(target, on_wait=notify):
             change = new_package(_plan(package, kept))

@@ -14,15 +14,22 @@ import pytest
 
 import ortpkg
 from ortpkg.authoring.convert import convert
+from ortpkg.authoring.create import create
 from ortpkg.authoring.edit import PackageEdits, edit
+from ortpkg.authoring.merge import merge
 from ortpkg.authoring.migration import migrate_check
+from ortpkg.authoring.new_variant import NewVariant
 from ortpkg.authoring.olive_conversion import merge_patch
 from ortpkg.authoring.package_checks import validate
+from ortpkg.authoring.slim import slim
 from ortpkg.errors import AuthoringError, PackageFormatError, Severity
 from ortpkg.package.package_info import PackageFormat
 from ortpkg.package.reader import open_package
 from tests.authoring.checks.trees import Tree, model_with_data, write_tree
+from tests.authoring.conftest import ModelMaker
 
+#: Words of the error of a command that would have to write such documents.
+READ_ONLY = r"a form that Olive 0\.13 alone writes and ortpkg reads only: ortpkg"
 _PRODUCER = {"tool": "olive-ai", "tool_version": "0.13.0", "task": "text_generation"}
 _BASE = {
     "model": {
@@ -111,11 +118,34 @@ def test_validate_says_that_no_onnxruntime_opens_it(package: Path) -> None:
 def test_no_command_changes_it_in_place(package: Path) -> None:
     before = (package / "manifest.json").read_bytes()
 
-    with pytest.raises(
-        AuthoringError, match=r"a form that Olive 0\.13 alone writes and ortpkg reads only: ortpkg"
-    ):
+    with pytest.raises(AuthoringError, match=READ_ONLY):
         edit(package, PackageEdits(description="x"))
     assert (package / "manifest.json").read_bytes() == before
+
+
+def test_slim_and_merge_copy_it_into_no_other_form(
+    package: Path, tmp_path: Path, make_model: ModelMaker
+) -> None:
+    target, other = tmp_path / "new.ortpackage", tmp_path / "other.ortpackage"
+    create(other, [NewVariant.for_cpu(make_model("m"))])
+
+    with pytest.raises(AuthoringError, match=READ_ONLY):
+        slim(package, output=target, eps=["cpu"])
+    with pytest.raises(AuthoringError, match=READ_ONLY):
+        merge(package, other, output=target)
+    assert not target.exists()
+
+
+def test_its_variants_join_a_package_of_our_form(
+    package: Path, tmp_path: Path, make_model: ModelMaker
+) -> None:
+    target, other = tmp_path / "new.ortpackage", tmp_path / "other.ortpackage"
+    create(other, [NewVariant.for_cpu(make_model("m"))])
+
+    merge(other, package, output=target)
+
+    assert [component.name for component in open_package(target).components] == ["model", "decoder"]
+    assert not [found for found in validate(target) if found.severity is Severity.ERROR]
 
 
 @pytest.mark.parametrize("form", [PackageFormat.COMPONENT, PackageFormat.UNIVERSAL])
