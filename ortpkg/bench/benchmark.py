@@ -175,7 +175,7 @@ def _with_reference(
     """The workload with outputs to compare with: expected ones, else the embedded engine's."""
     if workload.expected:
         return workload
-    reference = embedded_candidate(component, candidates, offer)
+    reference = embedded_candidate(candidates, offer)
     if reference is None:
         notes.append(f"component {quoted(component.name)}: nothing to compare outputs with")
         return replace(workload, has_tolerances=False)

@@ -353,15 +353,16 @@ class _Runner:
     def run_samples(self, output: Path | None, run_options: Any, *, verify: bool) -> int:
         """Runs the package's own samples and compares what comes out; the exit code."""
         from ortpkg.arrays.array_files import write_npz  # numpy
+        from ortpkg.measuring.variant_precision import precision_of_variant
         from ortpkg.pipelines.run_limits import SharedRunOptions
         from ortpkg.samples.sample_runner import run_samples
-        from ortpkg.selection.variant_facts import precision_of
 
         own = self._own_samples()
         if verify:
             self.package.verify_samples(own, timeout_s=run_options.timeout_s)
         self.describe()
         ran = None if self.component is None else self.places[self.component].variant
+        precision = None if ran is None else precision_of_variant(ran)
         limits = SharedRunOptions(run_options)
 
         def run_all() -> list[SampleReport]:
@@ -371,7 +372,7 @@ class _Runner:
                     self.session,
                     each,
                     variant=None if ran is None else ran.name,
-                    precision=None if ran is None else precision_of(ran.metadata),
+                    precision=precision,
                     run_options=limits,
                     keep_outputs=keep,
                 )

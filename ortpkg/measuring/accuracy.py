@@ -56,7 +56,7 @@ def default_tolerance(expected: Array, precision: Precision | None) -> Tolerance
 
     Args:
         expected: the output.
-        precision: that the variant declares; None where it declares none.
+        precision: that the variant computes in; None where nobody knows.
     """
     if precision in _OF_FEW_BITS and (expected.dtype.kind in "fc" or expected.dtype.isbuiltin == 2):
         return _OF_FEW_BITS[precision]

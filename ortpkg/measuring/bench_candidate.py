@@ -36,7 +36,7 @@ class BenchCandidate:
         tolerances: output → how far it may be off, for this variant; an output that is not named
             may be as far off as is usual for the precision.
         tasks: output → which answers decide, in place of its tolerance.
-        precision: that the variant declares to compute in; None where it declares none.
+        precision: that the variant computes in; None where nobody knows.
         obstacle: why it cannot be measured at all (it needs trust, it is no single model); "" where
             it can.
     """

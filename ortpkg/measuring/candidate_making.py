@@ -8,12 +8,13 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import OrtpkgError
 from ortpkg.measuring.bench_candidate import BenchCandidate, is_embedded
+from ortpkg.measuring.variant_precision import precision_of_variant
 from ortpkg.measuring.workloads import tasks_of, tolerances_of
 from ortpkg.package.formats.samples import SampleSet
 from ortpkg.package.formats.variant_model import why_no_model
-from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
+from ortpkg.package.package_info import PackageInfo
 from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.selection.variant_facts import precision_of
+from ortpkg.selection.variant_facts import Precision
 from ortpkg.selection.verdict import Verdict
 from ortpkg.trust.context_trust import check_model_file
 from ortpkg.trust.option_policy import provider_options_of, session_options_of
@@ -59,13 +60,13 @@ def candidate_of(
         context_digests=context_digests,
         tolerances=tolerances_of(samples, variant.name),
         tasks=tasks_of(samples, variant.name),
-        precision=precision_of(variant.metadata),
+        precision=precision_of_variant(variant),
         obstacle=obstacle,
     )
 
 
 def embedded_candidate(
-    component: ComponentInfo, candidates: Sequence[BenchCandidate], offer: MachineOffer
+    candidates: Sequence[BenchCandidate], offer: MachineOffer
 ) -> BenchCandidate | None:
     """The candidate that others are compared with: a variant on the embedded engine.
 
@@ -74,20 +75,21 @@ def embedded_candidate(
     Where the package lets no variant run there, the first one's model runs there all the same. None
     where this machine has no embedded engine to offer, or no variant is a model.
     """
-    here = [each for each in candidates if is_embedded(each.ep_device)]
-    precise = {each.name for each in component.variants if _is_full_precision(each)}
-    found = next((each for each in here if each.variant_name in precise), None) or next(
-        iter(here), None
-    )
-    if found is not None:
-        return found
+    here = [candidate for candidate in candidates if is_embedded(candidate.ep_device)]
+    if here:
+        return _most_precise(here)
     device = next(
         (each for each in offer.ep_devices if is_embedded(each) and each.ep_name == CPU_EP), None
     )
-    base = next((each for each in candidates if each.variant_name in precise), None) or next(
-        iter(candidates), None
+    return None if device is None or not candidates else _moved(_most_precise(candidates), device)
+
+
+def _most_precise(candidates: Sequence[BenchCandidate]) -> BenchCandidate:
+    """Return the first candidate in full precision, or else the first of all."""
+    full = (Precision.FP32, Precision.FP64)
+    return next(
+        (candidate for candidate in candidates if candidate.precision in full), candidates[0]
     )
-    return None if device is None or base is None else _moved(base, device)
 
 
 def _moved(base: BenchCandidate, device: EpDevice) -> BenchCandidate:
@@ -97,14 +99,4 @@ def _moved(base: BenchCandidate, device: EpDevice) -> BenchCandidate:
         ep_device=device,
         model_path=base.model_path,
         context_digests=base.context_digests,
-    )
-
-
-def _is_full_precision(variant: VariantInfo) -> bool:
-    types = variant.metadata.get("data_types")
-    return (
-        not variant.metadata.get("quantization")
-        and isinstance(types, list | tuple)
-        and "float" in types
-        and not {"float16", "bfloat16"} & set(types)
     )

@@ -109,7 +109,7 @@ def record_samples(
     Args:
         root: the package.
         samples: without inputs, the set of that name gets new expected outputs. Outputs without a
-            tolerance of their own are judged by the precision that each variant declares.
+            tolerance of their own are judged by the precision of each variant.
         overwrite: a set of that name is replaced.
         trust: accept options of the package that can reach beyond it.
         operations: how the disk is changed.

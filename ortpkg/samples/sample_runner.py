@@ -143,7 +143,7 @@ def run_samples(
         session: what is run.
         sample_set: on what.
         variant: whose tolerances apply.
-        precision: that the variant declares, for outputs that no tolerance is stated for.
+        precision: that the variant computes in, for outputs that no tolerance is stated for.
         run_options: their ``timeout_s`` holds for all samples together, and a first run that is not
             counted. Pass :class:`SharedRunOptions` where several sets share it.
         keep_outputs: return the outputs too.

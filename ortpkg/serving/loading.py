@@ -13,11 +13,12 @@ from ortpkg.api.model_variant import ModelVariant
 from ortpkg.distribution.used_packages import used_package
 from ortpkg.errors import OrtpkgError, RunError, quoted, unquoted
 from ortpkg.measuring.canary import CanaryWishes
+from ortpkg.measuring.variant_precision import precision_of_variant
 from ortpkg.measuring.workloads import made_up_feed
 from ortpkg.package.formats.samples import SampleSet, read_samples
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.samples.sample_runner import run_samples
-from ortpkg.selection.variant_facts import Precision, precision_of
+from ortpkg.selection.variant_facts import Precision
 from ortpkg.selection.verdict import Verdict
 from ortpkg.serving.batch_choice import BatchChoice, choose_batches
 from ortpkg.serving.served_model import RunningVariant, ServedModel
@@ -113,7 +114,7 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
     component = None if chosen.is_pipeline else next(iter(chosen.variants))
     samples = _samples(package, component, wishes)
     only = None if component is None else chosen.variants[component].verdict(backend=backend)
-    precision = None if only is None else precision_of(only.variant.metadata)
+    precision = None if only is None else precision_of_variant(only.variant)
     first_run = _first_run(model, samples, info, limits, precision)
     batches: BatchChoice | None = None
     if wishes.batch_latency_s is not None:
