@@ -30,7 +30,7 @@ from ortpkg.serving.loading import Loaded, load
 from ortpkg.serving.protocol_tensors import DTYPES, Array
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.served_versions import ServedVersions
-from ortpkg.serving.server_log import forward_events
+from ortpkg.serving.server_log import forward_events, log_warning
 from ortpkg.serving.serving_options import LoadWishes, ServingLimits
 
 
@@ -94,6 +94,7 @@ class PackageReplica:
         from ortpkg.serving.http_endpoints import make_protocol_application
 
         forward_events(logging.getLogger("ray.serve"))
+        warn_without_token()
         self._answering = WatchedAnswering(use.limits)
         observer = RayObserver(lambda: self._answering.open_requests)
         self._answering.observer = observer
@@ -173,6 +174,16 @@ class PackageReplica:
         if path.is_file():
             return self._opened.enter_context(opened(path))
         return ModelPackage(reference, trust=use.wishes.trust).info
+
+
+def warn_without_token() -> None:
+    """Log a warning if whoever reaches this node can run anything in its cluster."""
+    if os.environ.get("RAY_AUTH_MODE") != "token":
+        log_warning(
+            "no_token",
+            message="Ray asks for no token here: whoever reaches this node, whose replicas listen"
+            " on all addresses, can run anything; start Ray with RAY_AUTH_MODE=token",
+        )
 
 
 def _feeds(model: ServedModel, inputs: Mapping[str, Any]) -> dict[str, Array]:
