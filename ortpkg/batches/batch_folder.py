@@ -270,7 +270,7 @@ def content_text(path: Path) -> str:
 
 
 class _NotPlainError(OSError):
-    """A link, a pipe, a folder or a device is where a batch writes files."""
+    """A link, pipe, folder or device lies where a batch writes a file."""
 
 
 @contextmanager

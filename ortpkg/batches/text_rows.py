@@ -13,7 +13,7 @@ from ortpkg.batches.parts import Part
 from ortpkg.batches.rows import RowError, Rows
 from ortpkg.errors import UsageError, quoted
 
-#: Columns of a file, whose records are a dictionary each.
+#: Most columns of a file, each of whose records is a dictionary.
 MOST_COLUMNS = 1 << 14
 
 

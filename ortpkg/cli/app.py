@@ -214,7 +214,7 @@ def _invoke(
     except typer.TyperException as error:
         refused = getattr(error, "ctx", None)
         place = f"; see {refused.command_path} --help" if refused is not None else ""
-        # Releases of typer list the words that a missing argument may be on lines of their own.
+        # Some releases of typer list the choices of a missing argument on separate lines.
         message = " ".join(map(str.strip, error.format_message().splitlines())).rstrip(".")
         return _wrong_usage(f"{message}{place}", output)
     return ExitCode.DONE

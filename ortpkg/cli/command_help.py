@@ -91,7 +91,7 @@ class _Page:
         self._output.line(lines[-1])
 
     def entries(self, heading: str, entries: Sequence[tuple[str, str]]) -> None:
-        """Prints a list of labels with their descriptions beside them; nothing of an empty one."""
+        """Print labels with their descriptions beside them; print nothing for an empty list."""
         if not entries:
             return
         self.blank()

@@ -284,7 +284,7 @@ def _resize_misfit(graph: Graph, node: Node) -> str:
 
 
 def _ratio_misfit(graph: Graph, node: Node) -> str:
-    """Return what is wrong with a constant ratio; nobody needs it, yet it is the model's fault."""
+    """Return what is wrong with a constant ratio, even though inference does not use it."""
     ratio = graph.constant(node.inputs[_RATIO]) if len(node.inputs) > _RATIO else None
     if ratio is None or ratio.shape or 0 <= (number := float(ratio.numpy())) < 1:
         return ""

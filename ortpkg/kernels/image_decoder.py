@@ -22,8 +22,8 @@ _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 #: Bytes that pillow holds of a pixel beside the output: as it was read, in the wanted mode, and as
 #: it is handed on.
 _HELD_NBYTES = 12
-#: So many times pillow holds a file, or parts of it, at most: as it came, as it was read, joined,
-#: and texts and profiles of the head in several forms.
+#: Most copies of a file, or of parts of it, that pillow holds at once: the file itself, the bytes
+#: that were read, those joined, and texts and profiles of its head in several forms.
 _FILE_COPIES = 6
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 #: Chunks that no pixel depends on; pillow inflates them, up to 64 Mi characters.

@@ -164,7 +164,7 @@ def label_encoder(info: OpKernelInfo) -> Compute:
             f"{info.node}: {len(keys)} keys and {len(values)} values do not pair",
             node_name=info.node.name,
         )
-    # Of a key that stands twice the first value counts, as in onnxruntime.
+    # A key that is given twice has its first value, as in onnxruntime.
     pairs = reversed(list(zip(keys, values, strict=True)))
     table = {_NAN if key != key else key: value for key, value in pairs}
     default = _default_label(info, dtype)

@@ -42,7 +42,7 @@ class RowAxis(Enum):
     ONE = "one"
     """A single entry, however many rows are fed."""
     MIXED = "mixed"
-    """Rows, but another dimension counts them too: a row's values are of all rows that are fed."""
+    """Rows that depend on all rows fed, since another dimension counts rows too."""
     WHOLE = "whole"
     """Something else, or there is none: the output belongs to the run as a whole."""
     UNKNOWN = "unknown"

@@ -16,16 +16,16 @@ from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.types import Shape, TensorType
 from ortpkg.providers.small_integers import INTEGERS, KEEPS_ELEMENTS, element_type_of
 
-#: Inputs of the operators that are looked at.
+#: Input slots of the operators whose indices are checked.
 _DATA, _INDICES = 0, 1
 _GATHERS = frozenset({"Gather", "GatherElements"})
 _ONE_AXIS = frozenset({"ArgMax", "ArgMin", "TopK"})
-#: Operators that there must be an element for: a library has some number for that of nothing.
+#: Operators that need an element: of an empty axis, a library returns an arbitrary number.
 _TAKES_ELEMENT = _ONE_AXIS | {"ReduceMax", "ReduceMean", "ReduceMin"}
 
 
 class RefusedRunError(RunError):
-    """A run that a library refuses, or would compute nonsense of; other engines may take it."""
+    """A library refuses the run, or would compute nonsense; another engine may run it."""
 
 
 class IndexGuard(NamedTuple):

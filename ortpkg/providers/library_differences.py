@@ -30,7 +30,7 @@ class NodeCall:
         return self.node.inputs[slot : slot + 1] not in ((), ("",))
 
     def has_output(self, slot: int) -> bool:
-        """Return True unless nobody asks for the output."""
+        """Return True unless the output is left out."""
         return self.node.outputs[slot : slot + 1] not in ((), ("",))
 
     def is_constant(self, slot: int) -> bool:
@@ -49,7 +49,7 @@ class NodeCall:
         return None if constant is None else tuple(map(float, constant.numpy().ravel()))
 
     def is_row_of_constants(self, slot: int) -> bool:
-        """Return True for a constant input of several elements, or of who knows how many."""
+        """Return True for a constant input of several elements, or of an unknown number of them."""
         if not self.has_input(slot) or not self.is_constant(slot):
             return False
         constant = self.graph.constant(self.node.inputs[slot])

@@ -350,7 +350,7 @@ class NativeExecutionProvider(CompilingProvider):
         )
         guards = self._guards_of(fused.body)
         further = () if guards is None else (*guards.indices, *guards.shapes)
-        # What is kept has further outputs for these, which an earlier release's has not.
+        # A kept context has further outputs for these; one of an earlier release lacks them.
         watched = {"watched": " ".join(further)} if further else {}
         options = {**descriptor.options, **settings, **watched}
         return replace(descriptor, options=MappingProxyType(options))

@@ -22,7 +22,7 @@ _TRAINING_MODE = 2
 _UNPOOLED_SHAPE = 2
 _RESIZE_SIZES = 3
 _SLICE_ENDS, _SLICE_STEPS = 2, 4
-#: For onnxruntime the words for "no end" in either direction; as floats.
+#: Ends that onnxruntime takes for "no end" in either direction; as floats.
 _ENDLESS = (float(2**31 - 1), float(2**63 - 1))
 
 

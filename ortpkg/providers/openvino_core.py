@@ -18,8 +18,8 @@ from ortpkg.providers.quiet_openvino import openvino
 def new_core() -> Any:
     """Return a new core with its CPU plug-in loaded."""
     core = openvino.Core()
-    # Loaded by the first question, here rather than by a call that is not guarded. A build of
-    # OpenVINO may lack it: then there is nothing to guard.
+    # The first question loads the plug-in: better here than in a later call without the guard. A
+    # build of OpenVINO without the plug-in needs none.
     with keep_signal_stack(), contextlib.suppress(RuntimeError):
         core.get_property("CPU", "FULL_DEVICE_NAME")
     return core

@@ -28,7 +28,7 @@ def _turn(matcher: Any) -> bool:
     node = matcher.get_match_root()
     turned = _TURNED[node.get_type_name()](node.input_value(1), node.input_value(0))
     turned.set_friendly_name(node.get_friendly_name())
-    # The names of outputs are how ports are told apart (port_of).
+    # Ports are found by the names of their outputs (port_of).
     turned.output(0).get_tensor().add_names(node.output(0).get_tensor().names)
     for user in node.output(0).get_target_inputs():
         user.replace_source_output(turned.output(0))

@@ -311,7 +311,7 @@ class SmallIntegers:
             return True
         if slot in INDEX_SLOTS.get(node.op_type, ()):
             return True
-        # Arithmetic would wrap what 32 bits do not hold, and may make an index of it that is there.
+        # Arithmetic would wrap a number that 32 bits do not hold, perhaps to an index that exists.
         passes = node.op_type in KEEPS_ELEMENTS and slot == 0
         passes = passes and element_type_of(self._graph, node.outputs[0]) in _INDEX_TYPES
         return passes and all(output in self._indices for output in node.outputs if output)

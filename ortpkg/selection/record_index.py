@@ -21,7 +21,7 @@ from ortpkg.selection.measurements import (
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wished_limits import Limits
 
-#: As much as ``bench`` records of a failure, which ends in the command that helps.
+#: Most characters shown of a failure: all that ``bench`` records, up to the command that helps.
 _MOST_DETAIL_CHARACTERS = 500
 _CAUSES: dict[QuarantineCause, str] = {
     QuarantineCause.CRASH: "crashed",

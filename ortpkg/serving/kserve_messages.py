@@ -23,8 +23,8 @@ from ortpkg.serving.serving_options import ServingLimits
 _AT_ONCE_S = 0.25
 #: How many of the largest messages may be on their way, and as many again be answered.
 _LARGEST_MESSAGES = 8
-#: How many are looked at for that moment at the same time, while others wait: as many as together
-#: have so many bytes, but no fewer than the largest that may be on their way.
+#: Most messages that are watched for that moment at once, and their bytes together; the others
+#: wait. ``_LARGEST_MESSAGES`` of them are watched whatever their size.
 _MOST_AT_ONCE, _AT_ONCE_NBYTES = 32, 128 << 20
 _RETRY_AFTER_S = 1.0
 

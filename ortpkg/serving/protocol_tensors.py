@@ -52,7 +52,7 @@ _MOST_DIMENSIONS = 64
 #: Of an array whose sizes of 0 are taken for 1, which numpy wants to be able to count.
 _MOST_NBYTES = 1 << 62
 _MOST_SHOWN = 8
-#: A call of C over all elements of a large tensor would have all other threads wait for its end.
+#: Elements per call of C: during one over a whole large tensor, no other thread would run.
 _BLOCK = 10_000
 _LENGTH = struct.Struct("<I")
 _VALUE_KINDS: dict[str, frozenset[type]] = {

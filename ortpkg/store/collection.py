@@ -150,7 +150,7 @@ def collect(
 
 
 def _plan(folder: StoreFolder, rules: CollectionRules, *, before: _Plan | None = None) -> _Plan:
-    """Return what is to be removed by the rules.
+    """Return the plan of what to remove by the rules.
 
     With ``before``, a plan that was made first, a generation that is not in it stays with its tree
     and blobs: who installed it did so after that plan, and found nothing announced.

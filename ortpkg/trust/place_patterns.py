@@ -38,7 +38,7 @@ _HOST = re.compile(r"(.*?)(?::([0-9]+|[0-9*?]+))?", re.DOTALL)
 #: An IPv4 address as the system's library takes it: 127.1, 0x7f000001.
 _LOOSE_ADDRESS = re.compile(r"[0-9][0-9a-fx.]*")
 _WILDCARDS = re.compile(r"[*?]")
-#: An escape that stands for a character; those of wildcards would become wildcards of a pattern.
+#: Escapes of characters, without those of ``*`` and ``?``, which a pattern takes for wildcards.
 _ESCAPE = re.compile(r"(?:%(?!2[aA]|3[fF])[0-9a-fA-F]{2})+")
 _SLASHES = re.compile("/{2,}")
 

@@ -146,7 +146,7 @@ def _overlap(window: Window, output: Tensor) -> int:
 
 @lowers("GlobalAveragePool", "GlobalMaxPool")
 def lower_global_pool(scope: LoweringScope, node: Node) -> None:
-    """One window for each channel, or a reduction where the size of that is open."""
+    """Lower to one window per channel, or to a reduction if the window's size is open."""
     source, output = scope.tensor(node.inputs[0]), scope.tensor(node.outputs[0])
     kernel = tuple(size for size in source.shape[2:] if isinstance(size, int))
     if source.scalar not in FLOATS:

@@ -85,7 +85,7 @@ def _plans(scope: LoweringScope, node: Node, source: Tensor) -> Sequence[AxisPla
 
 
 def _given(node: Node) -> tuple[str, str]:
-    """The values that say sizes and scales; "" for one that is not given."""
+    """Return the names of the inputs with sizes and scales; "" for one that is left out."""
     inputs = [*node.inputs, "", "", ""]
     is_new = node.op_type == "Resize" and node.since_version >= 11
     return (inputs[3], inputs[2]) if is_new else ("", inputs[1])
@@ -145,16 +145,16 @@ def _open_factors(scope: LoweringScope, node: Node, source: Tensor) -> list[int]
 
 
 def _ratio(size: Size, unit: Size) -> int:
-    """The whole number by which ``unit`` is multiplied to be ``size``; 0 where there is none."""
+    """Return the whole number n with ``n * unit == size``; 0 if there is none."""
     monomial, count = terms_of(unit)[0]
     factor = dict(terms_of(size)).get(monomial, 0) // count
     return factor if factor * unit == size else 0
 
 
 def _repeats(sampler: Sampler, factor: int) -> bool:
-    """Whether growing by a whole factor repeats each element so often, whatever the size is.
+    """Return True if a whole factor repeats each element that many times, for every size.
 
-    Asked of the engine's tables for some sizes: positions depend on the place within a repeat.
+    The engine's tables answer for some sizes; positions depend on the place within a repeat alone.
     """
     if factor == 1 or sampler.mode != "nearest" or factor > _MOST_FACTOR:
         return factor == 1

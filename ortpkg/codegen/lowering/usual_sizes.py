@@ -1,15 +1,14 @@
-"""Whether two formulas of the same symbols are one number for sizes that models usually run with.
+"""Compares two formulas of the same symbols for sizes that models usually run with.
 
-A feature map that is halved and doubled again has the size of the one that was halved less often,
-for pictures of a size that the model is meant for; for others the model itself fails. A guard asks
-when it runs.
+A feature map that is halved and doubled again has the size of the one before, for pictures of a
+size that the model is meant for; for others the model itself fails. A guard checks it in each run.
 """
 
 from __future__ import annotations
 
 from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
-#: Numbers that may be halved often, one of them odd afterwards.
+#: Sizes that can be halved seven times; one of them is odd then.
 _USUAL_SIZES = (256, 640, 1024)
 
 

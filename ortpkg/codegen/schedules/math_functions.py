@@ -265,7 +265,7 @@ def _sine_of_turns(b: KernelBuilder, angle: Value, quarter: Value) -> Value:
 
 
 def _quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """(angle, n) with x = angle + n * pi / 2, and n an i32; right up to ``_FAR``.
+    """Return (angle, n) with x = angle + n * pi / 2, and n an i32; exact up to ``_FAR``.
 
     The angle is NaN for infinities, and too large beyond ``_FAR``.
     """
@@ -280,7 +280,7 @@ def _quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _far_quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
-    """The same of numbers from 2 up, by those 96 bits of 2 / pi that decide (Payne and Hanek).
+    """Return (angle, n) for numbers from 2 up, by the 96 bits of 2 / pi that matter (Payne, Hanek).
 
     A number is m * 2^e, m of 24 bits. Bits of 2 / pi that make whole turns of it are left out, and
     those too low to matter. The sum is in units of 2^-62 quarters of a turn.
@@ -302,9 +302,9 @@ def _far_quarter_turns(b: KernelBuilder, x: Value) -> tuple[Value, Value]:
 
 
 def _bits_of_two_by_pi(b: KernelBuilder, exponent: Value) -> list[Value]:
-    """Three times 32 bits of 2 / pi as u64, from the bit on that the exponent of an f32 means.
+    """Return three words of 32 bits of 2 / pi, as u64, from the bit that the exponent selects.
 
-    It is 128 or more, and kept with the bias that it has in its bits.
+    The exponent is that of an f32 with its bias, 128 or more.
     """
     wide = b.cast(exponent, Scalar.U64)
     step, shift = b.compute(Op.SHR, wide, 5), b.compute(Op.AND, wide, 31)

@@ -20,7 +20,7 @@ from ortpkg.codegen.tensor_ir.operations import Alias, Operation
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
 from ortpkg.shapes.expressions import Expression
 
-#: Types whose values are compared as they are; asked first, since most parts are of these.
+#: Types whose values are compared directly; checked first, since most parts have one of them.
 _ATOMS = frozenset({bool, int, str, type(None)})
 
 

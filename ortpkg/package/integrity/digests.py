@@ -44,7 +44,7 @@ MOST_FILES = 100_000
 #: A file that is so much larger than its record is not read to find that it differs: a sparse file
 #: of terabytes costs a stranger nothing.
 _MOST_EXCESS_NBYTES = 64 << 20
-#: So often a document is read again in whose place a longer one came.
+#: Most times that digests.json is read again because a longer one took its place.
 _MOST_ATTEMPTS = 10
 _SURROGATE = re.compile("[\ud800-\udfff]")
 LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * MOST_FILES)
@@ -132,7 +132,7 @@ def read_digests_document(root: Path) -> dict[str, Any]:
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
         raise _malformed(root, "", "is a link that leads out of the package")
     for _ in range(_MOST_ATTEMPTS):
-        # As much memory is set aside as may be read, so no more than the file needs.
+        # The reader sets aside as much memory as it may read: no more than the file's size.
         nbytes = _nbytes_of(path)
         try:
             return read_document(path, document=DIGESTS_FILE, limits=LIMITS._replace(nbytes=nbytes))

@@ -46,7 +46,7 @@ from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 _KNOWN_VERSION = "1.0"
 _WRONG_SUM = "its entries do not add up to the package digest that it states"
 _OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"
-#: So often a package is compared again that commands change meanwhile.
+#: Most times that a package is compared again because a command changed it meanwhile.
 _MOST_ATTEMPTS = 50
 _BITS = {
     DifferenceKind.CHANGED: VerifyExitCode.CHANGED,
