@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.json_documents import parse_document, read_bytes
+from ortpkg.documents.newer_documents import made_by_newer
 from ortpkg.errors import Finding, PackageFormatError, ProfileError, quoted, unquoted
 
 _LIMITS = DocumentLimits(nbytes=1 << 20, depth=32, number_length=64)
@@ -43,18 +44,11 @@ def parse_profile_document(data: bytes, file: Path | str) -> dict[str, Any]:
             "this is the output of `ortpkg devices --json`; `ortpkg devices --export FILE` writes a"
             " profile",
         )
-    if is_newer_major(value.get("schema_version")):
-        version = quoted(value["schema_version"])
-        fail_at(file, "/schema_version", f"{version} is newer than 1; update ortpkg")
     if findings := check_schema(value, "machine_profile", document=str(file)):
+        if newer := made_by_newer(value):
+            fail_at(file, "/schema_version", newer)
         raise _profile_error(file, findings)
     return value
-
-
-def is_newer_major(version: object) -> bool:
-    """Whether a profile's schema_version is of a major version that came after ours."""
-    major = version.partition(".")[0] if isinstance(version, str) else ""
-    return major.isascii() and major.isdigit() and len(major) < 10 and int(major) > 1
 
 
 def fail_at(file: Path | str, pointer: str, message: str) -> NoReturn:

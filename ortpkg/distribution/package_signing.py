@@ -14,9 +14,13 @@ from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.derived_variants import verify_none_is_stale
-from ortpkg.package.integrity.digest_check import list_files
+from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
 from ortpkg.package.integrity.digests import read_digests
-from ortpkg.package.integrity.verification import check_is_package, why_record_is_wrong
+from ortpkg.package.integrity.verification import (
+    check_is_package,
+    differences_of,
+    why_record_is_wrong,
+)
 from ortpkg.package.reader import open_package
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.registry.references import LayoutReference, OciReference
@@ -50,8 +54,8 @@ def sign_package(
     Returns the path of the signature in the package.
 
     Raises:
-        AuthoringError: there is no digests.json, or it does not record every file that is there, or
-            the signature cannot be written.
+        AuthoringError: there is no digests.json, it does not record every file that is there, a
+            file has another content than it records, or the signature cannot be written.
         SignatureError: it is damaged.
         StalePackageError: a compiled variant was made of another model than the one beside it.
         PackageError: there is no package at ``root``.
@@ -137,5 +141,15 @@ def _own_record(root: Path) -> bytes:
         raise AuthoringError(
             f"{DIGESTS_FILE} of {quoted(root)} does not record its files, so they would not be"
             f" signed: {reason}; ortpkg verify says what differs"
+        )
+    differing = [
+        difference.file
+        for difference in differences_of(root)
+        if difference.kind is DifferenceKind.CHANGED and difference.file != DIGESTS_FILE
+    ]
+    if differing:
+        raise AuthoringError(
+            f"files of {quoted(root)} are not as {DIGESTS_FILE} records them, so they would not be"
+            f" signed: {listed(differing)}; ortpkg verify says what differs"
         )
     return (root / DIGESTS_FILE).read_bytes()

@@ -68,14 +68,15 @@ class CredentialsError(OrtpkgError):
     """Docker's config file, or a credential helper that it names, cannot be used.
 
     Attributes:
-        is_helper_missing: the helper is not installed; what is public can be read without it.
+        is_helper_unusable: the helper is not installed or gives no answer (it does not start, its
+            key chain is locked, it takes too long); what is public can be read without it.
     """
 
     exit_code = ExitCode.REGISTRY
 
-    def __init__(self, message: str, *, is_helper_missing: bool = False) -> None:
+    def __init__(self, message: str, *, is_helper_unusable: bool = False) -> None:
         super().__init__(message)
-        self.is_helper_missing = is_helper_missing
+        self.is_helper_unusable = is_helper_unusable
 
 
 class ArtifactNotFoundError(RegistryError):

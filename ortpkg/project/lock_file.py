@@ -15,6 +15,7 @@ from ortpkg.documents.document_limits import DocumentLimits
 from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, read_document
+from ortpkg.documents.newer_documents import made_by_newer
 from ortpkg.errors import AuthoringError, PackageFormatError, UsageError, quoted
 from ortpkg.project.project_file import find_project
 from ortpkg.registry.references import StoreReference
@@ -83,6 +84,8 @@ def read_lock(folder: Path) -> Lock | None:
     try:
         document = read_document(path, document=LOCK_FILE, limits=_LIMITS)
         if findings := check_schema(document, "lock", document=LOCK_FILE):
+            if newer := made_by_newer(document):
+                raise UsageError(f"{quoted(path)} {newer}")
             raise PackageFormatError.from_findings(findings, path=path)
     except PackageFormatError as error:
         lines = "; ".join(str(each) for each in error.findings[:3]) or str(error)

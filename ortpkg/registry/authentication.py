@@ -78,7 +78,7 @@ class Authenticator:
         self._lock = threading.Lock()
         self._credentials: Credentials | None = None
         self._has_credentials = False
-        self._missing_helper: CredentialsError | None = None
+        self._unusable_helper: CredentialsError | None = None
         self._basic: Secret | None = None
         self._bearer: Challenge | None = None
         self._tokens: dict[tuple[str, ...], _Token] = {}
@@ -99,7 +99,7 @@ class Authenticator:
             refused: the header that the request had.
 
         RegistryAuthenticationError where there is none but the refused one; CredentialsError where
-        something is to be written and the program that keeps the credentials is not installed.
+        something is to be written and the program that keeps the credentials gives no answer.
         """
         challenges = {each.scheme: each for each in reversed(parse_challenges(headers))}
         with self._lock:
@@ -133,20 +133,20 @@ class Authenticator:
             try:
                 self._credentials = self._find_credentials()
             except CredentialsError as error:
-                if not error.is_helper_missing:
+                if not error.is_helper_unusable:
                     raise
-                self._missing_helper = error
+                self._unusable_helper = error
                 _log.warning("%s; %s is read without credentials", error, self._name)
             self._has_credentials = True
         return self._credentials
 
     def _check_may_write(self, scopes: tuple[str, ...]) -> None:
-        """Raise CredentialsError for a write if the credential helper is not installed."""
+        """Raise CredentialsError for a write if the credential helper gives no answer."""
         self._known()
-        if self._missing_helper is not None and any(_WRITES.search(scope) for scope in scopes):
+        if self._unusable_helper is not None and any(_WRITES.search(scope) for scope in scopes):
             raise CredentialsError(
-                f"{self._missing_helper}, and {self._name} is not written to without credentials",
-                is_helper_missing=True,
+                f"{self._unusable_helper}, and {self._name} is not written to without credentials",
+                is_helper_unusable=True,
             )
 
     def _basic_header(self) -> Secret | None:
@@ -229,8 +229,8 @@ class Authenticator:
             if credentials is not None
             else "wants credentials"
         )
-        if self._missing_helper is not None:
-            problem += f" ({self._missing_helper})"
+        if self._unusable_helper is not None:
+            problem += f" ({self._unusable_helper})"
         return RegistryAuthenticationError(
             f"{self._name}: {problem}; log in with: ortpkg login {self._name}",
             registry=self._name,

@@ -57,7 +57,8 @@ def erase(helper: str, key: str) -> bool:
 def _failed(helper: str, action: str, what: str) -> CredentialsError:
     return CredentialsError(
         f"the credential helper docker-credential-{helper} {action} {what}; Docker's config file"
-        " names it"
+        " names it",
+        is_helper_unusable=True,
     )
 
 
@@ -70,7 +71,7 @@ def _run(helper: str, action: str, content: bytes) -> tuple[int, bytes]:
         raise CredentialsError(
             f"Docker's config file names the credential helper docker-credential-{helper}, which"
             " is not on PATH",
-            is_helper_missing=True,
+            is_helper_unusable=True,
         )
     try:
         process = subprocess.Popen(

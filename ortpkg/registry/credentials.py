@@ -56,8 +56,8 @@ class Credentials:
 def find_credentials(key: str) -> Credentials | None:
     """Return the credentials for the registry that Docker knows as ``key`` (``host:port``).
 
-    CredentialsError where the file or a helper cannot be used. Where the helper is not installed,
-    what the file itself has counts.
+    CredentialsError where the file or a helper cannot be used. Where the helper is not installed or
+    fails, what the file itself has counts.
     """
     text = os.environ.get(CONFIG_TEXT_VARIABLE, "")
     if text.strip():
@@ -71,7 +71,7 @@ def find_credentials(key: str) -> Credentials | None:
             name_and_secret = fetch(helper, key)
         except CredentialsError as error:
             in_file = _of_auths(config, key)
-            if not error.is_helper_missing or in_file is None:
+            if not error.is_helper_unusable or in_file is None:
                 raise
             return in_file
         if name_and_secret is not None:

@@ -84,6 +84,22 @@ def test_a_second_digest_in_front_of_the_signed_one_is_damage_to_every_command(
         assert "has 2 digests of 'README.md'" in done.out + done.err, command
 
 
+def test_a_file_that_was_changed_to_the_same_length_is_not_signed_over(
+    ortpkg: RunCommand, digits: Path, key: str
+) -> None:
+    path = digits / "README.md"
+    content = path.read_bytes()
+    path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+
+    done = ortpkg("sign", digits, "--key", key)
+
+    assert done.code == 4
+    assert "are not as digests.json records them, so they would not be signed: 'README.md'" in (
+        " ".join(done.err.split())
+    )
+    assert not (digits / "model.sig").exists()
+
+
 @pytest.mark.parametrize("is_sum", [True, False], ids=["sum", "size"])
 def test_a_record_whose_sum_or_size_is_wrong_is_damage_to_every_command_that_hands_it_on(
     ortpkg: RunCommand, digits: Path, key: str, is_sum: bool

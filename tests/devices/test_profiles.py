@@ -160,7 +160,7 @@ def test_a_name_that_is_neither_a_profile_nor_a_file_suggests_one() -> None:
             "/kind",
             "is the output of `ortpkg devices --json`; `ortpkg devices --export FILE`",
         ),
-        ({"schema_version": "2.0"}, "/schema_version", "newer than 1; update ortpkg"),
+        ({"schema_version": "2.0"}, "/schema_version", "made by a newer ortpkg"),
         (_document(kind="machine"), "/kind", 'must be "machine_profile"'),
         (
             _document(machine={"os": "linux", "hardware": []}),

@@ -77,6 +77,24 @@ def test_what_is_no_lock_is_refused(tmp_path: Path, text: str, what: str) -> Non
         read_lock(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"schema_version": "2.0", "packages": {}}',
+        '{"schema_version": "2.0", "wants": []}',
+        with_change(extra=1).replace('"1.0"', '"1.1"'),
+    ],
+)
+def test_a_lock_of_a_newer_ortpkg_is_called_so(tmp_path: Path, text: str) -> None:
+    (tmp_path / LOCK_FILE).write_text(text)
+
+    with pytest.raises(UsageError, match="was made by a newer ortpkg") as caught:
+        read_lock(tmp_path)
+
+    assert "no lock" not in str(caught.value)
+    assert "remove the file" not in str(caught.value)
+
+
 def test_a_lock_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     (tmp_path / LOCK_FILE).mkdir()
 

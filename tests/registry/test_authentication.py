@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +17,9 @@ from ortpkg.errors import (
     RegistryAuthenticationError,
     RegistryError,
 )
+from ortpkg.registry import credential_helpers
 from ortpkg.registry.challenges import Challenge, parse_challenges
-from ortpkg.registry.credentials import Credentials
+from ortpkg.registry.credentials import Credentials, find_credentials
 from ortpkg.registry.http_addresses import parse_registry_host
 from ortpkg.registry.http_retries import Clock
 from ortpkg.registry.http_transport import HttpTransport
@@ -140,31 +144,58 @@ def test_nothing_is_asked_of_helpers_before_the_registry_asks(time: Time) -> Non
         assert not OciRegistry(client, "digits").has_blob(described(b"x").digest)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the helper is a shell script")
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        (None, "docker-credential-x, which is not on PATH"),
+        ("#!/bin/sh\necho the key chain is locked; exit 1", "get ended with status 1"),
+        ("#!/bin/sh\nexec sleep 60", "get did not answer within 0.3 s"),
+        ("#!/no/such/program\n", "get does not start"),
+        ("#!/bin/sh\necho nonsense", "get did not print Username and Secret"),
+    ],
+)
 def test_without_the_program_that_keeps_passwords_what_is_public_is_read(
-    registry: InProcessRegistry, time: Time, caplog: pytest.LogCaptureFixture
+    registry: InProcessRegistry,
+    time: Time,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    script: str | None,
+    problem: str,
 ) -> None:
+    (tmp_path / "config.json").write_text('{"credsStore": "x"}')
+    if script is not None:
+        program = tmp_path / "docker-credential-x"
+        program.write_text(script)
+        program.chmod(0o755)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    if script is not None and "sleep" in script:
+        monkeypatch.setattr(credential_helpers, "_MOST_S", 0.3)
     asked: list[str] = []
 
-    def missing(key: str) -> Credentials | None:
+    def find(key: str) -> Credentials | None:
         asked.append(key)
-        raise CredentialsError("docker-credential-x is not on PATH", is_helper_missing=True)
+        return find_credentials(key)
 
     client = RegistryClient(
         parse_registry_host(registry.host),
         is_plain_http=True,
         transport=HttpTransport(clock=time.clock()),
-        find=missing,
+        find=find,
     )
     repository = OciRegistry(client, "digits")
 
     assert repository.has_blob(described(b"content").digest)
     with repository.read_blob(described(b"content")) as chunks:
         assert b"".join(chunks) == b"content"
-    with pytest.raises(CredentialsError, match=r"is not on PATH, and .* is not written to without"):
+    with pytest.raises(CredentialsError, match=r"and .* is not written to without"):
         push_blob(repository, b"new")
     assert len(asked) == 1
     (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert "docker-credential-x is not on PATH; 127.0.0.1" in warning
+    assert problem in warning
+    assert re.search(r"; 127\.0\.0\.1:\d+ is read without credentials", warning)
 
 
 @pytest.fixture

@@ -247,6 +247,7 @@ def test_a_helper_that_fails_is_told_without_what_it_printed(
     with pytest.raises(CredentialsError, match=message) as caught:
         find_credentials(HOST)
     assert "hunter2" not in str(caught.value)
+    assert caught.value.is_helper_unusable
 
 
 @pytest.mark.parametrize(

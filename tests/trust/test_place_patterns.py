@@ -60,6 +60,10 @@ def test_a_pattern_matches_every_spelling_of_its_place(pattern: str, place: str)
     ("pattern", "place"),
     [
         ("oci+http://models.example/*", "oci://models.example/digits"),
+        ("oci://localhost:5000/*", "oci://127.0.0.1:5000/digits"),
+        ("oci://127.0.0.1:5000/*", "oci://localhost:5000/digits"),
+        ("oci://127.0.0.1:5000/*", "oci://[::1]:5000/digits"),
+        ("oci://[::1]:5000/*", "oci://localhost:5000/digits"),
         ("oci://models.example:80/*", "oci://models.example/digits"),
         ("oci://models.example/own/*", "https://models.example/own/p.ortpkg"),
         ("oci://docker.io/library/digits", "oci://other.example/digits"),

@@ -31,6 +31,7 @@ from ortpkg.documents.document_schemas import check_schema
 from ortpkg.documents.findings import finding
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.documents.json_documents import dump_document, parse_document, read_document
+from ortpkg.documents.newer_documents import made_by_newer
 from ortpkg.errors import PackageFormatError, quoted
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import FileDigest
@@ -158,6 +159,8 @@ def parse_digests(content: bytes, root: Path) -> PackageDigests:
 
 def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
     if findings := check_schema(document, "digests", document=DIGESTS_FILE):
+        if newer := made_by_newer(document):
+            raise _malformed(root, "/schema_version", newer, remedy="")
         raise PackageFormatError.from_findings(findings, path=root)
     files = {
         path: RecordedFile(digests=tuple(entry["digests"]), nbytes=entry["nbytes"])

@@ -1,0 +1,24 @@
+"""Says of a document of ours that breaks its schema whether a newer ortpkg wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ortpkg.errors import quoted
+
+_KNOWN = (1, 0)
+_VERSION = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
+
+
+def made_by_newer(document: object) -> str:
+    """Return "was made by a newer ortpkg ..." by the stated ``schema_version``; "" otherwise."""
+    stated: Any = document.get("schema_version") if isinstance(document, Mapping) else None
+    match = _VERSION.fullmatch(stated) if isinstance(stated, str) else None
+    if match is None or (int(match[1]), int(match[2] or 0)) <= _KNOWN:
+        return ""
+    return (
+        f"was made by a newer ortpkg: its schema_version is {quoted(stated)}, and this ortpkg knows"
+        f" {_KNOWN[0]}.{_KNOWN[1]}; use a newer one"
+    )
