@@ -57,6 +57,16 @@ _RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _HEADS: Mapping[str, int] = {"num_heads": 1, "kv_num_heads": 1, "q_num_heads": 1}
 _RECURRENT_LEAST: Mapping[str, int] = {"hidden_size": 1}
+#: Operator → inputs that hold one number, in a tensor of any rank; others are broadcast or cut.
+_ONE_NUMBER: Mapping[str, Mapping[int, str]] = {
+    "Clip": {1: "min", 2: "max"},
+    "CumSum": {1: "axis"},
+    "Dropout": {1: "ratio", 2: "training_mode"},
+    "OneHot": {1: "depth"},
+    "Range": {0: "start", 1: "limit", 2: "delta"},
+    "TopK": {1: "k"},
+    "Trilu": {1: "k"},
+}
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 _LOSSES: Mapping[str, tuple[str | int, ...]] = {"reduction": ("none", "mean", "sum")}
 _EXTREMES: Mapping[str, tuple[str | int, ...]] = {"select_last_index": (0, 1)}
@@ -132,6 +142,7 @@ _RESIZE_SLOTS = {2: "scales", 3: "sizes"}
 _RESIZE_WITH_SIZES = 11
 _DROPOUT_WITH_INPUTS = 12
 _RATIO = 1
+_PER_CHANNEL = range(1, 5)
 
 
 def attribute_problems(node: Node) -> Iterator[str]:
@@ -162,6 +173,8 @@ def attribute_problems(node: Node) -> Iterator[str]:
             )
     if operator in _WINDOWED:
         yield from _misfit_lists(node, _window_rank(node))
+    if node.op_type in _RECURRENT and not (clip := node.attribute("clip", 0.0)) >= 0:
+        yield f"has the attribute 'clip' of {clip:g}; a number of 0 or more was expected"
     if operator == (ONNX_DOMAIN, "Transpose"):
         order = _integers(node, "perm")
         if sorted(order) != list(range(len(order))):
@@ -177,8 +190,12 @@ def fit_problem(graph: Graph, node: Node) -> str:
         return next(_window_misfits(graph, node), "")
     if node.domain != ONNX_DOMAIN:
         return ""
+    if problem := _several_numbers(graph, node):
+        return problem
     if node.op_type == "Resize" and node.since_version >= _RESIZE_WITH_SIZES:
         return _resize_misfit(graph, node)
+    if node.op_type == "BatchNormalization" and node.attribute("spatial", 1):
+        return _channel_misfit(graph, node)
     if node.op_type == "Dropout" and node.since_version >= _DROPOUT_WITH_INPUTS:
         return _ratio_misfit(graph, node)
     if node.op_type in _RECURRENT:
@@ -280,6 +297,33 @@ def _resize_misfit(graph: Graph, node: Node) -> str:
         # No numbers at all mean that the input is left out.
         if isinstance(count, int) and expected is not None and count not in (0, expected):
             return f"takes {count} {name}; {expected} were expected, one for each axis"
+    return ""
+
+
+def _several_numbers(graph: Graph, node: Node) -> str:
+    """Return what is wrong with an input that is to hold one number."""
+    for slot, name in _ONE_NUMBER.get(node.op_type, {}).items():
+        shape = _shape(graph, node, slot)
+        if shape and any(isinstance(size, int) and size != 1 for size in shape):
+            return f"takes its {name} of shape {_text(shape)}; one number was expected"
+    return ""
+
+
+def _channel_misfit(graph: Graph, node: Node) -> str:
+    """Return what is wrong with parameters that are to hold a number for each channel."""
+    data = _shape(graph, node, 0)
+    channels = {} if not data or len(data) < 2 else {"its channels": data[1]}
+    for slot in _PER_CHANNEL:
+        shape = _shape(graph, node, slot)
+        if shape is not None:
+            channels[f"its input {slot} of shape {_text(shape)}"] = (
+                shape[0] if len(shape) == 1 else -1
+            )
+    known = {name: size for name, size in channels.items() if isinstance(size, int)}
+    first = next(iter(known.values()), 0)
+    for name, size in known.items():
+        if size != first:
+            return f"takes {name}; a number for each of {first} channels was expected"
     return ""
 
 

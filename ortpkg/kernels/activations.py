@@ -136,7 +136,11 @@ def leaky_relu_block(alpha: float) -> Block:
 
 
 def elu_block(alpha: float, gamma: float = 1.0, scale: float = 1.0) -> Block:
-    """gamma · (x above 0, alpha · (exp(x / scale) - 1) below)."""
+    """gamma · (x above 0, alpha · (exp(x / scale) - 1) below).
+
+    Celu alone has a scale. It is a sum of both parts, so that an alpha of infinity gives NaN.
+    """
+    is_sum = scale != 1 or math.isfinite(alpha)
 
     def block(x: Tensor, out: Tensor) -> None:
         (tail,) = temporaries(x, 1)
@@ -147,6 +151,8 @@ def elu_block(alpha: float, gamma: float = 1.0, scale: float = 1.0) -> Block:
         tail *= alpha
         np.maximum(x, x.dtype.type(0), out=out)
         out += tail
+        if not is_sum:  # infinity times 0 is no number
+            np.copyto(out, x, where=x >= 0)
         if gamma != 1:
             out *= gamma
 

@@ -128,3 +128,10 @@ def wrapped_indices(indices: Tensor, size: int, ask: Callable[[int], None]) -> T
     if lowest < 0:
         np.add(wrapped, size, out=wrapped, where=wrapped < 0)
     return wrapped
+
+
+def only_number(value: Tensor, name: str) -> Tensor:
+    """Return an input that is to hold one number, of whatever rank, as a scalar."""
+    if value.size != 1:
+        raise ValueError(f"{name} has the shape {value.shape}; one number was expected")
+    return value.reshape(())

@@ -23,6 +23,11 @@ def _affine(
     scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float
 ) -> tuple[Tensor, Tensor]:
     """Factor, shift: factor · x + shift = (x - mean) / sqrt(variance + epsilon) · scale + bias."""
+    if not scale.shape == bias.shape == mean.shape == variance.shape:
+        raise ValueError(
+            f"scale, bias, mean and variance have the shapes {scale.shape}, {bias.shape},"
+            f" {mean.shape} and {variance.shape}; a number for each channel was expected"
+        )
     factor = widened(scale) / np.sqrt(widened(variance) + np.float32(epsilon))
     return factor, widened(bias) - widened(mean) * factor
 

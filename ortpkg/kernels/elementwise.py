@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.axes import broadcast_shape, normalized_axis
+from ortpkg.kernels.axes import broadcast_shape, normalized_axis, only_number
 from ortpkg.kernels.element_types import FLOATS, INTEGERS, NUMBERS, is_float
 from ortpkg.kernels.kernel_registry import KernelDef, kernel
 from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
@@ -236,7 +236,14 @@ def clip(info: OpKernelInfo) -> Compute:
     if info.node.since_version < 11:
         bounds = info.attribute("min"), info.attribute("max")
         return lambda context, x: _clipped(context, x, *bounds)
-    return lambda context, x, low=None, high=None: _clipped(context, x, low, high)
+
+    def compute(
+        context: OpKernelContext, x: Tensor, low: Tensor | None = None, high: Tensor | None = None
+    ) -> Tensor:
+        least = None if low is None else only_number(low, "min")
+        return _clipped(context, x, least, None if high is None else only_number(high, "max"))
+
+    return compute
 
 
 def _clipped(context: OpKernelContext, x: Tensor, low: Any, high: Any) -> Tensor:

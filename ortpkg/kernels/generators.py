@@ -13,7 +13,7 @@ import numpy as np
 
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.types import ElementType, numpy_dtype
-from ortpkg.kernels.axes import normalized_axis, reshaped_view, shape_from
+from ortpkg.kernels.axes import normalized_axis, only_number, reshaped_view, shape_from
 from ortpkg.kernels.element_types import FLOATS, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
@@ -21,6 +21,8 @@ from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Ten
 _BOOL = np.dtype(np.bool_)
 #: Of a position, or of a number of double width.
 _NUMBER_NBYTES = 8
+#: Seeds of numpy's legacy generator are below it.
+_SEED_COUNT = 1 << 32
 _FROM_1 = (1, 9, 11, 12, 13, 19, 21, 23, 24, 25)
 
 
@@ -80,7 +82,10 @@ def range_(_info: OpKernelInfo) -> Compute:
     """
 
     def compute(context: OpKernelContext, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-        first, last, step = (widened(value).reshape(()).item() for value in (start, limit, delta))
+        named = {"start": start, "limit": limit, "delta": delta}
+        first, last, step = (
+            only_number(widened(value), name).item() for name, value in named.items()
+        )
         if step == 0:
             raise ValueError("delta is 0, so the range has no end")
         if start.dtype.kind == "i":
@@ -124,7 +129,7 @@ def one_hot(info: OpKernelInfo) -> Compute:
     axis = info.attribute("axis", -1)
 
     def compute(context: OpKernelContext, indices: Tensor, depth: Tensor, values: Tensor) -> Tensor:
-        size = int(depth.reshape(()).item())
+        size = int(only_number(depth, "depth").item())
         along = normalized_axis(axis, indices.ndim + 1)
         if size < 0 or values.shape != (2,):
             raise ValueError(
@@ -182,17 +187,22 @@ def dropout(info: OpKernelInfo) -> Compute:
         training: Tensor | None = None,
     ) -> Any:
         out = context.output(0, x.shape, x.dtype)
-        share = 0.5 if ratio is None else float(ratio.reshape(()).item())
+        share = 0.5 if ratio is None else float(only_number(ratio, "ratio").item())
         if not 0 <= share < 1:
             raise ValueError(f"a ratio of {share} is not in [0, 1)")
-        if training is None or not training.item() or share == 0:
+        if training is None or not only_number(training, "training_mode").item() or share == 0:
             context.check_allocation(x.size if with_mask else 0)
             np.copyto(out, x)
             mask = np.ones(x.shape, _BOOL) if with_mask else None
         else:
             # Numbers and the mask; then the mask, its factors and what they make.
             context.check_allocation(widened_nbytes(x) + x.size * (2 * _NUMBER_NBYTES + 1))
-            mask = np.asarray(np.random.RandomState(seed).uniform(0, 1, x.shape) >= share)
+            mask = np.asarray(
+                np.random.RandomState(None if seed is None else seed % _SEED_COUNT).uniform(
+                    0, 1, x.shape
+                )
+                >= share
+            )
             np.copyto(out, widened(x) * (mask / np.float32(1 - share)), casting="unsafe")
         return (out, mask) if with_mask else out
 

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.axes import int_tuple, normalized_axes, normalized_axis, reshaped_view
+from ortpkg.kernels.axes import (
+    int_tuple,
+    normalized_axes,
+    normalized_axis,
+    only_number,
+    reshaped_view,
+)
 from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import KernelDef, kernel
 from ortpkg.kernels.op_kernel import Compute, KernelFactory, OpKernelContext, OpKernelInfo, Tensor
@@ -263,7 +269,7 @@ def _cumulative(info: OpKernelInfo, ufunc: Any, neutral: int) -> Compute:
     exclusive, reverse = bool(info.attribute("exclusive", 0)), bool(info.attribute("reverse", 0))
 
     def compute(context: OpKernelContext, x: Tensor, axis: Tensor) -> Tensor:
-        along = normalized_axis(int(axis.reshape(()).item()), x.ndim)
+        along = normalized_axis(int(only_number(axis, "axis").item()), x.ndim)
         out = context.output(0, x.shape, x.dtype)
         context.check_allocation(2 * widened_nbytes(x))
         wide = widened(x)

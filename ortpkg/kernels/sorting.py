@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.axes import normalized_axis
+from ortpkg.kernels.axes import normalized_axis, only_number
 from ortpkg.kernels.element_types import BOOLEAN, NUMBERS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.interruptible_sort import (
     SORTED_AT_ONCE,
@@ -81,7 +81,7 @@ def _order(context: OpKernelContext, lines: Tensor, largest: bool) -> Tensor:
 def top_k(info: OpKernelInfo) -> Compute:
     """Always sorted, which ``sorted=0`` allows."""
     axis, largest = info.attribute("axis", -1), bool(info.attribute("largest", 1))
-    return lambda context, x, k: _top_k(context, x, int(k.reshape(()).item()), axis, largest)
+    return lambda context, x, k: _top_k(context, x, int(only_number(k, "k").item()), axis, largest)
 
 
 @kernel("TopK", since=(1,), types={"T": NUMBERS})

@@ -11,6 +11,7 @@ from ortpkg.kernels.axes import (
     int_tuple,
     normalized_axes,
     normalized_axis,
+    only_number,
     wrapped_indices,
 )
 from ortpkg.kernels.kernel_registry import kernel
@@ -243,7 +244,8 @@ def triangle(info: OpKernelInfo) -> Compute:
         rows, columns = x.shape[-2:]
         context.check_allocation(rows * columns)
         # Clamped, so that no value of k overflows: beyond these bounds nothing changes any more.
-        diagonal = 0 if k is None else max(-rows - 1, min(int(k.item()), columns + 1))
+        stated = 0 if k is None else int(only_number(k, "k").item())
+        diagonal = max(-rows - 1, min(stated, columns + 1))
         np.copyto(out, x)
         column, row = np.arange(columns), np.arange(rows)[:, None]
         dropped = column < row + diagonal if upper else column > row + diagonal

@@ -173,6 +173,11 @@ _KEEPS_LEAST = frozenset(
 )  # fmt: skip
 
 
+def _has_a_zero(*names: str) -> Callable[[_Call], bool]:
+    """Return a predicate: one of the attributes is stated as 0."""
+    return lambda call: any(call.node.attribute(name) == 0 for name in names)
+
+
 def _has_attribute(name: str, *usual: object) -> Callable[[_Call], bool]:
     """Return a predicate: the attribute has a value other than the usual ones."""
     return lambda call: call.node.attribute(name, usual[0]) not in usual
@@ -429,6 +434,17 @@ def _may_be_longer(call: _Call) -> bool:
     return not isinstance(size, int) or not isinstance(length, int) or length > size
 
 
+def _may_have_several_bounds(call: _Call) -> bool:
+    shapes = [call.shape(slot) for slot in (1, 2) if call.has_input(slot)]
+    return any(shape is None or any(size != 1 for size in shape) for shape in shapes)
+
+
+def _may_lack_parameters(call: _Call) -> bool:
+    """Return True if parameters may differ in length."""
+    shapes = [call.shape(slot) for slot in range(1, 5)]
+    return None in shapes or any(shape != shapes[0] for shape in shapes)
+
+
 def _has_long_steps(call: _Call) -> bool:
     """Return True if a step may be 2**31 or more in magnitude."""
     if not call.has_input(_SLICE_STEPS):
@@ -525,6 +541,18 @@ _ONNX_ROWS = (
         operators=("Slice",),
         behaviour="a computed axis that is not there ends the process",
         applies=lambda call: not call.is_constant(_SLICE_AXES),
+    ),
+    Difference(
+        name="bounds of Clip",
+        operators=("Clip",),
+        what="it broadcasts bounds that are more than one number",
+        applies=_may_have_several_bounds,
+    ),
+    Difference(
+        name="parameters of BatchNormalization",
+        operators=("BatchNormalization",),
+        what="it broadcasts parameters that do not have a number for each channel",
+        applies=_may_lack_parameters,
     ),
     Difference(
         name="step of Range",
@@ -735,6 +763,30 @@ _ONNX_ROWS = (
         operators=("Split",),
         behaviour="it takes no sizes that num_outputs does not divide",
         applies=_splits_unevenly,
+    ),
+    Difference(
+        name="zeros of Selu and HardSigmoid",
+        operators=("HardSigmoid", "Selu"),
+        what="it takes an attribute of 0 for one that is not stated",
+        applies=_has_a_zero("alpha", "beta", "gamma"),
+    ),
+    Difference(
+        name="alpha of Celu",
+        operators=("Celu",),
+        what="it has 0 for NaN where alpha is 0 or no number",
+        applies=lambda call: not 0 < abs(call.node.attribute("alpha", 1.0)) < math.inf,
+    ),
+    Difference(
+        name="alpha of Elu",
+        operators=("Elu",),
+        what="it is NaN at 0 where alpha is infinite",
+        applies=lambda call: not math.isfinite(call.node.attribute("alpha", 1.0)),
+    ),
+    Difference(
+        name="clip of 0",
+        operators=_RECURRENT,
+        what="it leaves out a clip of 0",
+        applies=_has_a_zero("clip"),
     ),
     Difference(
         name="columns of SpaceToDepth",

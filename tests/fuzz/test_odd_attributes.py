@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
+import numpy as np
 import pytest
 
 from ortpkg import InferenceSession
@@ -82,3 +84,45 @@ def test_every_provider_refuses_what_only_some_noticed(
     with pytest.raises(InvalidGraphError) as caught:
         InferenceSession(model, providers=[f"{provider}ExecutionProvider"])
     assert message in str(caught.value)
+
+
+_X = np.array([-2.0, -0.5, 0.0, 9.0], np.float32)
+
+
+@pytest.mark.parametrize("provider", ["cpu", "llvm", "openvino"])
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ("Elu <alpha = inf> (x)", [-np.inf, -np.inf, 0, 9]),
+        ("Elu <alpha = -inf> (x)", [np.inf, np.inf, 0, 9]),
+        ("Elu <alpha = 0.0> (x)", [0, 0, 0, 9]),
+        ("Selu <alpha = inf, gamma = 2.0> (x)", [-np.inf, -np.inf, 0, 18]),
+        ("Selu <alpha = 0.0, gamma = 2.0> (x)", [0, 0, 0, 18]),
+        ("Selu <gamma = 0.0> (x)", [0, 0, 0, 0]),
+        # a sum of two parts, one of which is infinity times 0 (or 0 times infinity)
+        ("Celu <alpha = inf> (x)", [np.nan] * 4),
+        ("Celu <alpha = 0.0> (x)", [0, 0, np.nan, np.nan]),
+        ("Celu <alpha = -1.0> (x)", [1 - math.exp(2), 1 - math.exp(0.5), 0, 9]),
+        ("HardSigmoid <alpha = 0.0> (x)", [0.5] * 4),
+        ("HardSigmoid <alpha = 1.0, beta = 0.0> (x)", [0, 0, 0, 1]),
+    ],
+)
+def test_activations_of_odd_numbers_are_alike(
+    node: str, expected: list[float], provider: str
+) -> None:
+    pytest.importorskip({"llvm": "llvmlite", "openvino": "openvino"}.get(provider, "numpy"))
+    model = parse(f"g (float[4] x) => (float[4] y) {{ y = {node} }}")
+    providers = list(dict.fromkeys([provider, "cpu"]))
+    with InferenceSession(model, providers=providers) as session:
+        (computed,) = session.run(None, {"x": _X})
+    np.testing.assert_allclose(computed, np.array(expected, np.float32), rtol=2e-6)
+
+
+def test_dropout_takes_any_seed() -> None:
+    model = parse(
+        "g (float[4] x) => (float[4] y) <float r = {0.5}, bool t = {1}>"
+        " { y = Dropout <seed = -1> (x, r, t) }"
+    )
+    with InferenceSession(model, providers=["cpu"]) as session:
+        (computed,) = session.run(None, {"x": _X})
+    assert all(number in (0, 2 * x) for number, x in zip(computed, _X, strict=True))

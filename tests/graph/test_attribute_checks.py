@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ortpkg import InferenceSession
-from ortpkg.errors import InvalidGraphError, OrtpkgError
+from ortpkg.errors import InvalidGraphError, OrtpkgError, RunError
 from ortpkg.graph.attribute_checks import open_question
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_types
@@ -215,3 +215,81 @@ def test_a_run_refuses_a_weight_of_another_size_than_the_attribute_says() -> Non
         pytest.raises(OrtpkgError, match="kernel_shape"),
     ):
         session.run(None, feeds)
+
+
+def _after(provider: str) -> list[str]:
+    """Return the providers of a session that asks one before the embedded engine."""
+    return ["cpu"] if provider == "cpu" else [provider, "cpu"]
+
+
+@pytest.mark.parametrize("provider", ["cpu", "llvm", "openvino"])
+@pytest.mark.parametrize(
+    ("node", "inputs", "message"),
+    [
+        ("TopK (x, k)", "int64[2] k", "takes its k of shape (2); one number was expected"),
+        ("Clip (x, k)", "float[4] k", "takes its min of shape (4); one number was expected"),
+        ("Clip (x, , k)", "float[0] k", "takes its max of shape (0); one number was expected"),
+        ("Trilu (x, k)", "int64[2] k", "takes its k of shape (2); one number was expected"),
+        ("CumSum (x, k)", "int64[2] k", "takes its axis of shape (2); one number was expected"),
+        (
+            "BatchNormalization (x, k, k, k, v)",
+            "float[4] k, float[1] v",
+            "takes its input 4 of shape (1); a number for each of 4 channels was expected",
+        ),
+        (
+            "BatchNormalization (x, k, k, k, k)",
+            "float[3] k",
+            "takes its input 1 of shape (3); a number for each of 4 channels was expected",
+        ),
+        (
+            "GRU <hidden_size = 1, clip = -1.0> (y3, w, r)",
+            "float[1,2,4] y3, float[1,3,4] w, float[1,3,1] r",
+            "the attribute 'clip' of -1; a number of 0 or more was expected",
+        ),
+    ],
+)
+def test_numbers_that_are_too_many_or_too_small_are_refused_by_every_provider(
+    node: str, inputs: str, message: str, provider: str
+) -> None:
+    pytest.importorskip({"llvm": "llvmlite", "openvino": "openvino"}.get(provider, "numpy"))
+    text = f"g (float[2,4] x, {inputs}) => (float y) {{ y = {node} }}"
+    if node.startswith("TopK"):
+        text = text.replace("y = TopK", "y, i = TopK")
+    with pytest.raises(InvalidGraphError) as caught:
+        InferenceSession(parse(text), providers=_after(provider))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("provider", ["cpu", "llvm", "openvino"])
+@pytest.mark.parametrize(
+    ("node", "inputs", "shapes", "message"),
+    [
+        ("TopK (x, k)", "int64[K] k", {"k": (2,)}, "k has the shape (2,); one number"),
+        ("Clip (x, k)", "float[K] k", {"k": (4,)}, "min has the shape (4,); one number"),
+        ("Clip (x, , k)", "float[K] k", {"k": (4,)}, "max has the shape (4,); one number"),
+        ("Trilu (x, k)", "int64[K] k", {"k": (2,)}, "k has the shape (2,); one number"),
+        ("CumSum (x, k)", "int64[K] k", {"k": (2,)}, "axis has the shape (2,); one number"),
+        (
+            "BatchNormalization (x, k, k, v, k)",
+            "float[K] k, float[V] v",
+            {"k": (4,), "v": (1,)},
+            "have the shapes (4,), (4,), (1,) and (4,); a number for each channel was expected",
+        ),
+    ],
+)
+def test_numbers_that_a_run_shows_to_be_too_many_are_refused_by_every_provider(
+    node: str, inputs: str, shapes: dict[str, tuple[int, ...]], message: str, provider: str
+) -> None:
+    pytest.importorskip({"llvm": "llvmlite", "openvino": "openvino"}.get(provider, "numpy"))
+    text = f"g (float[2,4] x, {inputs}) => (float[A,B] y) {{ y = {node} }}"
+    if node.startswith("TopK"):
+        text = text.replace("y = TopK", "y, i = TopK")
+    kind = np.int64 if "int64" in inputs else np.float32
+    feeds = {name: np.ones(shape, kind) for name, shape in shapes.items()}
+    feeds["x"] = np.ones((2, 4), np.float32)
+    with (
+        InferenceSession(parse(text), providers=_after(provider)) as session,
+        pytest.raises(RunError) as caught,
+    ):
+        session.run(None, feeds)
+    assert message in str(caught.value)

@@ -63,6 +63,12 @@ def pooled(nodes: str, batch: str = "N") -> Witness:
     return text, {"x": normal(6, 2, 8)}
 
 
+def _activation(operator: str, **attributes: float) -> Witness:
+    stated = ", ".join(f"{name} = {number}" for name, number in attributes.items())
+    text = f"g (float[4] x) => (float[4] y) {{ y = {operator} <{stated}> (x) }}"
+    return text, {"x": np.array([-2, -0.5, 0, 3], np.float32)}
+
+
 def constant(name: str, array: Any) -> str:
     """An initializer of floats, in the words of a model's text."""
     sizes = ",".join(map(str, array.shape))
@@ -253,6 +259,16 @@ ONNX_WITNESSES: dict[str, Witness] = {
         "LSTM", 16, more=", , , , , peepholes", peepholes=normal(1, 12)
     ),
     "coupled gates of LSTM": recurrent("LSTM", 16, attributes=", input_forget = 1"),
+    "clip of 0": recurrent("GRU", 12, attributes=", clip = 0.0"),
+    "clip of 0, LSTM": recurrent("LSTM", 16, attributes=", clip = 0.0"),
+    "clip of 0, RNN": recurrent("RNN", 4, attributes=", clip = 0.0"),
+    "zeros of Selu and HardSigmoid": _activation("Selu", alpha=0.0),
+    "zeros of Selu and HardSigmoid, gamma": _activation("Selu", gamma=0.0),
+    "zeros of Selu and HardSigmoid, HardSigmoid": _activation("HardSigmoid", alpha=0.0),
+    "zeros of Selu and HardSigmoid, beta": _activation("HardSigmoid", beta=0.0),
+    "alpha of Celu": _activation("Celu", alpha=0.0),
+    "alpha of Celu, infinity": _activation("Celu", alpha=float("inf")),
+    "alpha of Elu": _activation("Elu", alpha=float("-inf")),
     "C of Gemm": (
         """g (float[2,3] x, float[3,2] w, float[2] c) => (float[2,2] y)
         { y = Gemm <beta = 0.0> (x, w, c) }""",
@@ -425,6 +441,15 @@ HAZARDS: dict[str, Witness] = {
 }
 #: Models that are an error, and that the library makes something of.
 ERRORS: dict[str, Witness] = {
+    "bounds of Clip": (
+        "g (float[3,2] x, float[K] k) => (float[3,2] y) { y = Clip(x, k) }",
+        {"x": _TABLE, "k": normal(2)},
+    ),
+    "parameters of BatchNormalization": (
+        """g (float[3,2] x, float[K] k, float[V] v) => (float[3,2] y)
+        { y = BatchNormalization(x, k, k, v, k) }""",
+        {"x": _TABLE, "k": np.ones(2, np.float32), "v": np.ones(1, np.float32)},
+    ),
     "condition of Compress": (
         """g (float[3,2] x, bool[K] c) => (float[A,2] y)
         { r = Relu(x) y = Compress <axis = 0> (r, c) }""",

@@ -247,6 +247,8 @@ def lower_clip(scope: LoweringScope, node: Node) -> None:
     for slot, function in ((1, _F.MAX), (2, _F.MIN)):
         bound: Element | None = None
         if len(node.inputs) > slot and node.inputs[slot]:
+            if any(size != 1 for size in scope.shape(node.inputs[slot])):
+                raise NotLoweredError("a run alone shows whether its bound is one number")
             bound = widened(scope.broadcast(node.inputs[slot], shape))
         elif (stated := attribute(node, "min" if slot == 1 else "max", None)) is not None:
             bound = number(float(stated), kind)

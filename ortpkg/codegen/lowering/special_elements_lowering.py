@@ -15,6 +15,7 @@ from ortpkg.codegen.lowering.elementwise_lowering import (
 from ortpkg.codegen.lowering.lowering_registry import lowers
 from ortpkg.codegen.lowering.lowering_scope import (
     LoweringScope,
+    NotLoweredError,
     attribute,
     number,
 )
@@ -35,6 +36,8 @@ def lower_scaled_exponential(scope: LoweringScope, node: Node) -> None:
     (x,) = float_operands(scope, node)
     if node.op_type == "Celu":
         alpha, gamma = float(attribute(node, "alpha", 1.0)), 1.0
+        if not 0 < alpha < math.inf:  # the exponential of numbers above 0 loses their digits
+            raise NotLoweredError("its alpha is no number above 0")
         below = f32(_F.MUL, exp_less_one(f32(_F.DIV, x, alpha)), alpha)
     else:
         alpha = float(attribute(node, "alpha", _SELU_ALPHA))
