@@ -545,13 +545,13 @@ _ONNX_ROWS = (
     Difference(
         name="bounds of Clip",
         operators=("Clip",),
-        what="it broadcasts bounds that are more than one number",
+        behaviour="it broadcasts bounds that are more than one number",
         applies=_may_have_several_bounds,
     ),
     Difference(
         name="parameters of BatchNormalization",
         operators=("BatchNormalization",),
-        what="it broadcasts parameters that do not have a number for each channel",
+        behaviour="it broadcasts parameters that do not have a number for each channel",
         applies=_may_lack_parameters,
     ),
     Difference(
@@ -767,25 +767,25 @@ _ONNX_ROWS = (
     Difference(
         name="zeros of Selu and HardSigmoid",
         operators=("HardSigmoid", "Selu"),
-        what="it takes an attribute of 0 for one that is not stated",
+        behaviour="it takes an attribute of 0 for one that is not stated",
         applies=_has_a_zero("alpha", "beta", "gamma"),
     ),
     Difference(
         name="alpha of Celu",
         operators=("Celu",),
-        what="it has 0 for NaN where alpha is 0 or no number",
+        behaviour="it has 0 for NaN where alpha is 0 or no number",
         applies=lambda call: not 0 < abs(call.node.attribute("alpha", 1.0)) < math.inf,
     ),
     Difference(
         name="alpha of Elu",
         operators=("Elu",),
-        what="it is NaN at 0 where alpha is infinite",
+        behaviour="it is NaN at 0 where alpha is infinite",
         applies=lambda call: not math.isfinite(call.node.attribute("alpha", 1.0)),
     ),
     Difference(
         name="clip of 0",
         operators=_RECURRENT,
-        what="it leaves out a clip of 0",
+        behaviour="it leaves out a clip of 0",
         applies=_has_a_zero("clip"),
     ),
     Difference(
