@@ -79,7 +79,7 @@ def is_within_release(version: str, release: str) -> bool:
 
 
 def is_outside(version: str, requirement: str) -> bool:
-    """Whether a version is none that a requirement ("openvino>=2024.4") allows.
+    """Whether a version is none that a requirement ("openvino>=2025.0") allows.
 
     False where that cannot be told.
     """

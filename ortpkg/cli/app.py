@@ -161,7 +161,9 @@ def _call(words: Sequence[str], output: Output, when_loaded: Callable[[], None])
     if _asks_for_help(words):
         configure(is_colorless="--no-color" in words)
         print_help(
-            COMMANDS, {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg", **_VERIFY_EXIT_CODES}
+            COMMANDS,
+            {**_EXIT_CODES, INTERNAL_ERROR: "a bug in ortpkg", **_VERIFY_EXIT_CODES},
+            is_whole="--help-all" in words,
         )
         return ExitCode.DONE if words else ExitCode.USAGE
     called = _first_word(words)

@@ -21,7 +21,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "init": "Make an empty package",
         "add-variant": "Copy a model into a package",
         "remove-variant": "Take a variant out of a package",
-        "edit": "Change what a package says of itself, its variants' order and options",
+        "edit": "Change what a package says, its variants' order and options",
         "samples": "Add samples to a package, or record what a model gives",
         "dedup": "Store weights that several variants have once",
         "slim": "Keep only the variants that suit a device or an EP",
@@ -35,12 +35,12 @@ GROUPS: dict[str, dict[str, str]] = {
         "login": "Try and keep a password for a registry, where Docker keeps it",
         "logout": "Forget the password of a registry",
         "sign": "Vouch for a package with a key, or make one",
-        "install": "Install what this machine needs of packages, or another machine",
+        "install": "Install what this machine needs of packages, or another",
         "pull": "Copy what this machine needs of a package to a folder",
         "list": "List installed packages",
         "show": "Show one: where it came from, what was chosen and why",
         "outdated": "List installed packages of which there is something newer",
-        "upgrade": "Install what their tags name now, and what the machine runs now",
+        "upgrade": "Install what tags name now, and what the machine runs now",
         "history": "Show what was installed under a name",
         "rollback": "Use an older installation again",
         "repair": "Fetch what is damaged of installed packages again",
@@ -57,17 +57,13 @@ GROUPS: dict[str, dict[str, str]] = {
         "diff": "Show what two packages differ in",
         "migrate-check": "Say what each onnxruntime release would do with a package",
     },
-    "Choose": {
-        "select": "Choose the best variant for this machine, or for another, and say why",
-    },
-    "Run": {
+    "Choose and run": {
+        "select": "Choose the best variant for a machine, and say why",
         "run": "Run a package's samples, or your own inputs",
         "plan": "Show how a model would run: partitions, order, kernels, memory",
         "bench": "Measure every variant on everything here that can run it",
-        "report": "Write one HTML page with pictures of all that is known of a package",
-        "batch": "Run every row of files through a package, on one machine or many",
-    },
-    "Serve": {
+        "report": "Write one HTML page of all that is known of a package",
+        "batch": "Run every row of files, on one machine or many",
         "serve": "Answer requests with packages, over HTTP and gRPC",
     },
     "Compile": {
@@ -82,6 +78,14 @@ GROUPS: dict[str, dict[str, str]] = {
         "quarantine": "Show or lift the quarantine of variants that failed here",
     },
 }
+#: Commands of a first day, which the short help explains; it names the others.
+COMMON = frozenset({
+    "create", "add-variant", "edit", "samples",
+    "push", "install", "list", "upgrade",
+    "inspect", "validate", "verify",
+    "select", "run", "bench", "report", "batch", "serve",
+    "compile", "devices", "doctor",
+})  # fmt: skip
 #: Command → what it does.
 SUMMARIES: dict[str, str] = {
     command: text for summaries in GROUPS.values() for command, text in summaries.items()
@@ -206,12 +210,19 @@ _OPTIONS = {
     "-V, --version": "Print versions.",
     "-q, --quiet": "Print nothing but data and errors.",
     "--no-color": "No colours; NO_COLOR in the environment does the same.",
-    "-h, --help": "This text; ortpkg help COMMAND, or ortpkg COMMAND --help, says more.",
+    "-h, --help": "This text; ortpkg COMMAND --help says more of a command.",
+    "--help-all": "Every command in a line, examples, exit codes.",
 }
 
 
-def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> None:
-    """Prints help for ``ortpkg``: ``commands`` by group, options, examples, exit codes."""
+def print_help(
+    commands: Mapping[str, str], exit_codes: Mapping[int, str], *, is_whole: bool
+) -> None:
+    """Prints help for ``ortpkg``: ``commands`` by group, and options.
+
+    The whole help has a line for each command, examples and exit codes; the short one has lines for
+    common commands and names the others.
+    """
     output = Output()
     output.line("Usage: ortpkg [OPTIONS] COMMAND [ARGUMENTS]...", style="bold")
     output.line()
@@ -220,13 +231,22 @@ def print_help(commands: Mapping[str, str], exit_codes: Mapping[int, str]) -> No
         output,
     )
     for heading, summaries in _grouped(commands).items():
-        _print_list(heading, summaries, output)
+        _print_list(heading, summaries if is_whole else _shortened(summaries), output)
     _print_list("Options", _OPTIONS, output)
+    if not is_whole:
+        return
     output.line()
     output.line("Examples", style="bold")
     for command in _SHOWN_EXAMPLES:
         output.line(f"  {EXAMPLES[command][0]}")
     _print_list("Exit codes", {str(int(code)): text for code, text in exit_codes.items()}, output)
+
+
+def _shortened(summaries: Mapping[str, str]) -> dict[str, str]:
+    """Return common commands with what they do, and the names of the others in one entry."""
+    others = ", ".join(name for name in summaries if name not in COMMON)
+    common = {name: text for name, text in summaries.items() if name in COMMON}
+    return {**common, **({"also": others} if others else {})}
 
 
 def _print_list(heading: str, entries: Mapping[str, str], output: Output) -> None:

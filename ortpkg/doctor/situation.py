@@ -89,7 +89,7 @@ class Situation:
         machine, ep_devices: what there is, and what execution providers offer on it.
         failures: backends and plug-ins that were left out, each with the reason.
         software: distribution → version.
-        requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2024.4".
+        requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2025.0".
         overlapping: distributions that install the same module ``onnxruntime``.
         plugins: what other distributions bring.
         refused_libraries: native library ("onnxruntime/capi/x.so") → what the system's loader says,

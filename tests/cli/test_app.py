@@ -15,7 +15,7 @@ import pytest
 import ortpkg as ortpkg_package
 from ortpkg.cli.app import COMMANDS
 from ortpkg.cli.command_aliases import MEANT_COMMANDS
-from ortpkg.cli.help import EXAMPLES, GROUPS
+from ortpkg.cli.help import COMMON, EXAMPLES, GROUPS, SUMMARIES
 from ortpkg.errors import ExitCode, VerifyExitCode
 from ortpkg.selection.policies import POLICIES, RELEASE_POLICIES
 from ortpkg.version import __version__
@@ -25,11 +25,30 @@ from tests.conftest import FEW_SAMPLES
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_help_lists_every_command_and_the_exit_codes(ortpkg: RunCommand) -> None:
+def test_help_names_every_command_on_a_screen_of_60_lines(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done = ortpkg("--help")
     assert done.code == 0
-    for name in COMMANDS:
-        assert name in done.out
+    lines = done.out.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 80
+    assert COMMANDS.keys() <= set(done.out.replace(",", " ").split())
+    for name in COMMON:
+        (line,) = [line for line in lines if line.startswith(f"  {name:<14}  ")]
+        assert line.endswith(f"  {SUMMARIES[name]}")
+    assert "--help-all" in done.out
+
+
+def test_the_whole_help_has_a_line_for_every_command_and_the_exit_codes(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    done = ortpkg("--help-all")
+    assert done.code == 0
+    for name, summary in SUMMARIES.items():
+        assert f"\n  {name:<14}  {summary}\n" in done.out
     assert "no suitable variant" in done.out
     assert "refused for lack of trust" in done.out
     listed = done.out.partition("Exit codes")[2]

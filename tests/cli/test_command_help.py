@@ -68,7 +68,8 @@ def test_the_help_of_all_commands_fits_80_columns(
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     listed = {line[2:].split("  ")[0] for line in lines if line[:2] == "  " and line[2:3] != " "}
-    assert set(COMMANDS) <= listed
+    short = set(text.replace(",", " ").split())  # it names the less common ones in one line
+    assert set(COMMANDS) <= (listed if "--help-all" in words else short)
     assert text.count("says why, and runs") == 1
     broken = [line for line in lines if line.startswith(" " * 18)]
     assert len(broken) > 3  # what is too long goes on below itself

@@ -126,7 +126,7 @@ def test_the_bill_of_materials_has_every_requirement_with_its_extra(distribution
         for found in part["properties"]
     ]
     for extra in ("fast", "openvino"):
-        assert ("openvino", extra, "openvino>=2024.4") in properties
+        assert ("openvino", extra, "openvino>=2025.0") in properties
     assert ("ray", "ray", "ray[data,serve]>=2.52") in properties
     extras = {extra for _, extra, _ in properties}
     assert extras >= project["optional-dependencies"].keys()
