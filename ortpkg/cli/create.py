@@ -30,6 +30,7 @@ from ortpkg.cli.parameters import (
 from ortpkg.cli.progress import Progress, copy_progress
 from ortpkg.cli.rendering import Output
 from ortpkg.errors import ExitCode, UsageError, quoted
+from ortpkg.graph.foreign_models import foreign_model
 from ortpkg.package.changes.staging import check_is_free, is_replaceable
 from ortpkg.storage.file_operations import FileOperations
 
@@ -94,7 +95,7 @@ def command(
         *(NewVariant.for_npu(path) for path in npu or ()),
         *(parse_variant(text) for text in variants or ()),
     ]
-    if not models and kind_of(package) is NamedKind.MODEL:
+    if not models and _names_a_model(package):
         models = [NewVariant(model=package)]
         package = Path(f"{package.stem}.ortpackage")
     how = operations_for(dry_run)
@@ -125,6 +126,14 @@ def command(
         made = ", ".join(variant.name for variant in info.components[0].variants)
         output.note(f"made {package} with component model {component}: {made}")
     return ExitCode.DONE
+
+
+def _names_a_model(package: Path) -> bool:
+    """Return True for a model file, also for one that does not exist, by its name."""
+    if kind_of(package) is NamedKind.MODEL:
+        return True
+    is_name_of_one = package.suffix.lower() == ".onnx" or bool(foreign_model(package))
+    return is_name_of_one and not os.path.lexists(package)
 
 
 @contextmanager

@@ -43,6 +43,18 @@ def test_three_files_become_a_package_that_validates(
     assert [value["name"] for value in listed["inputs"]] == ["x"]
 
 
+def test_a_model_file_that_does_not_exist_is_named(
+    ortpkg: RunCommand, model: MakeModel, tmp_path: Path
+) -> None:
+    there = model("digits.onnx")
+    done = ortpkg("create", there.with_name("digit.onnx"))
+    assert done.code != 0
+    assert "digit.onnx" in done.err
+    assert "did you mean" in done.err
+    assert "digits.onnx" in done.err
+    assert ortpkg("create", tmp_path / "empty.ortpackage").err.startswith("error: no model was")
+
+
 def test_an_execution_provider_can_be_named_by_alias(
     ortpkg: RunCommand, model: MakeModel, tmp_path: Path
 ) -> None:
