@@ -72,7 +72,8 @@ def test_the_help_of_all_commands_fits_80_columns(
     assert set(COMMANDS) <= (listed if "--help-all" in words else short)
     assert text.count("says why, and runs") == 1
     broken = [line for line in lines if line.startswith(" " * 18)]
-    assert len(broken) > 3  # what is too long goes on below itself
+    # each command has one line, and the names of the less common ones go on below themselves
+    assert bool(broken) is ("--help-all" not in words)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
