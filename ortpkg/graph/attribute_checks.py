@@ -16,6 +16,7 @@ The operators here are those that more than one provider computes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.axis_checks import axis_problem
@@ -175,10 +176,37 @@ def attribute_problems(node: Node) -> Iterator[str]:
         yield from _misfit_lists(node, _window_rank(node))
     if node.op_type in _RECURRENT and not (clip := node.attribute("clip", 0.0)) >= 0:
         yield f"has the attribute 'clip' of {clip:g}; a number of 0 or more was expected"
+    if node.op_type == "RoiAlign" and not 0 < (scale := node.attribute("spatial_scale", 1.0)) < inf:
+        yield f"has the attribute 'spatial_scale' of {scale:g}; a number above 0 was expected"
+    if operator == (ONNX_DOMAIN, "TfIdfVectorizer"):
+        yield from _pool_misfits(node)
     if operator == (ONNX_DOMAIN, "Transpose"):
         order = _integers(node, "perm")
         if sorted(order) != list(range(len(order))):
             yield f"has the attribute 'perm' of {order}; each axis was expected once"
+
+
+def _pool_misfits(node: Node) -> Iterator[str]:
+    """Yield what is wrong with the lists that describe the n-grams of TfIdfVectorizer."""
+    pool = node.attribute("pool_int64s") or node.attribute("pool_strings") or ()
+    starts, columns = (_integers(node, name) for name in ("ngram_counts", "ngram_indexes"))
+    ends = (*starts[1:], len(pool))
+    if any(not 0 <= start <= end for start, end in zip(starts, ends, strict=False)):
+        yield (
+            f"has the attribute 'ngram_counts' of {starts}; places in the pool of {len(pool)}"
+            " words in rising order were expected"
+        )
+        return
+    sizes = zip(starts, ends, range(1, len(starts) + 1), strict=False)
+    count = sum((end - start) // size for start, end, size in sizes)
+    lists = {"ngram_indexes": len(columns)}
+    if (weights := node.attribute("weights")) is not None:
+        lists["weights"] = len(weights)
+    for name, length in lists.items():
+        if length < count:
+            yield f"has the attribute '{name}' of {length} numbers; {count} were expected"
+    if any(column < 0 for column in columns):
+        yield "has a number below 0 in the attribute 'ngram_indexes'; columns were expected"
 
 
 def fit_problem(graph: Graph, node: Node) -> str:

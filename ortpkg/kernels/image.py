@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,17 @@ def _middle(size: int, part: int) -> slice:
     return slice(start, start + part)
 
 
+def _check_lists(rank: int, **lists: Sequence[int]) -> None:
+    """Raises ValueError where a list does not have numbers for each axis of an image."""
+    for name, numbers in lists.items():
+        expected = 2 * rank if name == "pads" else rank
+        if len(numbers) != expected:
+            raise ValueError(
+                f"{name!r} has {len(numbers)} numbers; {expected} numbers were expected for images"
+                f" of {rank} axes"
+            )
+
+
 @kernel("Col2Im", since=(18,))
 def col2im(info: OpKernelInfo) -> Compute:
     """Adds blocks (N, C · elements, positions) to images (N, C, *image_shape): im2col's inverse."""
@@ -90,6 +102,7 @@ def col2im(info: OpKernelInfo) -> Compute:
         strides = tuple(info.attribute("strides") or (1,) * rank)
         dilations = tuple(info.attribute("dilations") or (1,) * rank)
         pads = tuple(info.attribute("pads") or (0,) * (2 * rank))
+        _check_lists(rank, block_shape=block, strides=strides, dilations=dilations, pads=pads)
         padded = [size + pads[i] + pads[rank + i] for i, size in enumerate(image)]
         counts = tuple(
             (padded[i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank)

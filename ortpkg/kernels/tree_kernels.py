@@ -105,9 +105,25 @@ def _numbers(info: OpKernelInfo, name: str) -> Tensor:
     return np.array(info.attribute(name) or (), dtype=np.float32)
 
 
+def _check_lengths(info: OpKernelInfo, first: str, others: Sequence[str]) -> None:
+    """Raises InvalidGraphError where a list is not as long as the first one."""
+    expected = len(info.attribute(first) or ())
+    for name in others:
+        length = len(info.attribute(name) or ())
+        if length != expected:
+            raise InvalidGraphError(
+                f"{info.node} has {length} numbers in the attribute '{name}'; {expected} were"
+                f" expected, as many as {first} has",
+                node_name=info.node.name,
+            )
+
+
 def _old_nodes(info: OpKernelInfo, prefix: str) -> tuple[Tensor, list[Tensor], list[int]]:
     """(Modes, where each node goes on true and on false, the node of each vote), by position."""
     trees, ids = info.attribute("nodes_treeids") or (), info.attribute("nodes_nodeids") or ()
+    names = ("nodeids", "modes", "truenodeids", "falsenodeids")
+    _check_lengths(info, "nodes_treeids", [f"nodes_{name}" for name in names])
+    _check_lengths(info, f"{prefix}_treeids", [f"{prefix}_nodeids"])
     try:
         index = {key: position for position, key in enumerate(zip(trees, ids, strict=True))}
         modes = np.array(

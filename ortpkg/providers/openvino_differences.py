@@ -462,6 +462,13 @@ def _splits_unevenly(call: _Call) -> bool:
     return not isinstance(size, int) or size % parts != 0
 
 
+def _may_have_negative_lengths(call: _Call) -> bool:
+    if not call.has_input(1):
+        return False
+    lengths = call.numbers(1)
+    return lengths is None or any(length < 0 for length in lengths)
+
+
 def _is_float(call: _Call) -> bool:
     return call.type_of(call.node.inputs[0]) not in INTEGERS
 
@@ -787,6 +794,12 @@ _ONNX_ROWS = (
         operators=_RECURRENT,
         behaviour="it leaves out a clip of 0",
         applies=_has_a_zero("clip"),
+    ),
+    Difference(
+        name="lengths of Split",
+        operators=("Split",),
+        behaviour="it takes a length of -1 for what is left",
+        applies=_may_have_negative_lengths,
     ),
     Difference(
         name="columns of SpaceToDepth",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from ortpkg import InferenceSession
 from ortpkg.errors import InvalidGraphError, OrtpkgError, RunError
@@ -292,4 +295,105 @@ def test_numbers_that_a_run_shows_to_be_too_many_are_refused_by_every_provider(
         pytest.raises(RunError) as caught,
     ):
         session.run(None, feeds)
+    assert message in str(caught.value)
+
+
+_NGRAMS = {
+    "mode": "TFIDF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0,
+    "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [1, 2, 3, 4],
+    "weights": [1.0, 1.0, 1.0],
+}  # fmt: skip
+
+
+def _vectorizer(**changes: Any) -> bytes:
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **{**_NGRAMS, **changes})
+    ends = (
+        [helper.make_tensor_value_info("x", TensorProto.INT64, [4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    graph = helper.make_graph([node], "g", *ends)
+    imports = [helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ngram_indexes": [0, 1]}, "'ngram_indexes' of 2 numbers; 3 were expected"),
+        ({"weights": [1.0]}, "'weights' of 1 numbers; 3 were expected"),
+        ({"ngram_counts": [0, 5]}, "'ngram_counts' of (0, 5); places in the pool of 4 words"),
+        ({"ngram_counts": [-1, 2]}, "'ngram_counts' of (-1, 2); places in the pool of 4 words"),
+        ({"ngram_indexes": [0, -1, 2]}, "a number below 0 in the attribute 'ngram_indexes'"),
+    ],
+)
+def test_ngrams_whose_lists_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidGraphError) as caught:
+        InferenceSession(_vectorizer(**changes), providers=["cpu"])
+    assert message in str(caught.value)
+
+
+def test_ngrams_whose_lists_fit_are_counted() -> None:
+    with InferenceSession(_vectorizer(), providers=["cpu"]) as session:
+        (counts,) = session.run(None, {"x": np.array([1, 3, 4, 1])})
+    assert counts.tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("scale", ["nan", "inf", "0.0", "-1.0"])
+def test_scales_of_roi_align_are_numbers_above_0(scale: str) -> None:
+    text = (
+        "g (float[1,1,4,4] x, float[1,4] r, int64[1] b) => (float[A,B,C,D] y)"
+        f" {{ y = RoiAlign <spatial_scale = {scale}> (x, r, b) }}"
+    )
+    with pytest.raises(InvalidGraphError, match=r"'spatial_scale' of \S+; a number above 0 was"):
+        InferenceSession(parse(text))
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    ["dilations = [1]", "dilations = [1, 1, 1]", "pads = [0, 0]", "strides = [1]"],
+)
+def test_lists_of_col2im_have_numbers_for_each_axis(attribute: str) -> None:
+    text = (
+        "g (float[1,4,16] x) => (float[A,B,C,D] y) <int64[2] s = {5, 5}, int64[2] b = {2, 2}>"
+        f" {{ y = Col2Im <{attribute}> (x, s, b) }}"
+    )
+    name = attribute.partition(" ")[0]
+    with InferenceSession(parse(text)) as session, pytest.raises(RunError) as caught:
+        session.run(None, {"x": np.ones((1, 4, 16), np.float32)})
+    assert f"'{name}' has" in str(caught.value)
+    assert "numbers were expected for images of 2 axes" in str(caught.value)
+
+
+_TREE: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0],
+    "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0], "n_targets": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nodes_nodeids", "2 numbers in the attribute 'nodes_nodeids'; 3 were expected"),
+        ("nodes_modes", "2 numbers in the attribute 'nodes_modes'; 3 were expected"),
+        ("nodes_truenodeids", "2 numbers in the attribute 'nodes_truenodeids'; 3 were expected"),
+        ("nodes_falsenodeids", "'nodes_falsenodeids'; 3 were expected, as many as nodes_treeids"),
+        ("target_nodeids", "1 numbers in the attribute 'target_nodeids'; 2 were expected"),
+    ],
+)
+def test_trees_whose_lists_differ_in_length_are_refused(name: str, message: str) -> None:
+    attributes = {**_TREE, name: _TREE[name][:-1]}
+    node = helper.make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", **attributes
+    )
+    ends = [
+        [helper.make_tensor_value_info(value, TensorProto.FLOAT, [2, 1])] for value in ("x", "y")
+    ]
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([node], "g", *ends)
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    with pytest.raises(InvalidGraphError) as caught:
+        InferenceSession(model.SerializeToString(), providers=["cpu"])
     assert message in str(caught.value)

@@ -441,6 +441,14 @@ HAZARDS: dict[str, Witness] = {
 }
 #: Models that are an error, and that the library makes something of.
 ERRORS: dict[str, Witness] = {
+    "lengths of Split": (
+        "g (float[5] x) => (float[A] y, float[B] z) <int64[2] s = {-1, 3}> { y, z = Split(x, s) }",
+        {"x": normal(5)},
+    ),
+    "lengths of Split, computed": (
+        "g (float[N] x, int64[2] s) => (float[A] y, float[B] z) { y, z = Split(x, s) }",
+        {"x": normal(5), "s": np.array([-1, 3])},
+    ),
     "bounds of Clip": (
         "g (float[3,2] x, float[K] k) => (float[3,2] y) { y = Clip(x, k) }",
         {"x": _TABLE, "k": normal(2)},
