@@ -392,7 +392,7 @@ def test_trees_whose_lists_differ_in_length_are_refused(name: str, message: str)
         [helper.make_tensor_value_info(value, TensorProto.FLOAT, [2, 1])] for value in ("x", "y")
     ]
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
-    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    graph = helper.make_graph([node], "g", ends[0], ends[1])
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     with pytest.raises(InvalidGraphError) as caught:
         InferenceSession(model.SerializeToString(), providers=["cpu"])
