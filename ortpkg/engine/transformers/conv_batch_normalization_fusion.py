@@ -40,7 +40,8 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     if len(wide) < _PARAMETER_COUNT or any(value.shape != (constants.channels,) for value in wide):
         return False
     scale, shift, mean, variance = wide
-    factor = scale / np.sqrt(variance + node.attribute("epsilon", _DEFAULT_EPSILON))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = scale / np.sqrt(variance + node.attribute("epsilon", _DEFAULT_EPSILON))
     if not np.isfinite(factor).all():
         return False
     scaled = constants.scaled(factor)

@@ -89,16 +89,20 @@ def test_batch_normalization_moves_into_a_grouped_convolution_without_bias() -> 
            { a = Conv (x, w) y = BatchNormalization (a, q, t, m, v) }""",
         """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
            { a = Conv (x, w) y, m2, v2 = BatchNormalization <training_mode = 1> (a, s, t, m, v) }""",
+        """g (float[1, 2, 7, 7] x) => (float[1, 4, 5, 5] y)
+           { a = Conv (x, w) y = BatchNormalization <epsilon = 0.0> (a, s, t, m, zeros) }""",
     ],
     ids=[
         "convolution is an output",
         "convolution is used twice",
         "scale is not constant",
         "training",
+        "factor is infinite",
     ],
 )
 def test_batch_normalization_stays(text: str) -> None:
-    assert_unchanged(NORMALIZATION, text, weights=CONV)
+    more = {"zeros": np.zeros(4, np.float32)}
+    assert_unchanged(NORMALIZATION, text, weights={**CONV, **more})
 
 
 @pytest.mark.parametrize(
@@ -164,6 +168,14 @@ def test_matmul_and_add_become_gemm(sum_: str) -> None:
             "g (float[2, 3] x, float[5] b) => (float[2, 5] y, float[2, 5] a) { a = MatMul(x, w) y ="
             " Add(a, b) }"
         ),
+        (
+            "g (float[2, 3] x, float[1, 3, 5] q, float[5] b) => (float[1, 2, 5] y)"
+            " { a = MatMul(x, q) y = Add(a, b) }"
+        ),
+        (
+            "g (int32[2, 3] x, int32[3, 5] q, int32[5] b) => (int32[2, 5] y) { a = MatMul(x, q) y ="
+            " Add(a, b) }"
+        ),
     ],
     ids=[
         "three dimensions",
@@ -171,6 +183,8 @@ def test_matmul_and_add_become_gemm(sum_: str) -> None:
         "addend of unknown size",
         "addend of higher rank",
         "product is an output",
+        "a batch of right matrices",
+        "integers",
     ],
 )
 def test_matmul_and_add_stay_apart(text: str) -> None:
