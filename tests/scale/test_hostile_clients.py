@@ -98,7 +98,7 @@ BODIES = {
     "nothing for a number": with_data(b"[null]"),
     "objects for numbers": with_data(b"[{}]"),
     "a number of a million digits": with_data(b"[" + b"9" * 10**6 + b"]"),
-    "deep lists": with_data(b"[" * 10**6),
+    "deep lists": with_data(b"[" * 10**5),
     "deep lists that end": with_data(b"[" * 900 + b"1" + b"]" * 900),
     "deep objects": b'{"a":' * 10**5,
     "a member twice": b'{"inputs":[],"inputs":3}',
@@ -123,6 +123,13 @@ def test_what_is_wrong_in_a_body_is_told(server: Serving, body: bytes) -> None:
     assert status == 400
     assert 0 < len(error) < 1000
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("sign", ["[", '{"a":', "1,", '"",'])
+def test_a_body_of_too_many_values_is_not_read(server: Serving, sign: str) -> None:
+    status, error = asked(server, with_data(sign.encode() * ((REQUEST_NBYTES - 200) // len(sign))))
+    is_many = len(sign) != 3 and sign != "1,"
+    assert (status, "values, of which" in error) == ((413, True) if is_many else (400, False))
 
 
 @pytest.mark.parametrize("headers", HEADERS.values(), ids=HEADERS)
