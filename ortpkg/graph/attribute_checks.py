@@ -347,9 +347,9 @@ def _channel_misfit(graph: Graph, node: Node) -> str:
             channels[f"its input {slot} of shape {_text(shape)}"] = (
                 shape[0] if len(shape) == 1 else -1
             )
-    known = {name: size for name, size in channels.items() if isinstance(size, int)}
-    first = next(iter(known.values()), 0)
-    for name, size in known.items():
+    counts = {name: size for name, size in channels.items() if isinstance(size, int)}
+    first = next(iter(counts.values()), 0)
+    for name, size in counts.items():
         if size != first:
             return f"takes {name}; a number for each of {first} channels was expected"
     return ""

@@ -221,11 +221,11 @@ def _contents(tensor: Any) -> memoryview | list[Any]:
     values = getattr(tensor.contents, field)
     if not numbers:
         return list(values)
-    found = np.empty(len(values), numbers)
+    array = np.empty(len(values), numbers)
     for start in range(0, len(values), _BLOCK):
-        found[start : start + _BLOCK] = values[start : start + _BLOCK]
-    narrow = found.astype(DTYPES[tensor.datatype.upper()], copy=False)
-    if not np.array_equal(narrow, found, equal_nan=True):
+        array[start : start + _BLOCK] = values[start : start + _BLOCK]
+    narrow = array.astype(DTYPES[tensor.datatype.upper()], copy=False)
+    if not np.array_equal(narrow, array, equal_nan=True):
         raise InvalidRequestError(
             f"input {quoted(tensor.name)}: its data must be values of {tensor.datatype}, not one"
             " out of its range"

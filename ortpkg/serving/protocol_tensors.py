@@ -120,31 +120,33 @@ def spec_of(declared: DeclaredValue) -> TensorSpec:
     )
 
 
-def read_tensor(given: GivenTensor, spec: TensorSpec, most_texts: int = MOST_TEXTS) -> Array:
+def read_tensor(
+    request_tensor: GivenTensor, spec: TensorSpec, most_texts: int = MOST_TEXTS
+) -> Array:
     """The array that ``given`` is; that of bytes is a view of them, read-only.
 
     Raises InvalidFeedError, which names the input, where its datatype, rank, sizes, count of
     elements or a value is not what ``spec`` says, and RequestTooLargeError for a tensor of more
     than ``most_texts`` texts.
     """
-    if given.datatype != spec.datatype:
-        raise _wrong(spec, "datatype", spec.datatype, quoted(given.datatype))
-    shape = _checked_shape(given, spec)
+    if request_tensor.datatype != spec.datatype:
+        raise _wrong(spec, "datatype", spec.datatype, quoted(request_tensor.datatype))
+    shape = _checked_shape(request_tensor, spec)
     count = math.prod(shape)
     if spec.datatype == "BYTES" and count > most_texts:
         raise RequestTooLargeError(
             f"input {quoted(spec.name)} brings the request's texts to more than the {MOST_TEXTS}"
             " that it may have: send them in several requests"
         )
-    if isinstance(given.data, list):
-        return _array_of_values(given.data, spec, shape, count)
+    if isinstance(request_tensor.data, list):
+        return _array_of_values(request_tensor.data, spec, shape, count)
     if spec.datatype == "BYTES":
-        return _array_of_texts(_texts(given.data, spec, count), shape)
+        return _array_of_texts(_texts(request_tensor.data, spec, count), shape)
     dtype = DTYPES[spec.datatype]
-    expected, actual = count * dtype.itemsize, len(given.data)
+    expected, actual = count * dtype.itemsize, len(request_tensor.data)
     if actual != expected:
         raise _wrong(spec, "size", f"{expected} bytes for shape {list(shape)}", f"{actual} bytes")
-    return np.frombuffer(given.data, dtype).reshape(shape)
+    return np.frombuffer(request_tensor.data, dtype).reshape(shape)
 
 
 def raw_bytes(array: Array, datatype: str) -> bytes:

@@ -145,7 +145,7 @@ def test_its_variants_join_a_package_of_our_form(
     merge(other, package, output=target)
 
     assert [component.name for component in open_package(target).components] == ["model", "decoder"]
-    assert not [found for found in validate(target) if found.severity is Severity.ERROR]
+    assert not [finding for finding in validate(target) if finding.severity is Severity.ERROR]
 
 
 @pytest.mark.parametrize("form", [PackageFormat.COMPONENT, PackageFormat.UNIVERSAL])

@@ -90,9 +90,11 @@ def _row(file: str, results: Sequence[Result], left: Sequence[Result]) -> str:
 
 def condition_mutants(text: str) -> Iterator[ConditionMutant]:
     """Yield mutants of a file's conditions, in the order of its lines."""
-    made = {_replaced(text, node, words): node.lineno for node, words in _changes(ast.parse(text))}
-    made.pop(text, None)
-    for code, line in sorted(made.items(), key=lambda pair: pair[1]):
+    changed_texts = {
+        _replaced(text, node, words): node.lineno for node, words in _changes(ast.parse(text))
+    }
+    changed_texts.pop(text, None)
+    for code, line in sorted(changed_texts.items(), key=lambda pair: pair[1]):
         yield ConditionMutant(line=line, code=code)
 
 
