@@ -23,7 +23,7 @@ from ortpkg.package.package_info import PackageInfo
 from ortpkg.pipelines.pipeline_session import OnRound
 from ortpkg.ray.replica_metrics import RayObserver
 from ortpkg.ray.stages import node_name
-from ortpkg.serving.answering import Answering
+from ortpkg.serving.answering import Answering, ResultT, Write
 from ortpkg.serving.http_limits import GuardedApplication
 from ortpkg.serving.load_log import log_loaded
 from ortpkg.serving.loading import Loaded, load
@@ -56,16 +56,17 @@ class WatchedAnswering(Answering):
 
     _failure: ExecutionProviderError | None = None
 
-    async def answer(
+    async def answer_written(
         self,
         model: ServedModel,
         inputs: Mapping[str, Array],
+        write: Write[ResultT],
         output_names: Sequence[str] = (),
         on_round: OnRound | None = None,
-    ) -> dict[str, Array]:
-        """See :meth:`Answering.answer`."""
+    ) -> ResultT:
+        """See :meth:`Answering.answer_written`."""
         try:
-            return await super().answer(model, inputs, output_names, on_round)
+            return await super().answer_written(model, inputs, write, output_names, on_round)
         except ExecutionProviderError as error:
             self._failure = error
             raise

@@ -26,6 +26,8 @@ from ortpkg.serving.serving_options import ServingLimits
 from ortpkg.session.options import RunOptions
 
 ResultT = TypeVar("ResultT")
+#: Makes an answer of a run's outputs.
+Write = Callable[[dict[str, Array]], ResultT]
 
 #: When to come back to a server that is busy, or about to end.
 _RETRY_AFTER_S = 1.0
@@ -70,34 +72,55 @@ class Answering:
     ) -> dict[str, Array]:
         """The outputs of one request; ``on_round`` as of :meth:`ServedModel.infer`, on its thread.
 
+        Raises as :meth:`answer_written`.
+        """
+        return await self.answer_written(model, inputs, dict, output_names, on_round)
+
+    async def answer_written(
+        self,
+        model: ServedModel,
+        inputs: Mapping[str, Array],
+        write: Write[ResultT],
+        output_names: Sequence[str] = (),
+        on_round: OnRound | None = None,
+    ) -> ResultT:
+        """Return what ``write`` makes of the outputs of one request; ``on_round`` is as above.
+
+        It is called on the thread of the run, which so takes no further request before an answer
+        has its bytes: no more outputs are held than runs go on.
+
         Raises ServerBusyError, NotServingError, LimitExceededError where its time is up before it
-        begins, and as :meth:`ServedModel.infer`. Where the client has gone, the run ends.
+        begins, and as :meth:`ServedModel.infer` and ``write``. Where the client has gone, the run
+        ends.
         """
         came_s = time.perf_counter()
         if model.batch_plan is not None and on_round is None:
-            outputs = await self._answer_joined(model, model.batch_plan, inputs, output_names)
+            written = await self._answer_joined(
+                model, model.batch_plan, inputs, write, output_names
+            )
         else:
-            outputs = await self._answer_alone(model, inputs, output_names, on_round)
+            written = await self._answer_alone(model, inputs, write, output_names, on_round)
         self.observer.answered(model, time.perf_counter() - came_s)
-        return outputs
+        return written
 
     async def _answer_alone(
         self,
         model: ServedModel,
         inputs: Mapping[str, Array],
+        write: Write[ResultT],
         output_names: Sequence[str],
         on_round: OnRound | None,
-    ) -> dict[str, Array]:
+    ) -> ResultT:
         options = self._run_options()
         allowed_s = self.limits.timeout_s
         deadline = time.monotonic() + allowed_s
 
-        def run() -> dict[str, Array]:
+        def run() -> ResultT:
             options.timeout_s = deadline - time.monotonic()
             self.observer.began(model, allowed_s - options.timeout_s)
             if options.timeout_s <= 0:
                 raise _waited_too_long(allowed_s)
-            return model.infer(inputs, output_names, options, on_round)
+            return write(model.infer(inputs, output_names, options, on_round))
 
         with self._listed(options):
             try:
@@ -111,9 +134,10 @@ class Answering:
         model: ServedModel,
         plan: BatchPlan,
         inputs: Mapping[str, Array],
+        write: Write[ResultT],
         output_names: Sequence[str],
-    ) -> dict[str, Array]:
-        """As :meth:`answer`, in one run with requests that wait beside it."""
+    ) -> ResultT:
+        """As :meth:`answer_written`, in one run with requests that wait beside it."""
 
         waited_for = weakref.ref(model)  # who waits holds it; what joins requests need not
 
@@ -125,6 +149,9 @@ class Answering:
             with self._listed(options):
                 return running.infer(joined, None, options)
 
+        def write_some(outputs: Mapping[str, Array]) -> ResultT:
+            return write({name: outputs[name] for name in output_names or outputs})
+
         if model not in self._batchers:
             self._batchers[model] = Batcher(
                 run, plan, executor=self._threads, on_run=partial(self._tell_joined, waited_for)
@@ -132,12 +159,11 @@ class Answering:
         self._begin()
         try:
             async with asyncio.timeout(self.limits.timeout_s):
-                outputs = await self._batchers[model].infer(inputs)
+                return await self._batchers[model].infer(inputs, write_some)
         except TimeoutError:
             raise _waited_too_long(self.limits.timeout_s) from None
         finally:
             self._note_end()
-        return {name: outputs[name] for name in output_names or outputs}
 
     def _tell_joined(
         self, waited_for: weakref.ref[ServedModel], rows: int, waited_s: list[float]

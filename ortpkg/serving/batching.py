@@ -75,7 +75,8 @@ def plan_batches(times_s: Mapping[int, float], bound_s: float) -> BatchPlan | No
 class _Request:
     inputs: Arrays
     rows: int
-    answer: asyncio.Future[Arrays]
+    write: Callable[[Arrays], Any]
+    answer: asyncio.Future[Any]
     came_s: float
 
 
@@ -137,19 +138,22 @@ class Batcher:
         """How many requests have not begun to run."""
         return sum(len(queue.requests) for queue in self._queues.values())
 
-    async def infer(self, inputs: Arrays) -> Arrays:
-        """The outputs for ``inputs``: what ``run`` gives for them alone. Raises what it raises.
+    async def infer(self, inputs: Arrays, write: Callable[[Arrays], _Result]) -> _Result:
+        """Return what ``write`` makes of the outputs for ``inputs``, those of a run of them alone.
+
+        Raises what ``run`` and ``write`` raise, which is called on the executor, too.
 
         Inputs that are scalars, or differ in their first dimension, or have no row, are joined with
         nothing.
         """
         loop = asyncio.get_running_loop()
-        request = _Request(inputs, _rows_of(inputs), loop.create_future(), loop.time())
+        answer: asyncio.Future[_Result] = loop.create_future()
+        request = _Request(inputs, _rows_of(inputs), write, answer, loop.time())
         queue = self._queues.setdefault(_kind_of(request), _Queue())
         queue.requests.append(request)
         queue.rows += request.rows
         self._start_what_is_due()
-        return await request.answer
+        return await answer
 
     async def drain(self) -> None:
         """Waits until everything that came has been answered."""
@@ -216,9 +220,10 @@ class Batcher:
         loop = asyncio.get_running_loop()
         waited_s = [loop.time() - each.came_s for each in requests]
         self._on_run(sum(each.rows for each in requests), waited_s)
-        inputs = [each.inputs for each in requests]
         try:
-            outcomes = await loop.run_in_executor(self._executor, outcomes_of, self._run, inputs)
+            outcomes = await loop.run_in_executor(
+                self._executor, _written_outcomes, self._run, requests
+            )
         except (RuntimeError, asyncio.CancelledError):  # the executor has been shut down
             for request in requests:
                 request.answer.cancel()
@@ -230,6 +235,15 @@ class Batcher:
                 request.answer.set_exception(outcome)
             else:
                 request.answer.set_result(outcome)
+
+
+def _written_outcomes(run: Callable[[Arrays], Arrays], requests: Sequence[_Request]) -> list[Any]:
+    """Return what each request's ``write`` makes of its outputs, or the error that it ends with."""
+    outcomes = outcomes_of(run, [request.inputs for request in requests])
+    return [
+        outcome if isinstance(outcome, Exception) else _outcome_of(partial(request.write, outcome))
+        for request, outcome in zip(requests, outcomes, strict=True)
+    ]
 
 
 def outcomes_of(

@@ -21,7 +21,7 @@ from ortpkg.serving.http_endpoints import off_loop
 from ortpkg.serving.kserve_messages import Intake
 from ortpkg.serving.kserve_repository import PackageDataPlane, key_of
 from ortpkg.serving.observer import Observer
-from ortpkg.serving.protocol_tensors import DTYPES, Array, GivenTensor, TensorSpec, raw_bytes
+from ortpkg.serving.protocol_tensors import DTYPES, Array, GivenTensor, TensorSpec, raw_parts
 from ortpkg.serving.refusals import drop_tracebacks, refusal_of
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.server_log import log_event, log_fault
@@ -50,6 +50,12 @@ _BLOCK = 10_000
 _IDLE_MS = 300_000
 #: Answers that wait for their clients may have as many bytes as so many of the largest requests.
 _LARGEST_ANSWERS = 8
+#: Of protobuf.
+_MOST_MESSAGE_NBYTES = (1 << 31) - 1
+#: Begins each element of an answer's field of bytes: its number, and that its length follows.
+_RAW_OUTPUT_KEY = bytes(
+    [messages.ModelInferResponse.DESCRIPTOR.fields_by_name["raw_output_contents"].number << 3 | 2]
+)
 #: What a load balancer asks, which has no token.
 _OPEN_METHODS = frozenset({"ServerLive", "ServerReady"})
 
@@ -73,16 +79,15 @@ class VersionedServicer(InferenceServicer):
         told = await self._plane.versioned_metadata(request.name, request.version)
         return messages.ModelMetadataResponse(**told)
 
-    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
-        """Answers one request for inference."""
+    async def ModelInfer(self, request: Any, context: Any) -> bytes:  # noqa: N802
+        """Answer one request for inference with a message's bytes."""
         del context
         model = self._plane.versions.find(request.model_name, request.model_version or None)
         feeds = await off_loop(lambda: model.read_inputs(_given(request)), _slow_nbytes(request))
         specs = model.output_specs([each.name for each in request.outputs])
-        values = await self._plane.answering.answer(model, feeds, [each.name for each in specs])
-        return await off_loop(
-            lambda: _response(request.id, model, specs, values),
-            sum(value.nbytes for value in values.values()),
+        identifier, names = request.id, [spec.name for spec in specs]
+        return await self._plane.answering.answer_written(
+            model, feeds, lambda values: _answer(identifier, model, specs, values), names
         )
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -136,8 +141,8 @@ class RefusingInterceptor(grpc.aio.ServerInterceptor):
     ) -> bytes:
         """Return the answer's bytes. Raises ServerBusyError where there is no room for them."""
         answer = await answering
-        self._unread.add(answer.ByteSize(), context)
-        data: bytes = handler.response_serializer(answer)
+        data: bytes = answer if isinstance(answer, bytes) else handler.response_serializer(answer)
+        self._unread.add(len(data), context)
         return data
 
     async def _answered(self, answering: Awaitable[bytes], context: Any, path: str) -> bytes:
@@ -233,21 +238,44 @@ def _contents(tensor: Any) -> memoryview | list[Any]:
     return narrow.view(np.uint8).data
 
 
-def _response(
+def _answer(
     identifier: str, model: ServedModel, specs: Sequence[TensorSpec], values: Mapping[str, Array]
-) -> Any:
-    return messages.ModelInferResponse(
+) -> bytes:
+    """Return the bytes of a ModelInferResponse, which copies outputs once; protobuf takes three.
+
+    Raises InvalidRequestError for more than a message can have.
+    """
+    head = messages.ModelInferResponse(
         id=identifier,
         model_name=model.name,
         model_version=model.version,
         outputs=[
             messages.ModelInferResponse.InferOutputTensor(
-                name=each.name, datatype=each.datatype, shape=values[each.name].shape
+                name=spec.name, datatype=spec.datatype, shape=values[spec.name].shape
             )
-            for each in specs
+            for spec in specs
         ],
-        raw_output_contents=[raw_bytes(values[each.name], each.datatype) for each in specs],
     )
+    parts: list[bytes | memoryview] = [head.SerializeToString()]
+    for spec in specs:
+        contents = raw_parts(values[spec.name], spec.datatype)
+        parts += [_RAW_OUTPUT_KEY, _varint(sum(map(len, contents))), *contents]
+    nbytes = sum(map(len, parts))
+    if nbytes > _MOST_MESSAGE_NBYTES:
+        raise InvalidRequestError(
+            f"the answer has {nbytes} bytes, and a message of gRPC may have"
+            f" {_MOST_MESSAGE_NBYTES}: ask for fewer outputs, or over HTTP"
+        )
+    return b"".join(parts)
+
+
+def _varint(value: int) -> bytes:
+    """Return a number as messages have it."""
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*written, value])
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):

@@ -19,7 +19,7 @@ from ortpkg.serving.protocol_tensors import (
     Array,
     GivenTensor,
     TensorSpec,
-    raw_bytes,
+    raw_parts,
 )
 
 JSON_LENGTH_HEADER = "inference-header-content-length"
@@ -85,7 +85,7 @@ class ResponseBody:
     """
 
     head: dict[str, Any]
-    tails: tuple[bytes, ...] = field(repr=False)
+    tails: tuple[bytes | memoryview, ...] = field(repr=False)
 
 
 def read_body(
@@ -165,7 +165,8 @@ def response_body(
 
     Raises InvalidRequestError where JSON cannot carry an output that is to be in JSON.
     """
-    outputs, tails = [], []
+    outputs: list[dict[str, Any]] = []
+    tails: list[bytes | memoryview] = []
     check_json_size(values[spec.name] for spec in specs if not request.is_binary_output(spec.name))
     for spec in specs:
         array = values[spec.name]
@@ -175,8 +176,9 @@ def response_body(
             "shape": list(array.shape),
         }
         if request.is_binary_output(spec.name):
-            tails.append(raw_bytes(array, spec.datatype))
-            told["parameters"] = {_SIZE: len(tails[-1])}
+            parts = raw_parts(array, spec.datatype)
+            told["parameters"] = {_SIZE: sum(map(len, parts))}
+            tails += parts
         else:
             told["data"] = _json_values(array, spec)
         outputs.append(told)

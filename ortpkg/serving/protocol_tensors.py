@@ -149,14 +149,18 @@ def read_tensor(
     return np.frombuffer(request_tensor.data, dtype).reshape(shape)
 
 
-def raw_bytes(array: Array, datatype: str) -> bytes:
-    """An array's elements as the protocol's binary form has them."""
+def raw_parts(array: Array, datatype: str) -> list[bytes | memoryview]:
+    """Return an array's elements as the protocol's binary form has them, in parts to be joined.
+
+    Numbers are views of the array, so that whoever joins them has the only copy.
+    """
     if datatype != "BYTES":
-        return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        numbers = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        return [np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data]
     flat = array.reshape(-1)
-    return b"".join(
+    return [
         _raw_texts(flat[start : start + _BLOCK].tolist()) for start in range(0, flat.size, _BLOCK)
-    )
+    ]
 
 
 def _raw_texts(values: list[Any]) -> bytes:

@@ -36,10 +36,12 @@ pytestmark = [
 REQUEST_NBYTES, TIMEOUT_S = 20 * MIB, 3
 #: Of all answers that wait to be read; more than the kernel's buffers of a connection hold, each.
 UNREAD_NBYTES, ANSWER_NBYTES = 8 * REQUEST_NBYTES, 32 * MIB
-CLIENTS = 20
-#: Those that wait, those that are being written, which are there up to three times each, and the
-#: arena of onnxruntime, which keeps what runs at a time ever had.
-GROWTH_NBYTES = UNREAD_NBYTES + 1152 * MIB
+CLIENTS, CONCURRENCY = 20, 2
+#: Of each run: its tensor in onnxruntime's arena, the array, and the answer's bytes, twice: those
+#: of the run before may not be counted yet.
+RUNS_NBYTES = CONCURRENCY * 4 * ANSWER_NBYTES
+#: gRPC copies each answer that waits; its Python package keeps the original until it is read.
+GRPC_UNREAD_NBYTES = 2 * UNREAD_NBYTES
 #: Longer than it takes to send all answers that may wait, and then to cut them.
 SOON_S = 60
 #: A body, its values as objects and as the library's own, twice, and the answer.
@@ -62,7 +64,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     variants = [ortpkg.NewVariant(model=folder / "zeros.onnx")]
     ortpkg.create(chosen[-1], variants, name="zeros", version="1")
     limits = ("--max-request", f"{REQUEST_NBYTES // MIB}MiB", "--timeout", f"{TIMEOUT_S}s")
-    with serving(*map(str, chosen), *limits) as started:
+    concurrency = ("--concurrency", str(CONCURRENCY))
+    with serving(*map(str, chosen), *limits, *concurrency) as started:
         yield started
 
 
@@ -109,7 +112,7 @@ def test_answers_that_nobody_reads_are_cut_and_their_memory_returns(server: Serv
     """As many wait as may, others are refused; what one round held is there for the next."""
     after: list[int] = []
     for _ in range(3):
-        with others_are_served(server, GROWTH_NBYTES) as waits:
+        with others_are_served(server, UNREAD_NBYTES + RUNS_NBYTES) as waits:
             clients = [ask_for_zeros(server) for _ in range(CLIENTS)]
             for client in clients:
                 client.recv(1, socket.MSG_PEEK)  # each has the begin of its answer
@@ -179,7 +182,7 @@ def test_answers_of_grpc_that_nobody_reads_are_cut_and_their_memory_returns(
     after: list[int] = []
     for _ in range(3):
         start = time.monotonic()
-        with others_are_served(server, GROWTH_NBYTES):
+        with others_are_served(server, GRPC_UNREAD_NBYTES + RUNS_NBYTES):
             calls = [ask_over_grpc(server) for _ in range(CLIENTS)]
             for _, answer in calls:
                 answer.initial_metadata()  # which comes with the begin of an answer, or a refusal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,28 @@ def test_what_nobody_waits_for_any_more_leaves_the_queue_before_it_runs() -> Non
         assert session.begun.acquire(timeout=30), "that of the third"
         assert not session.begun.acquire(blocking=False)
         assert answering.open_requests == 0
+
+    with_answering(test)
+
+
+def test_no_further_run_begins_before_an_answer_is_written() -> None:
+    """Outputs of runs that have ended do not pile up before whoever writes them."""
+
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        may_write = threading.Event()
+        session.go.set()
+
+        def write(outputs: Mapping[str, Any]) -> bytes:
+            assert may_write.wait(5)
+            return bytes(outputs["sum"].data)
+
+        first = asyncio.create_task(answering.answer_written(model, FEED, write, ["sum"]))
+        await begun(session)
+        second = asyncio.create_task(answering.answer_written(model, FEED, write, ["sum"]))
+        await asyncio.sleep(0.1)
+        assert not session.begun.acquire(blocking=False)
+        may_write.set()
+        assert await first == await second == np.array([3], np.float32).tobytes()
 
     with_answering(test)
 

@@ -55,8 +55,8 @@ def _run(model: _Model, plan: BatchPlan, body: Callable[[Batcher], Awaitable[Any
 async def _while_one_runs(model: _Model, batcher: Batcher, *requests: Arrays) -> list[Any]:
     """The answers to ``requests``, which all wait while another one runs."""
     model.gate.clear()
-    first = asyncio.ensure_future(batcher.infer(_rows(0)))
-    waiting = [asyncio.ensure_future(batcher.infer(each)) for each in requests]
+    first = asyncio.ensure_future(batcher.infer(_rows(0), dict))
+    waiting = [asyncio.ensure_future(batcher.infer(each, dict)) for each in requests]
     while batcher.waiting < len(requests):
         await asyncio.sleep(0)
     model.gate.set()
@@ -112,15 +112,19 @@ def test_a_lone_request_waits_for_company_as_long_as_planned() -> None:
     model = _Model()
 
     async def body(batcher: Batcher) -> None:
-        lone = asyncio.ensure_future(batcher.infer(_rows(1)))
+        lone = asyncio.ensure_future(batcher.infer(_rows(1), dict))
         await asyncio.sleep(0)
         assert not model.runs
         assert batcher.waiting == 1
-        await asyncio.gather(lone, batcher.infer(_rows(2)))  # which fills the run
+        await asyncio.gather(lone, batcher.infer(_rows(2), dict))  # which fills the run
         assert model.runs == [[1, 2]]
 
     _run(model, BatchPlan(most_rows=2, longest_wait_s=1000), body)
-    _run(_Model(), BatchPlan(most_rows=2, longest_wait_s=0.001), lambda each: each.infer(_rows(1)))
+    _run(
+        _Model(),
+        BatchPlan(most_rows=2, longest_wait_s=0.001),
+        lambda each: each.infer(_rows(1), dict),
+    )
 
 
 class _TurnedClock(asyncio.SelectorEventLoop):
@@ -160,7 +164,7 @@ def test_while_requests_keep_coming_they_wait_for_each_other(
             answers = []
             for number, after_s in enumerate(arrivals_s):
                 await loop.turn(after_s)
-                answers.append(asyncio.ensure_future(batcher.infer(_rows(number))))
+                answers.append(asyncio.ensure_future(batcher.infer(_rows(number), dict)))
                 await loop.turn(0)
             await loop.turn(100)
             await asyncio.gather(*answers)
@@ -207,8 +211,8 @@ def test_who_gave_up_is_not_run() -> None:
 
     async def body(batcher: Batcher) -> None:
         model.gate.clear()
-        first = asyncio.ensure_future(batcher.infer(_rows(0)))
-        gone, stays = (asyncio.ensure_future(batcher.infer(_rows(n))) for n in (1, 2))
+        first = asyncio.ensure_future(batcher.infer(_rows(0), dict))
+        gone, stays = (asyncio.ensure_future(batcher.infer(_rows(n), dict)) for n in (1, 2))
         await asyncio.sleep(0)
         gone.cancel()
         model.gate.set()
@@ -219,11 +223,32 @@ def test_who_gave_up_is_not_run() -> None:
     assert model.runs == [[0], [2]]
 
 
+def test_each_answer_is_written_on_the_thread_of_the_run_and_fails_alone() -> None:
+    model = _Model()
+    writers: list[threading.Thread] = []
+
+    def write(outputs: Arrays) -> bytes:
+        writers.append(threading.current_thread())
+        if outputs["y"].size == 3:
+            raise RunError("three cannot be written")
+        return outputs["y"].tobytes()
+
+    async def body(batcher: Batcher) -> list[Any]:
+        requests = [batcher.infer(_rows(*range(size)), write) for size in (2, 3, 1)]
+        return await asyncio.gather(*requests, return_exceptions=True)
+
+    first, second, third = _run(model, BatchPlan(most_rows=6, longest_wait_s=1000), body)
+    assert model.runs == [[0, 1, 0, 1, 2, 0]]
+    assert (first, third) == (_rows(0, 2)["x"].tobytes(), _rows(0)["x"].tobytes())
+    assert isinstance(second, RunError)
+    assert threading.main_thread() not in writers
+
+
 def test_draining_waits_for_what_came() -> None:
     model = _Model()
 
     async def body(batcher: Batcher) -> None:
-        answers = [asyncio.ensure_future(batcher.infer(_rows(n))) for n in range(5)]
+        answers = [asyncio.ensure_future(batcher.infer(_rows(n), dict)) for n in range(5)]
         await asyncio.sleep(0)
         await batcher.drain()
         assert all(each.done() for each in answers)
@@ -239,7 +264,7 @@ def test_every_request_gets_its_own_rows(sizes: list[int], most_rows: int) -> No
     requests = [_rows(*range(100 * n, 100 * n + size)) for n, size in enumerate(sizes)]
 
     async def body(batcher: Batcher) -> list[Any]:
-        return list(await asyncio.gather(*map(batcher.infer, requests)))
+        return list(await asyncio.gather(*(batcher.infer(request, dict) for request in requests)))
 
     answers = _run(_Model(), BatchPlan(most_rows=most_rows), body)
     for request, answer in zip(requests, answers, strict=True):

@@ -20,7 +20,7 @@ from ortpkg.serving.protocol_tensors import (
     MOST_TEXTS,
     GivenTensor,
     TensorSpec,
-    raw_bytes,
+    raw_parts,
     read_tensor,
     spec_of,
 )
@@ -44,7 +44,7 @@ def given(data: Any, shape: Any = (2, 3), datatype: str = "FP32") -> GivenTensor
 @pytest.mark.parametrize("datatype", sorted(DTYPES.keys() - {"BYTES"}))
 def test_binary_data_come_back_as_they_were(datatype: str) -> None:
     array = np.arange(6).reshape(2, 3).astype(DTYPES[datatype])
-    tensor = given(raw_bytes(array, datatype), datatype=datatype)
+    tensor = given(b"".join(raw_parts(array, datatype)), datatype=datatype)
     read = read_tensor(tensor, spec(datatype))
     assert read.dtype == array.dtype
     np.testing.assert_array_equal(read, array)
@@ -53,7 +53,7 @@ def test_binary_data_come_back_as_they_were(datatype: str) -> None:
 def test_texts_come_back_as_they_were_in_binary_and_as_values() -> None:
     texts = ["", "a", "ü\N{SNOWMAN}", "b" * 300, "\0", " "]
     array = np.array(texts, object).reshape(2, 3)
-    for data in (raw_bytes(array, "BYTES"), texts, [texts[:3], texts[3:]]):
+    for data in (b"".join(raw_parts(array, "BYTES")), texts, [texts[:3], texts[3:]]):
         assert read_tensor(given(data, datatype="BYTES"), spec("BYTES")).tolist() == array.tolist()
 
 
@@ -193,5 +193,5 @@ def longest_share(work: Callable[[], object]) -> float:
 def test_other_threads_go_on_while_many_texts_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # blocks are as large as they are
     array = np.full(1_000_000, "ab", object)
-    shares = [longest_share(lambda: raw_bytes(array, "BYTES")) for _ in range(5)]
+    shares = [longest_share(lambda: raw_parts(array, "BYTES")) for _ in range(5)]
     assert min(shares) < 0.3, shares  # any of them may be of a busy machine
