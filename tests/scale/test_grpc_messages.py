@@ -24,7 +24,7 @@ from tests.serving.test_served_model import Adder
 pytestmark = [pytest.mark.scale, pytest.mark.shows("serving"), pytest.mark.timeout(120)]
 
 #: How long a slow answer takes to be written, and how long others wait for it at most.
-WRITE_S, OTHERS_S = 1.0, 0.5
+WRITE_S, OTHERS_S = 2.0, 1.0
 MODEL = ServedModel(name="m", version="1", session=Adder())
 
 
