@@ -86,8 +86,10 @@ def test_a_weight_file_may_be_replaced_by_a_new_one(tmp_path: Path) -> None:
 def test_closing_waits_for_the_runs_under_way(mode: ExecutionMode) -> None:
     session = session_of(ENDLESS_LOOP, timeout_s=0.5, execution_mode=mode, inter_op_num_threads=2)
     errors: list[BaseException] = []
+    all_begin = threading.Barrier(4)
 
     def run() -> None:
+        all_begin.wait(30)
         try:
             session.run(None, {"start": np.ones(2, np.float32)})
         except Exception as error:  # noqa: BLE001 - looked at below
@@ -96,9 +98,12 @@ def test_closing_waits_for_the_runs_under_way(mode: ExecutionMode) -> None:
     threads = [threading.Thread(target=run) for _ in range(3)]
     for thread in threads:
         thread.start()
+    all_begin.wait(30)
     time.sleep(0.1)
     session.close()
 
+    for thread in threads:
+        thread.join(10)
     assert len(errors) == 3
     assert all("passed its time limit" in str(error) for error in errors)
     with pytest.raises(SessionError, match="the session is closed"):
