@@ -37,9 +37,10 @@ REQUEST_NBYTES, TIMEOUT_S = 20 * MIB, 3
 #: Of all answers that wait to be read; more than the kernel's buffers of a connection hold, each.
 UNREAD_NBYTES, ANSWER_NBYTES = 8 * REQUEST_NBYTES, 32 * MIB
 CLIENTS, CONCURRENCY = 20, 2
-#: Of each run: its tensor in onnxruntime's arena, the array, and the answer's bytes, twice: those
-#: of the run before may not be counted yet.
-RUNS_NBYTES = CONCURRENCY * 4 * ANSWER_NBYTES
+#: The arena of onnxruntime, of which outputs are views: it grows twofold, and keeps what it has.
+ARENA_NBYTES = CONCURRENCY * 2 * ANSWER_NBYTES
+#: Beside it the bytes of each run's answer, and those of the run before, not counted yet.
+RUNS_NBYTES = ARENA_NBYTES + CONCURRENCY * 2 * ANSWER_NBYTES
 #: gRPC copies each answer that waits; its Python package keeps the original until it is read.
 GRPC_UNREAD_NBYTES = 2 * UNREAD_NBYTES
 #: Longer than it takes to send all answers that may wait, and then to cut them.
@@ -100,6 +101,14 @@ def read_all(client: socket.socket) -> tuple[bytes, int]:
     return data[9:12], nbytes
 
 
+def most_unread(asked_s: float) -> int:
+    """Return how many answers may have begun in that time if nobody reads them.
+
+    Where runs are slow, the first are cut while others run, which gives these their room.
+    """
+    return (1 + math.floor(asked_s / TIMEOUT_S)) * (UNREAD_NBYTES // ANSWER_NBYTES)
+
+
 def wait_for(is_so: object, what: str) -> None:
     """Return once ``is_so()``. AssertionError where that takes too long."""
     deadline = time.monotonic() + SOON_S
@@ -111,27 +120,27 @@ def wait_for(is_so: object, what: str) -> None:
 def test_answers_that_nobody_reads_are_cut_and_their_memory_returns(server: Serving) -> None:
     """As many wait as may, others are refused; what one round held is there for the next."""
     after: list[int] = []
+    kept_nbytes = resident_nbytes(server) + ARENA_NBYTES
     for _ in range(3):
         with others_are_served(server, UNREAD_NBYTES + RUNS_NBYTES) as waits:
+            start = time.monotonic()
             clients = [ask_for_zeros(server) for _ in range(CLIENTS)]
             for client in clients:
                 client.recv(1, socket.MSG_PEEK)  # each has the begin of its answer
-            waiting = resident_nbytes(server)
+            most = most_unread(time.monotonic() - start)
             asked = len(waits)
-            wait_for(
-                lambda: resident_nbytes(server) < waiting - 3 * ANSWER_NBYTES,  # noqa: B023
-                "the answers stay in memory",
-            )
+            wait_for(lambda: resident_nbytes(server) < kept_nbytes, "the answers stay in memory")
             wait_for(lambda: len(waits) > asked, "nobody is answered")  # noqa: B023
             time.sleep(TIMEOUT_S)
             after.append(resident_nbytes(server))
             answers = [read_all(client) for client in clients]
         statuses = Counter(status for status, _ in answers)
         print(statuses, [nbytes // MIB for _, nbytes in answers], after[-1] // MIB)
-        assert statuses.keys() == {b"200", b"429"}
-        assert 4 <= statuses[b"200"] <= UNREAD_NBYTES // ANSWER_NBYTES
+        assert statuses.keys() <= {b"200", b"429", b"504"}  # runs are late on a busy machine
+        assert statuses[b"200"] + statuses[b"504"] >= 4
+        assert 0 < statuses[b"200"] <= most
         assert all(nbytes < ANSWER_NBYTES for _, nbytes in answers)
-    assert after[-1] < after[0] + 2 * ANSWER_NBYTES
+        assert after[-1] < min(kept_nbytes, after[0] + 2 * ANSWER_NBYTES)
 
 
 def test_an_answer_that_is_read_in_time_is_not_cut(server: Serving) -> None:
@@ -180,12 +189,14 @@ def test_answers_of_grpc_that_nobody_reads_are_cut_and_their_memory_returns(
     server: Serving,
 ) -> None:
     after: list[int] = []
+    kept_nbytes = resident_nbytes(server) + ARENA_NBYTES
     for _ in range(3):
         start = time.monotonic()
         with others_are_served(server, GRPC_UNREAD_NBYTES + RUNS_NBYTES):
             calls = [ask_over_grpc(server) for _ in range(CLIENTS)]
             for _, answer in calls:
                 answer.initial_metadata()  # which comes with the begin of an answer, or a refusal
+            most = most_unread(time.monotonic() - start)
             time.sleep(2 * TIMEOUT_S)
             after.append(resident_nbytes(server))
             outcomes = Counter(outcome_of(answer) for _, answer in calls)
@@ -194,10 +205,8 @@ def test_answers_of_grpc_that_nobody_reads_are_cut_and_their_memory_returns(
         print(outcomes, after[-1] // MIB)
         # On a busy machine some runs take longer than they may.
         assert outcomes.keys() <= {"UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED"}
-        # Where runs are slow, the first are cut while the last run, which gives these their room.
-        rounds = math.ceil((time.monotonic() - start) / TIMEOUT_S) - 1
-        assert 0 < outcomes["UNAVAILABLE"] <= rounds * (UNREAD_NBYTES // ANSWER_NBYTES)
-    assert after[-1] < after[0] + 2 * ANSWER_NBYTES
+        assert 0 < outcomes["UNAVAILABLE"] <= most
+        assert after[-1] < min(kept_nbytes, after[0] + 2 * ANSWER_NBYTES)
 
 
 def test_an_answer_of_grpc_that_is_read_in_time_is_not_cut(server: Serving) -> None:

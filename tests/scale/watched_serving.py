@@ -98,16 +98,16 @@ def others_are_served(server: Serving, growth_nbytes: int = GROWTH_NBYTES) -> It
         asker.end()
     grown = resident_nbytes(server, "VmHWM") - before
     waits = asker.waits
-    assert waits
+    assert waits, "nobody else was answered"
     print(
         f"{len(waits)} asked, median {statistics.median(waits):.3f} s, longest {max(waits):.3f} s,"
     )
     growth = f"grown by {grown / MIB:.0f} MiB at most"
     print(growth)
     assert not asker.wrong, asker.wrong[:3]
-    assert max(waits) < LONGEST_S
+    assert max(waits) < LONGEST_S, f"somebody else waited for {max(waits):.1f} s"
     assert grown < growth_nbytes, growth
-    assert server.process.poll() is None
+    assert server.process.poll() is None, "the server has ended"
     faults = [event for event in server.events if event["event"] == "fault"]
     assert not faults, faults[:3]
 
