@@ -181,7 +181,8 @@ def test_a_wrong_request_is_told_what_is_wrong(
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(f"http://{digits.address}{path}", body)
     assert raised.value.code == status
-    assert reason in raised.value.read().decode()
+    with raised.value as answer:
+        assert reason in answer.read().decode()
 
 
 def test_a_handle_gives_arrays_and_our_errors(

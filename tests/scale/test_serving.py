@@ -135,7 +135,8 @@ def post(server: Serving, path: str, body: bytes, **headers: str) -> tuple[int, 
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+        with error:
+            return error.code, json.loads(error.read())
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"inputs": 3}', b"\xff\xfe"])

@@ -123,6 +123,7 @@ def test_a_busy_server_says_when_to_come_back(counter: Serving) -> None:
         )
         with pytest.raises(urllib.error.HTTPError) as busy:
             urllib.request.urlopen(request, timeout=30)
+        busy.value.close()
         with pytest.raises(GrpcError) as busy_too:
             turned_by_grpc(counter, 1)
         assert [str(each.exception()).partition("]")[0] for each in waiting] == [
@@ -252,7 +253,8 @@ def test_a_server_lives_and_is_not_ready_while_its_models_load(tmp_path: Path) -
                     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as it:
                         seen.add((path, it.status))
                 except urllib.error.HTTPError as error:
-                    seen.add((path, error.code))
+                    with error:
+                        seen.add((path, error.code))
                 except OSError:
                     continue
 

@@ -84,7 +84,8 @@ def test_a_wrong_request_is_400_before_anything_is_streamed(
     with pytest.raises(urllib.error.HTTPError) as refused:
         ask(tinychar, verb, document)
     assert refused.value.code == 400
-    assert set(json.loads(refused.value.read())) == {"error"}
+    with refused.value as answer:
+        assert set(json.loads(answer.read())) == {"error"}
 
 
 def test_a_stream_that_nobody_reads_any_more_ends(tinychar: Serving) -> None:
