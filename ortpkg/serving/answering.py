@@ -23,6 +23,7 @@ from ortpkg.serving.observer import Observer
 from ortpkg.serving.protocol_tensors import Array
 from ortpkg.serving.served_model import ServedModel
 from ortpkg.serving.serving_options import ServingLimits
+from ortpkg.serving.streamed_parts import PartsRoom, StreamedParts
 from ortpkg.session.options import RunOptions
 
 ResultT = TypeVar("ResultT")
@@ -31,6 +32,8 @@ Write = Callable[[dict[str, Array]], ResultT]
 
 #: When to come back to a server that is busy, or about to end.
 _RETRY_AFTER_S = 1.0
+#: Parts of streams that wait for clients may have as many bytes as so many of the largest requests.
+_LARGEST_PARTS = 8
 #: How long a run that is told to end may go on.
 _GRACE_S = 2.0
 
@@ -50,6 +53,7 @@ class Answering:
         self.observer = Observer()
         self._threads = ThreadPoolExecutor(limits.concurrency, thread_name_prefix="ortpkg-serving")
         self._open = 0
+        self._streamed = PartsRoom(_LARGEST_PARTS * limits.request_nbytes)
         self._runs: dict[int, RunOptions] = {}
         self._batchers: weakref.WeakKeyDictionary[ServedModel, Batcher] = (
             weakref.WeakKeyDictionary()
@@ -172,32 +176,42 @@ class Answering:
             self.observer.joined(model, rows, waited_s)
 
     async def stream(
-        self, model: ServedModel, inputs: Mapping[str, Array]
-    ) -> AsyncIterator[dict[str, Array]]:
-        """What each round of a pipeline's loop gives, as soon as it does, then the other outputs.
+        self, model: ServedModel, inputs: Mapping[str, Array], write: Write[bytes]
+    ) -> AsyncIterator[bytes]:
+        """Yield what ``write`` makes of each round of a pipeline's loop, then of other outputs.
 
-        A model without loops gives everything at once. Raises as :meth:`answer`; the run ends where
-        nobody asks for more.
+        A model without loops gives everything at once. ``write`` is called on the run's thread.
+        Raises as :meth:`answer_written`, and ServerBusyError where clients let too many parts of
+        all streams wait; the run ends where nobody asks for more.
         """
         loop = asyncio.get_running_loop()
-        parts: asyncio.Queue[dict[str, Array]] = asyncio.Queue()
+        parts: asyncio.Queue[bytes] = asyncio.Queue()
+        waiting = StreamedParts(self._streamed)
 
-        def tell(part: Mapping[str, Array]) -> None:
-            if part:
-                loop.call_soon_threadsafe(parts.put_nowait, dict(part))
+        def write_part(outputs: Mapping[str, Array]) -> bytes:
+            part = write(dict(outputs)) if outputs else b""
+            waiting.add(len(part))
+            return part
 
-        task = loop.create_task(self.answer(model, inputs, on_round=tell))
-        task.add_done_callback(lambda _: parts.put_nowait({}))
+        def tell(outputs: Mapping[str, Array]) -> None:
+            if part := write_part(outputs):
+                loop.call_soon_threadsafe(parts.put_nowait, part)
+
+        def write_rest(outputs: Mapping[str, Array]) -> bytes:
+            gathered = model.gathered_outputs
+            return write_part({name: outputs[name] for name in outputs if name not in gathered})
+
+        task = loop.create_task(self.answer_written(model, inputs, write_rest, on_round=tell))
+        task.add_done_callback(lambda _: parts.put_nowait(b""))
         try:
             while part := await parts.get():
                 yield part
-            values = await task
+                waiting.remove(len(part))
+            if rest := await task:
+                yield rest
         finally:
             task.cancel()
-        gathered = model.gathered_outputs
-        rest = {name: value for name, value in values.items() if name not in gathered}
-        if rest:
-            yield rest
+            waiting.end()
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
         """``work()`` on one of the threads. Raises ServerBusyError, NotServingError."""

@@ -72,14 +72,18 @@ class GenerateEndpoints:
     async def generate_stream(self, request: Request) -> Response:
         """Answers with an event for each round of the model; a later error is an event, too."""
         model, identifier, feeds = await self._read(request)
-        parts = self._answering.stream(model, feeds)
-        first = _event(generate_answer(model, identifier, await anext(parts)))
+
+        def write(values: dict[str, Array]) -> bytes:
+            return _event(generate_answer(model, identifier, values))
+
+        parts = self._answering.stream(model, feeds, write)
+        first = await anext(parts)
 
         async def events() -> AsyncIterator[bytes]:
             yield first
             try:
                 async for part in parts:
-                    yield _event(generate_answer(model, identifier, part))
+                    yield part
             except Exception as error:  # noqa: BLE001 - the answer has begun: its last event says it
                 yield _event({"error": _refusal(error, request).reason})
 

@@ -21,7 +21,7 @@ from ortpkg.errors import (
 )
 from ortpkg.quantities import limit_text, time_limit_text
 from ortpkg.serving.refusals import Refusal, refusal_of
-from ortpkg.serving.server_log import log_event
+from ortpkg.serving.server_log import log_event, log_warning
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -79,7 +79,9 @@ class Exchange:
         self._length = length or ""
         self._received_nbytes = self._sent_nbytes = self._answer_nbytes = 0
         self._watch: asyncio.TimerHandle | asyncio.Task[None] | None = None
-        self._is_replaced = False
+        self._task: asyncio.Task[Any] | None = None
+        self._unsized_start: Message | None = None
+        self._is_replaced = self._is_unsized = False
         self.is_begun = self.is_abandoned = False
         self.status = 500
 
@@ -112,38 +114,67 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Send a part of the answer; an answer that would exceed the memory limit is refused.
 
-        The refusal is sent instead of raised, since for Starlette the answer has begun by then.
+        The refusal is sent instead of raised, since for Starlette the answer has begun by then. Of
+        an answer in parts without a length the first decides; another one ends the connection.
         """
         if self._is_replaced:
             return
         if message["type"] == "http.response.start":
-            busy = self._take_room(message)
-            if busy is not None:
-                await self.refuse(refusal_of(busy))
-                self._is_replaced = True
+            length = header(message, b"content-length")
+            if length is None and message["status"] < 400:
+                self._unsized_start = message  # its first part says what room it takes
+            else:
+                await self._begin(message, int(length or 0))
+            return
+        nbytes = len(message.get("body", b""))
+        if self._unsized_start is not None:
+            if not await self._begin(self._unsized_start, nbytes):
                 return
-            self.is_begun = True
-            self.status = message["status"]
-            if not self._is_complete:  # what is left of the body is not read
-                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
-        else:
-            self._sent_nbytes += len(message.get("body", b""))
+        elif self._is_unsized and not self._take_room(nbytes):
+            await self._cut()
+        self._sent_nbytes += nbytes
         await self._send(message)
+        if self._is_unsized:  # its connection counts the part from now on
+            self._give_room()
 
-    def _take_room(self, message: Message) -> ServerBusyError | None:
-        """Count an answer that begins; return an error if too many bytes wait to be read."""
-        lengths = [value for name, value in message["headers"] if name == b"content-length"]
-        if message["status"] >= 400 or not lengths:
-            return None
-        waiting_nbytes = self._held.unsent_nbytes() + self._held.answers_nbytes
-        if waiting_nbytes and waiting_nbytes + int(lengths[0]) > self._held.most_nbytes:
-            return ServerBusyError(
+    async def _begin(self, start: Message, nbytes: int) -> bool:
+        """Send the head of an answer that has so many bytes, or a refusal; whether it was not."""
+        self._is_unsized, self._unsized_start = self._unsized_start is start, None
+        if start["status"] < 400 and not self._take_room(nbytes):
+            busy = ServerBusyError(
                 "clients have not read as many bytes of answers as may wait for them",
                 retry_after_s=_RETRY_AFTER_S,
             )
-        self._answer_nbytes = int(lengths[0])
-        self._held.answers_nbytes += self._answer_nbytes
-        return None
+            await self.refuse(refusal_of(busy))
+            self._is_replaced = True
+            return False
+        self.is_begun = True
+        self.status = start["status"]
+        if not self._is_complete:  # what is left of the body is not read
+            start = {**start, "headers": [*start["headers"], (b"connection", b"close")]}
+        await self._send(start)
+        return True
+
+    def _take_room(self, nbytes: int) -> bool:
+        """Count what is to be sent; whether it may, for too many bytes wait to be read."""
+        waiting_nbytes = self._held.unsent_nbytes() + self._held.answers_nbytes
+        if waiting_nbytes and waiting_nbytes + nbytes > self._held.most_nbytes:
+            return False
+        self._answer_nbytes += nbytes
+        self._held.answers_nbytes += nbytes
+        return True
+
+    async def _cut(self) -> None:
+        """End an answer that has begun: its connection is closed."""
+        log_warning("unread", clients=1, limit_nbytes=self._held.most_nbytes)
+        assert self._task is not None, "it is watched"
+        self.is_abandoned = True
+        self._task.cancel()
+        await asyncio.get_running_loop().create_future()  # which is cancelled with it
+
+    def _give_room(self) -> None:
+        self._held.answers_nbytes -= self._answer_nbytes
+        self._answer_nbytes = 0
 
     async def _drain(self) -> None:
         """Read and drop the body for a while, so that a client that is sending gets its answer."""
@@ -188,7 +219,7 @@ class Exchange:
 
     def watch(self) -> None:
         """From now on the task that runs this is cancelled where the client goes."""
-        task = asyncio.current_task()
+        task = self._task = asyncio.current_task()
         assert task is not None, "a request is answered in a task"
         self._watch = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._begin_watch, task)
 
@@ -197,7 +228,7 @@ class Exchange:
         if self._watch is not None:
             self._watch.cancel()
         self._held.nbytes -= self._received_nbytes
-        self._held.answers_nbytes -= self._answer_nbytes
+        self._give_room()
 
     def log(self) -> None:
         """Logs what became of it."""
@@ -246,6 +277,6 @@ class Exchange:
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The value of a header; its last one where it is given twice."""
-    found = [value for key, value in scope["headers"] if key == name]
-    return found[-1].decode("latin-1") if found else None
+    """Return the value of a header, of a request or an answer; the last where it is given twice."""
+    values = [value for key, value in scope["headers"] if key == name]
+    return values[-1].decode("latin-1") if values else None

@@ -36,7 +36,7 @@ pytestmark = [
 REQUEST_NBYTES, TIMEOUT_S = 20 * MIB, 3
 #: Of all answers that wait to be read; more than the kernel's buffers of a connection hold, each.
 UNREAD_NBYTES, ANSWER_NBYTES = 8 * REQUEST_NBYTES, 32 * MIB
-CLIENTS, CONCURRENCY = 20, 2
+CLIENTS, STREAMS, CONCURRENCY = 20, 30, 2
 #: The arena of onnxruntime, of which outputs are views: it grows twofold, and keeps what it has.
 ARENA_NBYTES = CONCURRENCY * 2 * ANSWER_NBYTES
 #: Beside it the bytes of each run's answer, and those of the run before, not counted yet.
@@ -78,14 +78,23 @@ def zeros_request(nbytes: int) -> bytes:
     return head % len(body) + body
 
 
-def ask_for_zeros(server: Serving) -> socket.socket:
+def stream_request(values: int) -> bytes:
+    """Return a request for so many zeros in an event of a stream, four bytes each."""
+    body = json.dumps({"count": [values]}).encode()
+    head = (
+        b"POST /v2/models/zeros/generate_stream HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    )
+    return head % len(body) + body
+
+
+def ask_for_zeros(server: Serving, request: bytes) -> socket.socket:
     """Ask for a large answer, on a connection whose buffer takes little of it."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(SOON_S)
     host, _, port = server.http.partition(":")
     client.connect((host, int(port)))
-    client.sendall(zeros_request(ANSWER_NBYTES))
+    client.sendall(request)
     return client
 
 
@@ -124,7 +133,8 @@ def test_answers_that_nobody_reads_are_cut_and_their_memory_returns(server: Serv
     for _ in range(3):
         with others_are_served(server, UNREAD_NBYTES + RUNS_NBYTES) as waits:
             start = time.monotonic()
-            clients = [ask_for_zeros(server) for _ in range(CLIENTS)]
+            request = zeros_request(ANSWER_NBYTES)
+            clients = [ask_for_zeros(server, request) for _ in range(CLIENTS)]
             for client in clients:
                 client.recv(1, socket.MSG_PEEK)  # each has the begin of its answer
             most = most_unread(time.monotonic() - start)
@@ -144,7 +154,7 @@ def test_answers_that_nobody_reads_are_cut_and_their_memory_returns(server: Serv
 
 
 def test_an_answer_that_is_read_in_time_is_not_cut(server: Serving) -> None:
-    client = ask_for_zeros(server)
+    client = ask_for_zeros(server, zeros_request(ANSWER_NBYTES))
     time.sleep(TIMEOUT_S / 3)
     nbytes = 0
     while nbytes < ANSWER_NBYTES:
@@ -152,6 +162,22 @@ def test_an_answer_that_is_read_in_time_is_not_cut(server: Serving) -> None:
         assert part
         nbytes += len(part)
     client.close()
+
+
+def test_streams_that_nobody_reads_are_bounded(server: Serving) -> None:
+    """Events wait for their connection, and in it: as many bytes as may, each."""
+    others_nbytes = UNREAD_NBYTES + RUNS_NBYTES  # a run has its event up to three times
+    with others_are_served(server, 2 * UNREAD_NBYTES + others_nbytes):
+        request = stream_request(MOST_JSON_VALUES - 1)
+        clients = [ask_for_zeros(server, request) for _ in range(STREAMS)]
+        for client in clients:
+            client.recv(1, socket.MSG_PEEK)
+        time.sleep(2 * TIMEOUT_S)
+        statuses = Counter(status for status, _ in map(read_all, clients))
+    print(statuses)
+    assert statuses.keys() <= {b"200", b"429", b"504"}  # runs are late on a busy machine
+    assert statuses[b"200"] > 0
+    assert statuses[b"429"] > 0
 
 
 def ask_over_grpc(server: Serving) -> tuple[grpc.Channel, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -175,9 +176,27 @@ def test_a_request_wakes_the_event_loop_once(monkeypatch: pytest.MonkeyPatch) ->
     with_answering(test)
 
 
+def text_of(outputs: Mapping[str, Any]) -> bytes:
+    return json.dumps({name: array.tolist() for name, array in outputs.items()}).encode()
+
+
+def test_parts_of_streams_that_nobody_takes_are_bounded_together() -> None:
+    async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
+        session.go.set()
+        streams = [answering.stream(model, FEED, lambda _: b"x" * 40) for _ in range(3)]
+        first, second, third = [await anext(streams[0]), await anext(streams[1]), streams[2]]
+        assert first == second == b"x" * 40
+        with pytest.raises(ServerBusyError, match="have not read as many bytes of streamed"):
+            await anext(third)
+        await streams[0].aclose()  # type: ignore[attr-defined]
+        assert await anext(answering.stream(model, FEED, lambda _: b"y" * 40)) == b"y" * 40
+
+    with_answering(test, request_nbytes=10)
+
+
 def test_a_stream_that_nobody_reads_any_more_ends_its_run() -> None:
     async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
-        parts = answering.stream(model, FEED)
+        parts = answering.stream(model, FEED, text_of)
         first = asyncio.ensure_future(anext(parts))
         await begun(session)
         first.cancel()
@@ -192,11 +211,8 @@ def test_a_stream_that_nobody_reads_any_more_ends_its_run() -> None:
 def test_a_stream_of_a_model_without_loops_has_everything_at_once() -> None:
     async def test(answering: Answering, session: Slow, model: ServedModel) -> None:
         session.go.set()
-        (part,) = [each async for each in answering.stream(model, FEED)]
-        assert {name: value.tolist() for name, value in part.items()} == {
-            "sum": [3],
-            "difference": [-1],
-        }
+        (part,) = [part async for part in answering.stream(model, FEED, text_of)]
+        assert json.loads(part) == {"sum": [3], "difference": [-1]}
 
     with_answering(test)
 

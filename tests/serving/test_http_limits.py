@@ -314,6 +314,26 @@ def test_answers_that_wait_for_their_connection_count() -> None:
     assert asyncio.run(run()) == [200, 429, 429, 200]
 
 
+@pytest.mark.parametrize(("first", "second", "sent"), [(30, 1, 2), (5, 30, 2), (5, 5, 4)])
+def test_answers_in_parts_without_a_length_have_room_for_each_or_end(
+    first: int, second: int, sent: int
+) -> None:
+    """A first part is refused with a reason, a later one ends what has begun."""
+
+    async def stream(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * first, "more_body": True})
+        await send({"type": "http.response.body", "body": b"x" * second, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    client = Client()
+    guarded = GuardedApplication(stream, LIMITS, unsent_nbytes=lambda: 70)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    asyncio.run(guarded(scope, client.receive, client.send))
+    assert client.status == (429 if first == 30 else 200)
+    assert len(client.sent) == sent
+
+
 def test_an_answer_without_room_is_refused_through_starlette() -> None:
     """Starlette takes an answer as begun once it is sent, and refuses to replace it."""
     starlette = pytest.importorskip("starlette.applications")
