@@ -21,6 +21,7 @@ from ortpkg.engine.transformers.rewriting import (
     has_used_output,
     known_shape,
     replace_nodes,
+    same_provider,
     sole_consumer,
     tensor_type,
 )
@@ -68,7 +69,10 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     ]
     # Factors may have other uses (keys and values that are kept for later); the nodes that make
     # them then stay.
-    if not may_fuse(graph, core, context):
+    if scores.mask in {output for inner in core for output in inner.outputs}:
+        return False
+    apart = [inner for heads in (scores.query, scores.key, value) for inner in heads.nodes]
+    if not may_fuse(graph, core, context) or not _are_alike([*core, *apart], context):
         return False
     if not has_kernel(graph, context, node, "MultiHeadAttention", known.element_type):
         return False
@@ -76,6 +80,11 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     for heads in (scores.query, scores.key, value):
         _remove_unused(graph, heads.nodes)
     return True
+
+
+def _are_alike(nodes: list[Node], context: TransformContext) -> bool:
+    """Return True if the nodes are of one provider, and may be changed."""
+    return same_provider(*nodes) and all(map(context.may_change, nodes))
 
 
 def _is_repeated_per_query(graph: Graph, mask: str, scores: TensorType) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortpkg.engine.transformers.norm_patterns import row_parameter
+from ortpkg.engine.transformers.norm_patterns import as_row, row_parameter
 from ortpkg.engine.transformers.patterns import fuse, has_kernel, made_by, may_fuse
 from ortpkg.engine.transformers.rewriting import (
     known_shape,
@@ -18,7 +18,7 @@ from ortpkg.engine.transformers.rewriting import (
     tensor_type,
 )
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
-from ortpkg.graph.graph import Graph, Node
+from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
 from ortpkg.graph.types import ElementType
 
 _A_ZERO, _B_ZERO = 2, 3
@@ -52,9 +52,8 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
             continue
         if known_shape(graph, scales.b) not in (*_SCALES, columns[1:]):
             continue
-        addition = row_parameter(
-            graph, sole_consumer(graph, node.outputs[0]), "Add", node.outputs[0]
-        )
+        value = node.outputs[0]
+        addition = row_parameter(graph, sole_consumer(graph, value), "Add", value, behind=value)
         nodes = [product, cast, *scales.nodes, node, *([] if addition is None else [addition[0]])]
         bias = "" if addition is None else addition[1]
         if _fuse(graph, nodes, names, scales, bias, context):
@@ -66,7 +65,12 @@ def _match_scales(graph: Graph, value: str, names: tuple[str, ...]) -> _Scales |
     """The factors of ``value``, one of which belongs to the quantized input."""
     multiplication = made_by(graph, value, "Mul")
     dynamic = graph.producer_of(names[0])
-    if multiplication is None or dynamic is None or dynamic.op_type != "DynamicQuantizeLinear":
+    if (
+        multiplication is None
+        or dynamic is None
+        or dynamic.domain != ONNX_DOMAIN
+        or dynamic.op_type != "DynamicQuantizeLinear"
+    ):
         return None
     if names[_A_ZERO] != dynamic.outputs[2]:
         return None
@@ -93,21 +97,21 @@ def _fuse(
     assert dynamic is not None
     if b_type is None:
         return False
-    if may_fuse(graph, [dynamic, *nodes], context) and has_kernel(
-        graph, context, nodes[-1], "DynamicQuantizeMatMul", b_type.element_type, constraint="T2"
+    if (
+        not {*dynamic.outputs} & {b, scales.b, b_zero, bias}
+        and may_fuse(graph, [dynamic, *nodes], context)
+        and has_kernel(
+            graph, context, nodes[-1], "DynamicQuantizeMatMul", b_type.element_type, constraint="T2"
+        )
     ):
-        inputs = _trimmed([dynamic.inputs[0], b, scales.b, b_zero, bias])
-        return fuse(graph, [dynamic, *nodes], "DynamicQuantizeMatMul", inputs)
+        inputs = [dynamic.inputs[0], b, scales.b, b_zero, bias and as_row(graph, bias)]
+        return fuse(graph, [dynamic, *nodes], "DynamicQuantizeMatMul", _trimmed(inputs))
     if not has_kernel(
         graph, context, nodes[-1], "MatMulIntegerToFloat", b_type.element_type, constraint="T2"
     ):
         return False
-    return fuse(
-        graph,
-        nodes,
-        "MatMulIntegerToFloat",
-        _trimmed([a, b, scales.a, scales.b, a_zero, b_zero, bias]),
-    )
+    inputs = [a, b, scales.a, scales.b, a_zero, b_zero, bias and as_row(graph, bias)]
+    return fuse(graph, nodes, "MatMulIntegerToFloat", _trimmed(inputs))
 
 
 def _trimmed(names: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ortpkg.engine.transformers.norm_patterns import (
     RootMeanSquare,
+    as_row,
     match_mean,
     match_root_mean_square,
     ones,
@@ -65,11 +66,11 @@ def _fuse(
         return False
     if not has_kernel(graph, context, node, op_type, known.element_type, domain=ONNX_DOMAIN):
         return False
-    scale = scale or ones(graph, known.shape[-1], known.element_type) or ""
-    if not scale:
+    made = as_row(graph, scale) if scale else ones(graph, known.shape[-1], known.element_type)
+    if made is None:
         return False
     attributes = {"axis": Attribute("INT", -1), "epsilon": number(root.epsilon)}
-    inputs = [x, scale, shift] if shift else [x, scale]
+    inputs = [x, made, as_row(graph, shift)] if shift else [x, made]
     replace_nodes(graph, nodes, op_type, inputs, attributes=attributes)
     return True
 

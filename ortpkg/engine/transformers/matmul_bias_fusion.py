@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from ortpkg.engine.transformers.norm_patterns import row_parameter
+from ortpkg.engine.transformers.norm_patterns import as_row, row_parameter
 from ortpkg.engine.transformers.patterns import may_fuse
 from ortpkg.engine.transformers.rewriting import (
     add_constant,
@@ -50,7 +50,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
             continue
         if (*left[:-1], right[1]) != known.shape or not isinstance(right[0], int):
             continue
-        _fuse(graph, product, node, found[1], target)
+        _fuse(graph, product, node, as_row(graph, found[1]), target)
         return True
     return False
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ortpkg.engine.transformers.patterns import made_by, same_dimension, scalar
 from ortpkg.engine.transformers.rewriting import (
+    Array,
     add_constant,
     constant_array,
     constant_ints,
@@ -112,7 +113,7 @@ def row_parameter(
     """``node`` if it is of ``op_type``, and its operand with one number per column.
 
     The other operand has the shape of ``x``. ``behind``: its name, where a shape of one dimension
-    does not tell the two apart.
+    does not tell the two apart. :func:`as_row` makes a vector of the operand.
     """
     if (
         node is None
@@ -135,20 +136,26 @@ def row_parameter(
             or len(own) > len(shape)
         ):
             continue
-        if not same_dimension(own[-1], shape[-1]):
+        if not all(same_dimension(size, shape[-1]) for size in (own[-1], *other[-1:])):
             continue
-        if len(own) == 1:
+        if len(own) == 1 or (set(own[:-1]) == {1} and _row_of(graph, name) is not None):
             return node, name
-        if set(own[:-1]) == {1}:
-            flat = _flattened(graph, name)
-            if flat is not None:
-                return node, flat
     return None
 
 
-def _flattened(graph: Graph, name: str) -> str | None:
-    array = constant_array(graph, name, largest_nbytes=_LARGEST_PARAMETER_NBYTES)
-    return None if array is None else add_constant(graph, name, array.reshape(-1).copy())
+def _row_of(graph: Graph, name: str) -> Array | None:
+    return constant_array(graph, name, largest_nbytes=_LARGEST_PARAMETER_NBYTES)
+
+
+def as_row(graph: Graph, name: str) -> str:
+    """Return the name of a vector: ``name`` itself, or a new constant of its elements.
+
+    Called only for what :func:`row_parameter` gives, once a rule is certain to fuse.
+    """
+    shape, array = known_shape(graph, name), _row_of(graph, name)
+    if shape is None or len(shape) == 1 or array is None:
+        return name
+    return add_constant(graph, name, array.reshape(-1).copy())
 
 
 def scale_and_shift(graph: Graph, node: Node, x: str) -> tuple[list[Node], str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ortpkg.engine.transformers.norm_patterns import row_parameter
+from ortpkg.engine.transformers.norm_patterns import as_row, row_parameter
 from ortpkg.engine.transformers.patterns import has_kernel, made_by, may_fuse
 from ortpkg.engine.transformers.rewriting import (
     add_constant,
@@ -88,7 +88,7 @@ def _fuse_three(
         return False
     packed = add_constant(graph, f"{known[0].weight}_qkv", np.concatenate(arrays, axis=1))
     rows = [
-        np.zeros(weight.shape[1], weight.dtype) if bias is None else bias
+        np.zeros(weight.shape[1], weight.dtype) if bias is None else bias.reshape(-1)
         for weight, bias in zip(arrays, biases, strict=True)
     ]
     bias = add_constant(graph, f"{known[0].weight}_qkv_bias", np.concatenate(rows))
@@ -152,7 +152,10 @@ def _fuse_split(
     if not may_fuse(graph, nodes, context):
         return False
     sizes = tuple(width for width in widths if isinstance(width, int))
-    bias = projection.bias or _no_bias(graph, projection.weight, sum(sizes), context)
+    if projection.bias:
+        bias = as_row(graph, projection.bias)
+    else:
+        bias = _no_bias(graph, projection.weight, sum(sizes), context)
     if not bias:
         return False
     _replace(graph, nodes, node, [projection.x, projection.weight, bias], names, sizes)

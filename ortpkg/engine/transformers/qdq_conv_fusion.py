@@ -29,12 +29,12 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         return False
     if not graph.is_constant(weight.value) or not may_fuse(graph, [node, made[0]], context):
         return False
-    bias = integer_bias(graph, (*node.inputs, "")[_BIAS], x, weight)
-    if bias is None:
-        return False
     if not has_kernel(
         graph, context, node, "QLinearConv", x.element_type, domain=ONNX_DOMAIN, constraint="T1"
     ):
+        return False
+    bias = integer_bias(graph, (*node.inputs, "")[_BIAS], x, weight)
+    if bias is None:
         return False
     inputs = [
         name
@@ -84,7 +84,7 @@ def _fits(parameter: np.ndarray, array: np.ndarray) -> bool:
 
 
 def _quantized_bias(graph: Graph, name: str, steps: np.ndarray) -> str | None:
-    if np.abs(steps).max(initial=0) > np.iinfo(np.int32).max:
+    if not np.abs(steps).max(initial=0) <= np.iinfo(np.int32).max:  # NaN neither
         return None
     return add_constant(graph, f"{name}_quantized", np.rint(steps).astype(np.int32))
 

@@ -12,7 +12,12 @@ import numpy as np
 
 from ortpkg.engine.transformers.activation_parameters import activation_parameters
 from ortpkg.engine.transformers.patterns import has_kernel, may_fuse
-from ortpkg.engine.transformers.quantized_values import Quantized, dequantized, quantized_by
+from ortpkg.engine.transformers.quantized_values import (
+    Quantized,
+    computes_in_float32,
+    dequantized,
+    quantized_by,
+)
 from ortpkg.engine.transformers.rewriting import bypass_node, replace_nodes, sole_consumed_producer
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Node
@@ -46,7 +51,8 @@ def _made(graph: Graph, node: Node, before: Quantized) -> Quantized | None:
     constants = [graph.constant(name) for name in (scale, zero_point) if name]
     known = graph.type_of(node.outputs[0])
     if (
-        any(constant is None for constant in constants)
+        not computes_in_float32(node)
+        or any(constant is None for constant in constants)
         or getattr(known, "element_type", None) != before.element_type
     ):
         return None
@@ -98,9 +104,8 @@ def _eliminate_activation(graph: Graph, node: Node, context: TransformContext) -
     lowest, highest = (
         np.rint(np.float32(bound) / np.float32(scale)) + zero_point for bound in bounds
     )
-    if lowest > limits.min or highest < limits.max or not scale > 0:
-        return False
-    return bypass_node(graph, activation)
+    # A bound that is NaN lies nowhere.
+    return bool(lowest <= limits.min and highest >= limits.max) and bypass_node(graph, activation)
 
 
 QDQ_PAIR_ELIMINATION = RewriteRule(

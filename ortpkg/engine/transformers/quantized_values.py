@@ -19,6 +19,8 @@ from ortpkg.graph.types import ElementType, TensorType
 
 BYTE_TYPES = frozenset({ElementType.UINT8, ElementType.INT8})
 _LARGEST_PARAMETER_NBYTES = 1 << 20
+#: Differences of bytes times a larger scale may be infinite.
+_MOST_SCALE = 2.0**119
 _AXIS = 1
 
 
@@ -67,7 +69,7 @@ class Quantized:
 def dequantized(
     graph: Graph, value: str, *, element_types: frozenset[ElementType] = BYTE_TYPES
 ) -> Quantized | None:
-    """What ``value`` is dequantized from, with constant parameters of float32.
+    """What ``value`` is dequantized from, with constant parameters and positive float32 scales.
 
     None where it is not.
     """
@@ -89,9 +91,20 @@ def quantized_by(graph: Graph, value: str) -> tuple[Node, Quantized] | None:
     return None if made is None or made.axis is not None else (node, made)
 
 
+def computes_in_float32(node: Node) -> bool:
+    """Return True if a quantize or dequantize node with float32 scales stays in float32.
+
+    Since opset 23 it may state another type to divide in, or to dequantize to.
+    """
+    stated = "output_dtype" if node.op_type == "DequantizeLinear" else "precision"
+    return node.attribute(stated, 0) in (ElementType.UNDEFINED, ElementType.FLOAT)
+
+
 def _quantized(
     graph: Graph, node: Node, value: str, element_types: frozenset[ElementType]
 ) -> Quantized | None:
+    if not computes_in_float32(node):
+        return None
     scale, zero_point = (*node.inputs[1:], "")[:2]
     known, scale_type, shape = (
         graph.type_of(value),
@@ -109,6 +122,9 @@ def _quantized(
         or scale_type.element_type is not ElementType.FLOAT
         or node.attribute("block_size", 0)
     ):
+        return None
+    numbers = constant_array(graph, scale, largest_nbytes=_LARGEST_PARAMETER_NBYTES)
+    if numbers is None or not ((numbers > 0) & (numbers <= _MOST_SCALE)).all():
         return None
     point = graph.constant(zero_point) if zero_point else None
     if (zero_point and point is None) or (point is not None and point.shape != scale_type.shape):

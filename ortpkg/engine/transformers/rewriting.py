@@ -144,7 +144,7 @@ def is_per_channel(shape: tuple[int, ...], rank: int, channels: int) -> bool:
 
     It has a value per channel, or one for all, and leaves that shape as it is.
     """
-    if len(shape) > rank:
+    if rank < 2 or len(shape) > rank:
         return False
     padded = (1,) * (rank - len(shape)) + shape
     return padded[1] in (1, channels) and all(

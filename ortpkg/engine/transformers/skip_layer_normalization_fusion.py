@@ -6,7 +6,7 @@ output. RMS normalizations become SkipSimplifiedLayerNormalization.
 
 from __future__ import annotations
 
-from ortpkg.engine.transformers.norm_patterns import row_parameter
+from ortpkg.engine.transformers.norm_patterns import as_row, row_parameter
 from ortpkg.engine.transformers.patterns import has_kernel, made_by, may_fuse, number, same_shape
 from ortpkg.engine.transformers.rewriting import (
     has_used_output,
@@ -38,7 +38,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
     if biased := _biased_operand(graph, addition, x):
         inner, slot, bias = biased
         nodes = [inner, addition, node]
-        before = next(value for value in inner.inputs if known_shape(graph, value) == known.shape)
+        before = inner.inputs[1 - inner.inputs.index(bias)]
         operands = (before, addition.inputs[1 - slot])
     keeps_sum = graph.is_output(x) or graph.use_count(x) > 1
     op_type = _NAMES[node.op_type]
@@ -46,7 +46,7 @@ def _rewrite(graph: Graph, node: Node, context: TransformContext) -> bool:
         graph, context, node, op_type, known.element_type
     ):
         return False
-    inputs = [*operands, *node.inputs[1:3]]
+    inputs, bias = [*operands, *node.inputs[1:3]], bias and as_row(graph, bias)
     if bias and op_type == "SkipLayerNormalization":
         inputs = [*(*inputs, "")[:4], bias]
     elif bias:
