@@ -50,7 +50,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     found: dict[str, dict[str, list[Any]]] = {each: {} for each in SUBJECTS}
     for outcome in ("passed", "failed", "skipped", "error"):
         for report in terminalreporter.stats.get(outcome, ()):
-            subject = dict(report.user_properties).get("subject")
+            # A report of what could not be collected has none.
+            subject = dict(getattr(report, "user_properties", ())).get("subject")
             if subject is not None:
                 found[subject].setdefault(_behaviour(report.nodeid), []).append((outcome, report))
     terminalreporter.section("what held")
