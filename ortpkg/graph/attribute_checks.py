@@ -15,8 +15,9 @@ The operators here are those that more than one provider computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from typing import Any
 
 from ortpkg.errors import InvalidGraphError, quoted
 from ortpkg.graph.axis_checks import axis_problem
@@ -174,9 +175,9 @@ def attribute_problems(node: Node) -> Iterator[str]:
             )
     if operator in _WINDOWED:
         yield from _misfit_lists(node, _window_rank(node))
-    if node.op_type in _RECURRENT and not (clip := node.attribute("clip", 0.0)) >= 0:
+    if node.op_type in _RECURRENT and not (clip := _number(node, "clip", 0.0)) >= 0:
         yield f"has the attribute 'clip' of {clip:g}; a number of 0 or more was expected"
-    if node.op_type == "RoiAlign" and not 0 < (scale := node.attribute("spatial_scale", 1.0)) < inf:
+    if node.op_type == "RoiAlign" and not 0 < (scale := _number(node, "spatial_scale", 1.0)) < inf:
         yield f"has the attribute 'spatial_scale' of {scale:g}; a number above 0 was expected"
     if operator == (ONNX_DOMAIN, "TfIdfVectorizer"):
         yield from _pool_misfits(node)
@@ -188,7 +189,7 @@ def attribute_problems(node: Node) -> Iterator[str]:
 
 def _pool_misfits(node: Node) -> Iterator[str]:
     """Yield what is wrong with the lists that describe the n-grams of TfIdfVectorizer."""
-    pool = node.attribute("pool_int64s") or node.attribute("pool_strings") or ()
+    pool = _integers(node, "pool_int64s") or _list(node, "pool_strings", "STRINGS")
     starts, columns = (_integers(node, name) for name in ("ngram_counts", "ngram_indexes"))
     ends = (*starts[1:], len(pool))
     if any(not 0 <= start <= end for start, end in zip(starts, ends, strict=False)):
@@ -200,8 +201,8 @@ def _pool_misfits(node: Node) -> Iterator[str]:
     sizes = zip(starts, ends, range(1, len(starts) + 1), strict=False)
     count = sum((end - start) // size for start, end, size in sizes)
     lists = {"ngram_indexes": len(columns)}
-    if (weights := node.attribute("weights")) is not None:
-        lists["weights"] = len(weights)
+    if "weights" in node.attributes:
+        lists["weights"] = len(_list(node, "weights", "FLOATS"))
     for name, length in lists.items():
         if length < count:
             yield f"has the attribute '{name}' of {length} numbers; {count} were expected"
@@ -364,6 +365,16 @@ def _ratio_misfit(graph: Graph, node: Node) -> str:
 
 
 # --- what a node says -----------------------------------------------------------------------------
+
+
+def _number(node: Node, name: str, default: float) -> float:
+    attribute = node.attributes.get(name)
+    return default if attribute is None or attribute.kind != "FLOAT" else attribute.value
+
+
+def _list(node: Node, name: str, kind: str) -> Sequence[Any]:
+    attribute = node.attributes.get(name)
+    return () if attribute is None or attribute.kind != kind else attribute.value
 
 
 def _integers(node: Node, name: str) -> tuple[int, ...]:

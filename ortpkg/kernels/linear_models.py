@@ -82,8 +82,8 @@ def linear_regressor(info: OpKernelInfo) -> Compute:
     """Product of rows (N, features) and coefficients, plus intercepts: (N, targets)."""
     targets = int(info.attribute("targets", 1))
     coefficients = np.array(info.attribute("coefficients", ()), _FLOAT32)
-    intercepts = np.array(info.attribute("intercepts", ()) or (0.0,) * max(targets, 0), _FLOAT32)
-    if targets < 1 or coefficients.size % targets or intercepts.size != targets:
+    intercepts = np.array(info.attribute("intercepts", ()), _FLOAT32)
+    if targets < 1 or coefficients.size % targets or intercepts.size not in (0, targets):
         raise ValueError(
             f"{coefficients.size} coefficients and {intercepts.size} intercepts do not fit"
             f" {targets} targets"
@@ -101,7 +101,8 @@ def linear_regressor(info: OpKernelInfo) -> Compute:
         context.check_allocation(rows.size * _FLOAT32.itemsize + 3 * out.nbytes)
         poll_run()
         matmul(rows.astype(_FLOAT32, copy=False), weights, out=out)
-        np.add(out, intercepts, out=out)
+        if intercepts.size:
+            np.add(out, intercepts, out=out)
         if targets > 1 or name == "PROBIT":  # onnxruntime ignores the others for a single target
             np.copyto(out, POST_TRANSFORMS[name](out), casting="unsafe")
         return out

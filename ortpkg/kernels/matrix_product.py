@@ -12,6 +12,7 @@ import numpy as np
 
 from ortpkg.kernels.axes import grid
 from ortpkg.kernels.blas_threads import matmul
+from ortpkg.kernels.element_types import compute_dtype
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -27,23 +28,26 @@ _MOST_PRODUCTS_WITHOUT_BLAS = 1 << 27
 
 
 def _is_feature_major(a: Tensor, b: Tensor) -> bool:
-    """Whether a few dozen rows meet a float32 matrix that lies transposed."""
+    """Return True for a few dozen rows and a matrix, to be float32, that lies transposed."""
     depth = a.shape[-1]
     rows = a.size // max(depth, 1)
     return (
         1 < rows <= MOST_FEATURE_MAJOR_ROWS
-        and b.dtype == _FLOAT32
+        and compute_dtype(b.dtype) == _FLOAT32
         and b.strides[0] == b.itemsize
         and rows * depth * b.shape[1] > _MOST_UNPACKED_PRODUCTS
     )
 
 
 def product_nbytes(a: Tensor, b: Tensor) -> int:
-    """What :func:`matrix_product` takes beside its result."""
+    """Return the bytes that :func:`matrix_product` takes beside its result.
+
+    ``a`` and ``b`` may be narrow floats that are widened before the product.
+    """
     if b.ndim != 2 or not _is_feature_major(a, b):
         return 0
     rows = a.size // int(a.shape[-1])
-    return (a.size + rows * int(b.shape[1])) * b.itemsize
+    return (a.size + rows * int(b.shape[1])) * _FLOAT32.itemsize
 
 
 def matrix_product(a: Tensor, b: Tensor, out: Tensor) -> None:

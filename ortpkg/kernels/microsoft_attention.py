@@ -23,7 +23,7 @@ from ortpkg.kernels.attention import (
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.matrix_product import matrix_product
+from ortpkg.kernels.matrix_product import matrix_product, product_nbytes
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 
@@ -165,7 +165,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         count = x.shape[0] * x.shape[1]
         held_nbytes = widened_nbytes(x, weights, bias)
         held_nbytes += count * weights.shape[1] * compute_dtype(x.dtype).itemsize
-        context.check_allocation(held_nbytes)
+        context.check_allocation(held_nbytes + product_nbytes(x, weights))
         rows = widened(x).reshape(count, x.shape[2])
         projected = _projected(rows, widened(weights), None if bias is None else widened(bias))
         projected = projected.reshape(*x.shape[:2], weights.shape[1])

@@ -20,6 +20,7 @@ from ortpkg.kernels.activations import Block
 from ortpkg.kernels.blas_threads import LEAST_SHARED_PRODUCTS, call_held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
+from ortpkg.kernels.matrix_product import product_nbytes
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.plain_recurrence import PlainRun
 from ortpkg.kernels.quantization import BYTES
@@ -227,6 +228,8 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         w, r = cell.turned(w), cell.turned(r)
         if prepared is None:
             own_nbytes += cell.layout_nbytes(w, r, b)
+        if not cell.is_quantized and w.ndim == 3 and len(w):
+            own_nbytes += product_nbytes(x, w[0].T)
         context.check_allocation(own_nbytes)
         wide = widened(x).transpose(1, 0, 2) if batch_first and x.ndim == 3 else widened(x)
         hidden = _check_shapes(wide, w, r, b, cell.gates, len(reversals))

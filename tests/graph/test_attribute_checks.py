@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from ortpkg import InferenceSession
 from ortpkg.errors import InvalidGraphError, OrtpkgError, RunError
-from ortpkg.graph.attribute_checks import open_question
+from ortpkg.graph.attribute_checks import attribute_problems, open_question
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_types
 from tests.graph.model_factories import parse
+from tests.kernels.node_runner import as_node
 
 IMAGE = "float[1,4,6,6] x"
 
@@ -397,3 +399,25 @@ def test_trees_whose_lists_differ_in_length_are_refused(name: str, message: str)
     with pytest.raises(InvalidGraphError) as caught:
         InferenceSession(model.SerializeToString(), providers=["cpu"])
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"),
+    [
+        ("RoiAlign", "spatial_scale"),
+        ("GRU", "clip"),
+        ("TfIdfVectorizer", "weights"),
+        ("TfIdfVectorizer", "pool_int64s"),
+        ("Transpose", "perm"),
+    ],
+)
+@pytest.mark.parametrize("value", [1, 0.5, "text", [1, 2], [0.5], ["text"], "graph"])
+def test_attributes_of_another_kind_than_theirs_are_no_fault_of_ours(
+    operator: str, name: str, value: Any
+) -> None:
+    """They are let be here; whatever else is wrong is a refusal in our words."""
+    if value == "graph":
+        value = onnx.helper.make_graph([], "inner", [], [])
+    node = onnx.helper.make_node(operator, ["x"], ["y"], **{name: value})
+    problems = list(attribute_problems(as_node(node, {"": 21})))
+    assert all(isinstance(problem, str) for problem in problems)

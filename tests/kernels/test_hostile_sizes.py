@@ -314,6 +314,50 @@ def test_a_zero_point_that_fits_nothing_is_refused_before_it_is_widened() -> Non
     assert most_nbytes() < wide.nbytes
 
 
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "attributes", "most_nbytes"),
+    [
+        # three rows and a matrix that lies transposed: both are widened, the rows turned
+        (
+            "RNN",
+            ((3, 1, 1 << 20), (1, 4, 1 << 20), (1, 4, 4)),
+            {"hidden_size": 4},
+            28 << 20,
+        ),
+        ("Gemm", ((3, 1 << 20), (4, 1 << 20)), {"transB": 1}, 28 << 20),
+    ],
+    ids=["RNN", "Gemm"],
+)
+def test_rows_that_a_product_turns_are_asked_for(
+    op_type: str, inputs: tuple[tuple[int, ...], ...], attributes: dict[str, Any], most_nbytes: int
+) -> None:
+    arrays = [np.ones(shape, np.float16) for shape in inputs]
+    with pytest.raises(LimitExceededError):  # without the turned rows
+        run_op(op_type, *arrays, limit_nbytes=most_nbytes + (2 << 20), **attributes)
+    with traced() as taken:
+        run_op(op_type, *arrays, limit_nbytes=most_nbytes + (13 << 20), **attributes)
+    assert most_nbytes + (11 << 20) < taken() < most_nbytes + (13 << 20)
+
+
+def test_chosen_features_are_computed_in_their_place() -> None:
+    x, positions = np.ones((3, 4), np.float32), np.zeros(1 << 20, np.int64)
+    with traced() as taken:
+        run_op("ArrayFeatureExtractor", x, positions, domain="ai.onnx.ml", limit_nbytes=13 << 20)
+    assert taken() < 13 << 20
+
+
+def test_intercepts_that_are_not_stated_take_no_memory() -> None:
+    with traced() as taken, pytest.raises(LimitExceededError):
+        run_op(
+            "LinearRegressor",
+            np.ones((1, 0), np.float32),
+            domain="ai.onnx.ml",
+            targets=1 << 40,
+            limit_nbytes=1 << 20,
+        )
+    assert taken() < 1 << 20
+
+
 def test_where_elements_go_is_asked_for_before_it_is_found() -> None:
     data, places = np.ones((2_000_000, 1), np.uint8), np.zeros((2_000_000, 1), np.int64)
     with traced() as most_nbytes, pytest.raises(LimitExceededError):
