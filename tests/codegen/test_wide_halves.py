@@ -11,15 +11,19 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
+from ortpkg.codegen.fusion.wide_halves import widen_halves
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
 from ortpkg.codegen.tensor_ir.tensor_program import writes_of
+from ortpkg.codegen.tensor_ir.tensor_text import operations_text
+from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
 from ortpkg.ep_names import LLVM_EP
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.machine_code.cpu_targets import host_target
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.shapes.inference import infer_sizes
+from tests.codegen.reference_program import run_program
 
 Array = npt.NDArray[Any]
 _HEADER = '<ir_version: 10, opset_import: ["" : 21]>\n'
@@ -98,3 +102,77 @@ def test_what_only_moves_stays_float16(nodes: str, inputs: str, computed: int) -
     kinds = [each.scalar for operation in program.operations for each in writes_of(operation)]
     assert program.outputs[0].scalar is Scalar.F16
     assert kinds.count(Scalar.F32) == computed
+
+
+#: Nodes, and constants. Each has operations of another kind that hand halves to one another.
+_HANDED_ON: Mapping[str, tuple[str, Mapping[str, Array]]] = {
+    "an input under another shape": ("a = Reshape(x, s) y = Exp(a)", {"s": np.array([2, 12])}),
+    "a result under another shape": (
+        "a = Exp(x) b = Reshape(a, s) y = MatMul(b, w)",
+        {"s": np.array([2, 12]), "w": np.ones((12, 2), np.float16)},
+    ),
+    "an input under another shape, and a result": (
+        "r = Reshape(x, s) a = Exp(r) y = Mul(a, r)", {"s": np.array([2, 12])},
+    ),
+    "a choice of inputs": (
+        "c = Greater(x, h) b = Where(c, x, h) y = Exp(b)", {"h": np.float16([0.5])},
+    ),
+    "a choice of an input and a result": (
+        "a = Exp(x) c = Greater(x, h) b = Where(c, x, a) y = Mul(b, b)", {"h": np.float16([0.5])},
+    ),
+    "a cast of a float": ("a = Cast<to = 1>(x) b = Cast<to = 10>(a) y = Exp(b)", {}),
+    "sums beside inputs": ("a = ReduceSum(x, axis) b = Mul(a, x) y = Add(b, x)", _LAST),
+    "a comparison of results": (
+        "a = Exp(x) c = Less(a, x) d = Neg(x) b = Where(c, a, d) y = Mul(b, x)", {},
+    ),
+    "a window of results": (
+        ("a = Exp(x) b = Reshape(a, s) c = Conv(b, w) d = MaxPool<kernel_shape = [2]>(c)"
+        " y = Mul(d, d)"),
+        {"s": np.array([1, 2, 12]), "w": np.ones((1, 2, 2), np.float16)},
+    ),
+    "rows": (
+        "a = Exp(x) b = LayerNormalization(a, s) y = Mul(b, b)",
+        {"s": np.ones(8, np.float16)},
+    ),
+    "a recurrence": (
+        ("a = Exp(x) r = Reshape(a, s) b, h = RNN<hidden_size = 2>(r, w, v) k = Add(h, h)"
+        " l = Reshape(b, t) m = Reshape(k, u) n = Add(l, m) y = Mul(n, n)"),
+        {
+            "s": np.array([3, 1, 8]), "t": np.array([3, 2]), "u": np.array([1, 2]),
+            "w": np.full((1, 2, 8), 0.125, np.float16), "v": np.full((1, 2, 2), 0.125, np.float16),
+        },
+    ),
+    "a recurrence with a cell": (
+        ("a = Exp(x) r = Reshape(a, s) b, h, c = LSTM<hidden_size = 1>(r, w, v) k = Add(h, c)"
+        " l = Reshape(b, t) m = Reshape(k, u) n = Add(l, m) y = Mul(n, n)"),
+        {
+            "s": np.array([3, 1, 8]), "t": np.array([3, 1]), "u": np.array([1, 1]),
+            "w": np.full((1, 4, 8), 0.125, np.float16), "v": np.full((1, 4, 1), 0.125, np.float16),
+        },
+    ),
+}  # fmt: skip
+
+
+#: Tensors that stay float16: nothing computed them.
+_STAYING = {
+    "an input under another shape": {"a"},
+    "an input under another shape, and a result": {"r"},
+}
+
+
+@pytest.mark.parametrize("case", _HANDED_ON)
+def test_widening_makes_a_valid_program_that_rounds_nothing_on_the_way(case: str) -> None:
+    nodes, constants = _HANDED_ON[case]
+    model = load_model(_model(nodes, constants, "float16[3, 8] x"))
+    program = lower_graph(model.graph, infer_sizes(model), "program")
+    widened = widen_halves(program)
+    verify_operations(widened.operations)
+    x = np.random.default_rng(1).uniform(0.25, 1, (3, 8)).astype(np.float16)
+    (made,), (wanted,) = run_program(widened, [x]), run_program(program, [x])
+    assert made.dtype == wanted.dtype == np.float16
+    np.testing.assert_allclose(made.astype(float), wanted.astype(float), rtol=2e-2)
+    text = operations_text(widened.operations)
+    assert text.count("f16(") == 1, text
+    written = {tensor for each in widened.operations for tensor in writes_of(each)}
+    narrow = {tensor.name for tensor in written if tensor.scalar is Scalar.F16}
+    assert narrow == {"y", *_STAYING.get(case, ())}
