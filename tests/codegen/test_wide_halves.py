@@ -115,10 +115,10 @@ _HANDED_ON: Mapping[str, tuple[str, Mapping[str, Array]]] = {
         "r = Reshape(x, s) a = Exp(r) y = Mul(a, r)", {"s": np.array([2, 12])},
     ),
     "a choice of inputs": (
-        "c = Greater(x, h) b = Where(c, x, h) y = Exp(b)", {"h": np.float16([0.5])},
+        "c = Greater(x, h) b = Where(c, x, h) y = Exp(b)", {"h": np.array([0.5], np.float16)},
     ),
     "a choice of an input and a result": (
-        "a = Exp(x) c = Greater(x, h) b = Where(c, x, a) y = Mul(b, b)", {"h": np.float16([0.5])},
+        "a = Exp(x) c = Greater(x, h) b = Where(c, x, a) y = Mul(b, b)", {"h": np.array([0.5], np.float16)},
     ),
     "a cast of a float": ("a = Cast<to = 1>(x) b = Cast<to = 10>(a) y = Exp(b)", {}),
     "sums beside inputs": ("a = ReduceSum(x, axis) b = Mul(a, x) y = Add(b, x)", _LAST),
