@@ -209,6 +209,17 @@ def test_scores_of_a_narrow_kind_are_rounded_as_the_product_rounds_them() -> Non
     assert attention.score == Convert(Convert(MADE, Scalar.F16), Scalar.F32)
 
 
+def test_scores_that_only_the_softmax_scales_are_an_attention() -> None:
+    parts = AttentionParts()
+    value = times(read_of(parts.scores, 0, 1, 2, 3), 0.5)
+    first, softmax = replace(parts.first, epilogue=None), replace(parts.softmax, value=value)
+    program = parts.program(first, softmax, parts.second)
+    (attention,) = fuse_attention(program).operations
+    assert isinstance(attention, Attention)
+    assert attention.score == times(MADE, 0.5)
+    assert_same_values(program)
+
+
 # --- what stays behind an attention ---------------------------------------------------------------
 
 
@@ -244,6 +255,9 @@ _NO_PERMUTATIONS: Mapping[str, _Change] = {
     "a product": _product_behind,
     "one head": _reading(2, 5, 5, places=(along(0), Place(), along(1), along(2))),
     "columns from the second on": _reading(2, 3, 5, 4, places=(*_ALONG[:3], Place(((3, 1),), 1))),
+    "rows in reverse": _reading(
+        2, 3, 5, 5, places=(along(0), along(1), Place(((2, -1),), 4), along(3))
+    ),
     "every second row": _reading(2, 3, 3, 5, places=(*_ALONG[:2], Place(((2, 2),)), along(3))),
     "sums of two axes": _reading(
         2, 3, 1, 5, 5, places=(along(0), along(1), Place(((2, 1), (3, 1))), along(4))

@@ -34,6 +34,7 @@ _WINDOW = Window(kernel=(1, 1), strides=(1, 1), dilations=(1, 1), before=(0, 0),
 _LEFT, _RIGHT = (tensor_of(name, 3, 3, scalar=Scalar.U8) for name in ("left", "right"))
 _IMAGE, _FILTERS = (tensor_of(name, 2, 2, 1, 1, scalar=Scalar.I8) for name in ("image", "filters"))
 _WIDE = tensor_of("wide", 3, 3, scalar=Scalar.I32)
+_WIDE_POINTS = tensor_of("wide points", 3, scalar=Scalar.I32)
 _ROW = tensor_of("row", 1, 3, scalar=Scalar.U8)
 _TALL = tensor_of("tall", 5, 3, scalar=Scalar.U8)
 _POINTS = tensor_of("points", 3, scalar=Scalar.U8)
@@ -56,6 +57,10 @@ _MANY_RIGHT = tensor_of("many right", _MANY, 1, scalar=Scalar.U8)
 _MANY_IMAGE, _MANY_FILTERS = (
     tensor_of(name, 2, _MANY, 1, 1, scalar=Scalar.I8) for name in ("many image", "many filters")
 )
+_INPUTS = (
+    _LEFT, _RIGHT, _IMAGE, _FILTERS, _WIDE, _WIDE_POINTS, _ROW, _GIVEN, _HALF_SCALE, *_OPEN_CODES,
+    _OPEN_IMAGE, _OPEN_FILTERS, _MANY_LEFT, _MANY_RIGHT,
+)  # fmt: skip
 _CONSTANTS: Mapping[Tensor, Any] = {
     _SCALES: np.array([0.5, 0.25, 0.125], np.float32),
     _EQUAL_SCALES: np.full(3, 0.125, np.float32),
@@ -115,8 +120,7 @@ class _Product:
 def _program(*operations: Operation) -> TensorProgram:
     return TensorProgram(
         name="program",
-        inputs=(_LEFT, _RIGHT, _IMAGE, _FILTERS, _WIDE, _ROW, _GIVEN, _HALF_SCALE, *_OPEN_CODES,
-                _OPEN_IMAGE, _OPEN_FILTERS, _MANY_LEFT, _MANY_RIGHT),
+        inputs=_INPUTS,
         outputs=(operations[-1].output,),
         constants=_CONSTANTS,
         operations=operations,
@@ -126,6 +130,10 @@ def _program(*operations: Operation) -> TensorProgram:
 def _scaled_by(scale: Element, zero: Element | None = None) -> Element:
     codes = _f32(read_of(_RIGHT, 0, 1))
     return Call(Function.MUL, (codes if zero is None else _less(codes, zero), scale))
+
+
+def _scaled_by_wide(zero: Element) -> Element:
+    return times(_less(_f32(read_of(_WIDE, 0, 1)), zero), 0.5)
 
 
 _CODES = _less(_f32(read_of(_RIGHT, 0, 1)), _number(1.0))
@@ -153,6 +161,9 @@ _PRODUCTS_OF_FLOATS: Mapping[str, Callable[[], _Product]] = {
     ),
     "codes and zero points are of 32 bits": lambda: _Product(
         right=times(_less(_f32(read_of(_WIDE, 0, 1)), _f32(read_of(_WIDE, 1, 0))), 0.5)
+    ),
+    "codes and zero points along an axis are of 32 bits": lambda: _Product(
+        right=_scaled_by_wide(_f32(read_of(_WIDE_POINTS, 1)))
     ),
     "codes are the lesser of two": lambda: _Product(
         right=times(_f32(_least(read_of(_RIGHT, 0, 1), read_of(_LEFT, 0, 1))), 0.5)
@@ -252,6 +263,7 @@ def _channel_scales(codes: Tensor, axis: int) -> Element:
 
 _CONVOLUTIONS_OF_FLOATS: Mapping[str, Callable[[], TensorProgram]] = {
     "the source is not dequantized": lambda: _convolution(times(_f32(read_of(_IMAGE, 0, 1, 2, 3)), 1e30)),
+    "the source is a number": lambda: _convolution(_number(0.5)),
     "channels of the source have scales": lambda: _convolution(_channel_scales(_IMAGE, 1)),
     "channels of the weights that are summed have scales": lambda: _convolution(
         weights=_channel_scales(_FILTERS, 1)
@@ -269,6 +281,13 @@ _CONVOLUTIONS_OF_FLOATS: Mapping[str, Callable[[], TensorProgram]] = {
 @pytest.mark.parametrize("weights", [None, _channel_scales(_FILTERS, 0)])
 def test_a_convolution_of_dequantized_bytes_is_one_of_codes(weights: Element | None) -> None:
     assert is_changed(_convolution(weights=weights), multiply_codes)
+
+
+def test_the_longest_sums_that_fit_are_of_codes() -> None:
+    longest = _MANY - 1
+    image, filters = (tensor_of(name, 2, longest, 1, 1, scalar=Scalar.I8) for name in "xw")
+    program = _convolution(_dequantized(image), _dequantized(filters), channels=longest)
+    assert is_changed(replace(program, inputs=(image, filters)), multiply_codes)
 
 
 @pytest.mark.parametrize("case", _CONVOLUTIONS_OF_FLOATS)
@@ -294,6 +313,7 @@ def test_a_convolution_in_groups_with_zero_points_stays_one_of_floats() -> None:
 _SUM = Made(Scalar.I32)
 _STEPS = tensor_of("steps", 3, scalar=Scalar.I32)
 _BIAS = tensor_of("bias", 3)
+_GIVEN_STEPS = tensor_of("given steps", 3, scalar=Scalar.I32)
 _LONG_STEPS = tensor_of("long steps", 3, scalar=Scalar.I64)
 
 
@@ -328,7 +348,7 @@ def _requantized(code: Element, bias: int = 4, *, k: Any = 3) -> TensorProgram:
         _LONG_STEPS: np.array([1, -2, bias], np.int64),
         _BIAS: np.array([0.5, 1.0, -0.5], np.float32),
     }
-    return replace(_program(product), constants=constants)
+    return replace(_program(product), constants=constants, inputs=(*_INPUTS, _GIVEN_STEPS))
 
 
 def _convolved(image: Tensor, filters: Tensor) -> TensorProgram:
@@ -395,6 +415,15 @@ _TWO_SCALES: Mapping[str, Callable[[], TensorProgram]] = {
     "a bias has another unit": lambda: _requantized(_code(_plus(_sum(), _steps(unit=0.25)))),
     "a bias is of 64 bits": lambda: _requantized(_code(_plus(_sum(), _steps(_LONG_STEPS)))),
     "a bias is given at run time": lambda: _requantized(_code(_plus(_sum(), read_of(_GIVEN, 1)))),
+    "a bias of integers is given at run time": lambda: _requantized(
+        _code(_plus(_sum(), _steps(_GIVEN_STEPS)))
+    ),
+    "a bias' scale is given at run time": lambda: _requantized(
+        _code(_plus(_sum(), Call(Function.MUL, (_f32(read_of(_STEPS, 1)), read_of(_GIVEN, 1)))))
+    ),
+    "a bias is added to something else than sums": lambda: _requantized(
+        _code(_plus(read_of(_GIVEN, 1), read_of(_BIAS, 1)))
+    ),
     "a bias is along another axis than scales": lambda: _requantized(
         _code(_plus(Call(Function.MUL, (_f32(_SUM), read_of(_SCALES, 1))), read_of(_BIAS, 0)))
     ),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx.parser
 import pytest
+from onnx import helper
 
 from ortpkg.codegen.fusion.integer_convolutions import without_zero_points
 from ortpkg.codegen.lowering.lowering_scope import NotLoweredError
@@ -18,8 +19,9 @@ from ortpkg.codegen.tensor_ir.operations import Operation
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.shapes.inference import infer_sizes
 from tests.codegen.compared_with_engine import assert_as_engine
+from tests.codegen.fusion_pairs import is_changed
 from tests.codegen.rewritten_programs import assert_becomes, lowered
-from tests.engine.transformers.transformation import HEADER
+from tests.engine.transformers.transformation import HEADER, parse
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +40,8 @@ _WINDOWS = {
     "pixels": ("1, 1", "", (6, 7)),
     "pixels apart": ("1, 1", "strides = [2, 3]", (3, 3)),
     "pixels with padding": ("1, 1", "pads = [1, 0, 2, 1]", (9, 8)),
+    "padded before": ("2, 2", "pads = [1, 1, 0, 0]", (6, 7)),
+    "padded behind": ("2, 2", "pads = [0, 0, 1, 1]", (6, 7)),
     "windows": ("3, 2", "", (4, 6)),
     "padded windows": ("3, 3", "pads = [1, 1, 1, 1]", (6, 7)),
     "windows apart": ("3, 3", "pads = [0, 1, 1, 0], strides = [2, 2]", (3, 3)),
@@ -88,6 +92,72 @@ def test_images_of_any_size_are_convolved() -> None:
         { y = ConvInteger<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w, p) }"""
     for shape in ((2, 3, 7, 6), (1, 3, 1, 4)):
         assert_as_engine(text, {"x": _bytes("uint8", *shape), "w": _bytes("int8", 4, 3, 3, 3)})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "constants"),
+    [
+        ("int8[1, 2, 4, 4] x, int8[3, 2, 2, 2] w", ""),
+        ("uint8[1, 2, 4, 4] x, uint8[3, 2, 2, 2] w", "uint8 p = {0}"),
+        ("int8[1, 2, 4, 4] x, int8[3, 2, 2, 2] w, int8 p", ""),
+        ("uint8[1, 2, 4, 4] x, int8[3, 2, 2, 2] w, uint8 p, int8 q", ""),
+        ("int8[1, 2, 4, 4] x, uint8[3, 2, 2, 2] w, int8 p, uint8 q", ""),
+        ("uint8[1, 2, 4, 4] x, uint8 p", "int8[1, 2, 1, 1] w = {5, -7}"),
+        ("int8[1, 2, 4, 4] x, int8 p", "uint8[1, 2, 1, 1] w = {5, 200}"),
+    ],
+)
+def test_zero_points_left_out_and_given_at_run_time_are_taken_off(
+    inputs: str, constants: str
+) -> None:
+    names = [word for word in ("p", "q") if f"int8 {word}" in f"{inputs} {constants}"]
+    channels = 3 if " w" in inputs else 1
+    size = 5 if channels == 3 else 6
+    text = f"""g ({inputs}) => (int32[1, {channels}, {size}, {size}] y) <{constants}>
+        {{ y = ConvInteger<pads = [1, 1, 1, 1]>({", ".join(["x", "w", *names])}) }}""".replace(
+        "<>", ""
+    )
+    feeds = {}
+    for given in parse(text).graph.input:
+        tensor = given.type.tensor_type
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        feeds[given.name] = _bytes(dtype.name, *(size.dim_value for size in tensor.shape.dim))
+    assert_as_engine(text, feeds)
+
+
+def test_windows_of_open_sizes_that_are_padded_behind_are_whole() -> None:
+    text = """g (uint8[1, 2, height, width] x, int8[3, 2, 2, 2] w)
+        => (int32[1, 3, rows, columns] y) <uint8 p = {131}>
+        { y = ConvInteger<pads = [0, 0, 1, 1], strides = [2, 2]>(x, w, p) }"""
+    for shape in ((1, 2, 5, 7), (1, 2, 4, 6)):
+        assert_as_engine(text, {"x": _bytes("uint8", *shape), "w": _bytes("int8", 3, 2, 2, 2)})
+
+
+def test_constant_weights_become_i8_once() -> None:
+    text = """g (uint8[1, 2, 4, 4] x) => (int32[1, 1, 4, 4] y) <uint8 p = {3},
+        uint8[1, 2, 1, 1] w = {5, 200}> { y = ConvInteger(x, w, p) }"""
+    fused = assert_as_engine(text, {"x": _bytes("uint8", 1, 2, 4, 4)})
+    assert _kinds(fused.operations) == {"Convolution": 2}
+
+
+@pytest.mark.parametrize(("kernel", "is_own"), [((6, 43), True), ((7, 37), False)])
+def test_a_channel_by_itself_has_so_many_taps_that_sums_are_exact(
+    kernel: tuple[int, int], is_own: bool
+) -> None:
+    """258 products of two differences of bytes, and 259."""
+    height, width = kernel
+    text = f"""g (uint8[1, 2, {height}, {width}] x, int8[2, 1, {height}, {width}] w)
+        => (int32[1, 2, 1, 1] y) <uint8 p = {{255}}> {{ y = ConvInteger<group = 2>(x, w, p) }}"""
+    assert is_changed(lowered(text), without_zero_points) is not is_own
+    feeds = {"x": np.zeros((1, 2, *kernel), np.uint8), "w": np.full((2, 1, *kernel), -128, np.int8)}
+    feeds["w"][:, :, 0, 0] = -127
+    assert_as_engine(text, feeds)
+
+
+def test_convolutions_of_floats_stay_as_they_are() -> None:
+    text = (
+        "g (float[1, 2, 3, 3] x, float[2, 2, 1, 1] w) => (float[1, 2, 3, 3] y) { y = Conv(x, w) }"
+    )
+    assert not is_changed(lowered(text), without_zero_points)
 
 
 def test_convolutions_of_u8_without_zero_points_stay_as_they_are() -> None:

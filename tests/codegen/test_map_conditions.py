@@ -15,6 +15,7 @@ from ortpkg.codegen.tensor_ir.elements import (
     Convert,
     Element,
     Function,
+    Made,
     Number,
     Place,
     Read,
@@ -40,7 +41,8 @@ _SQUARE, _ROW = tensor_of("square", 3, 3), tensor_of("row", 3)
 _IMAGE, _FILTERS = tensor_of("image", 1, 3, 2, 2), tensor_of("filters", 2, 3, 1, 1)
 _INDICES = tensor_of("indices", 3, scalar=Scalar.U8)
 _HALVES = tensor_of("halves", 3, 4, scalar=Scalar.F16)
-_INPUTS = (_LEFT, _RIGHT, _SQUARE, _ROW, _IMAGE, _FILTERS, _INDICES, _HALVES)
+_BRAINS = tensor_of("brains", 3, 4, scalar=Scalar.BF16)
+_INPUTS = (_LEFT, _RIGHT, _SQUARE, _ROW, _IMAGE, _FILTERS, _INDICES, _HALVES, _BRAINS)
 _MADE_HERE = tensor_of("made", 3, 3)
 _PRODUCT = Product(
     output=_MADE_HERE, batch=(), m=3, n=3, k=4, left=read_of(_LEFT, 0, 1),
@@ -151,6 +153,30 @@ def test_what_is_no_epilogue_stays_behind(case: str) -> None:
     assert_same_values(program)
 
 
+@pytest.mark.parametrize(
+    ("scalar", "made"),
+    [(Scalar.F16, Scalar.F32), (Scalar.BF16, Scalar.F32), (Scalar.F32, Scalar.F32)],
+)
+def test_an_epilogue_of_a_narrow_product_has_its_wide_sums(scalar: Scalar, made: Scalar) -> None:
+    product = replace(_PRODUCT, output=tensor_of("made", 3, 3, scalar=scalar))
+    behind = _map("output", _exp(Convert(read_of(product.output, 0, 1), Scalar.F32)), 3, 3)
+    (fused,) = fuse_epilogues(_program([product, behind])).operations
+    assert isinstance(fused, Product)
+    assert fused.epilogue == _exp(Convert(Made(made), Scalar.F32))
+
+
+def test_an_epilogue_of_a_sum_of_integers_has_integers() -> None:
+    counts = tensor_of("counts", 3, scalar=Scalar.I64)
+    value = Convert(read_of(_INDICES, 1), Scalar.I64)
+    summed = Reduce(output=counts, axes=(3,), reduced=(3,), combiner=Combiner.SUM, value=value)
+    more = Call(Function.ADD, (read_of(counts, 0), Number(1, Scalar.I64)))
+    program = _program([summed, _map("output", more, 3, scalar=Scalar.I64)])
+    (fused,) = fuse_epilogues(program).operations
+    assert isinstance(fused, Reduce)
+    assert fused.epilogue == Call(Function.ADD, (Made(Scalar.I64), Number(1, Scalar.I64)))
+    assert_same_values(program)
+
+
 # --- inlining -------------------------------------------------------------------------------------
 
 
@@ -172,6 +198,10 @@ def _multiplied(tensor: Tensor) -> Operation:
 
 def _multiplied_as_floats(tensor: Tensor) -> Operation:
     return replace(_PRODUCT, left=Convert(read_of(tensor, 0, 1), Scalar.F32))
+
+
+def _doubled_float(tensor: Tensor) -> Operation:
+    return _map("output", times(Convert(read_of(tensor, 0, 1), Scalar.F32), 2.0), 3, 4)
 
 
 def _rows_summed(tensor: Tensor) -> Operation:
@@ -235,6 +265,22 @@ _PAIRS: Mapping[str, tuple[Callable[[], list[Operation]], Callable[[], list[Oper
     "rounded for a product": (
         _before(Convert(read_of(_LEFT, 0, 1), Scalar.BF16), _multiplied_as_floats, 3, 4,
                 scalar=Scalar.BF16),
+        _before(Convert(read_of(_LEFT, 0, 1), Scalar.F16), _multiplied_as_floats, 3, 4,
+                scalar=Scalar.F16),
+    ),
+    "rounded": (
+        _before(Convert(read_of(_LEFT, 0, 1), Scalar.BF16), _multiplied_as_floats, 3, 4,
+                scalar=Scalar.BF16),
+        _before(Convert(read_of(_LEFT, 0, 1), Scalar.BF16), _doubled_float, 3, 4, scalar=Scalar.BF16),
+    ),
+    "rounded already": (
+        _before(Convert(read_of(_LEFT, 0, 1), Scalar.BF16), _multiplied_as_floats, 3, 4,
+                scalar=Scalar.BF16),
+        _before(read_of(_BRAINS, 0, 1), _multiplied_as_floats, 3, 4, scalar=Scalar.BF16),
+    ),
+    "computed and converted for a product": (
+        _before(Convert(times(read_of(_LEFT, 0, 1), 2.0), Scalar.F16), _multiplied_as_floats, 3, 4,
+                scalar=Scalar.F16),
         _before(Convert(read_of(_LEFT, 0, 1), Scalar.F16), _multiplied_as_floats, 3, 4,
                 scalar=Scalar.F16),
     ),

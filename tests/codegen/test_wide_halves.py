@@ -11,11 +11,22 @@ import onnx.parser
 import pytest
 from onnx import numpy_helper
 
+from ortpkg.codegen.fusion.substitution import replace_reads
 from ortpkg.codegen.fusion.wide_halves import widen_halves
 from ortpkg.codegen.loop_ir.loop_types import Scalar
 from ortpkg.codegen.lowering.operator_lowerings import lower_graph
 from ortpkg.codegen.passes import optimized
-from ortpkg.codegen.tensor_ir.tensor_program import writes_of
+from ortpkg.codegen.tensor_ir.elements import (
+    Call,
+    Convert,
+    Element,
+    Function,
+    Number,
+    Read,
+    along,
+)
+from ortpkg.codegen.tensor_ir.operations import Map
+from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram, writes_of
 from ortpkg.codegen.tensor_ir.tensor_text import operations_text
 from ortpkg.codegen.tensor_ir.tensor_verifier import verify_operations
 from ortpkg.ep_names import LLVM_EP
@@ -23,6 +34,7 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.machine_code.cpu_targets import host_target
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.shapes.inference import infer_sizes
+from tests.codegen.attention_parts import tensor_of
 from tests.codegen.reference_program import run_program
 
 Array = npt.NDArray[Any]
@@ -176,3 +188,124 @@ def test_widening_makes_a_valid_program_that_rounds_nothing_on_the_way(case: str
     written = {tensor for each in widened.operations for tensor in writes_of(each)}
     narrow = {tensor.name for tensor in written if tensor.scalar is Scalar.F16}
     assert narrow == {"y", *_STAYING.get(case, ())}
+
+
+_HALF, _OTHER, _MADE_HALF, _OUTPUT = (
+    tensor_of(name, 3, scalar=Scalar.F16) for name in ("half", "other", "made", "output")
+)
+_FLOAT, _BITS, _NUMBERS = (
+    tensor_of("float", 3), tensor_of("bits", 3, scalar=Scalar.BOOL),
+    tensor_of("numbers", 3, scalar=Scalar.I64),
+)  # fmt: skip
+_WIDE = tensor_of("wide", 3)
+_READ = {
+    tensor: Read(tensor, (along(0),))
+    for tensor in (_HALF, _OTHER, _MADE_HALF, _FLOAT, _BITS, _NUMBERS, _WIDE)
+}
+
+
+def _call(function: Function, *operands: Element) -> Element:
+    return Call(function, operands)
+
+
+def _f32(element: Element) -> Element:
+    return Convert(element, Scalar.F32)
+
+
+def _f16(element: Element) -> Element:
+    return Convert(element, Scalar.F16)
+
+
+_ZERO, _WIDE_ZERO = Number(0.0, Scalar.F16), Number(0.0, Scalar.F32)
+#: Float16 elements that stay, since nothing is computed.
+_MOVES: Mapping[str, Element] = {
+    "a read": _READ[_HALF],
+    "a number": _ZERO,
+    "a choice of inputs": _call(Function.SELECT, _READ[_BITS], _READ[_HALF], _READ[_OTHER]),
+    "a choice of an input and a number": _call(Function.SELECT, _READ[_BITS], _READ[_HALF], _ZERO),
+}
+#: Float16 elements with what they become, over a computed tensor that is wide.
+_COMPUTED: Mapping[str, tuple[Element, Element]] = {
+    "a sum of inputs": (
+        _call(Function.ADD, _READ[_HALF], _READ[_OTHER]),
+        _f32(_call(Function.ADD, _READ[_HALF], _READ[_OTHER])),
+    ),
+    "a rounded float": (_f16(_READ[_FLOAT]), _READ[_FLOAT]),
+    "a choice of a rounded float": (
+        _call(Function.SELECT, _READ[_BITS], _READ[_HALF], _f16(_READ[_FLOAT])),
+        _f32(_call(Function.SELECT, _READ[_BITS], _READ[_HALF], _f16(_READ[_FLOAT]))),
+    ),
+    "a choice of a negative": (
+        _call(Function.SELECT, _READ[_BITS], _READ[_HALF], _call(Function.NEG, _READ[_OTHER])),
+        _f32(
+            _call(Function.SELECT, _READ[_BITS], _READ[_HALF], _call(Function.NEG, _READ[_OTHER]))
+        ),
+    ),
+    "a read of what is computed": (_READ[_MADE_HALF], _READ[_WIDE]),
+    "a sum of an input and what is computed": (
+        _call(Function.ADD, _READ[_HALF], _READ[_MADE_HALF]),
+        _call(Function.ADD, _f32(_READ[_HALF]), _READ[_WIDE]),
+    ),
+    "a sum of what is computed and an input": (
+        _call(Function.ADD, _READ[_MADE_HALF], _READ[_HALF]),
+        _call(Function.ADD, _READ[_WIDE], _f32(_READ[_HALF])),
+    ),
+    "a choice of an input and what is computed": (
+        _call(Function.SELECT, _READ[_BITS], _READ[_HALF], _READ[_MADE_HALF]),
+        _call(Function.SELECT, _READ[_BITS], _f32(_READ[_HALF]), _READ[_WIDE]),
+    ),
+    "a choice by what is compared": (
+        _call(
+            Function.SELECT, _call(Function.LT, _READ[_MADE_HALF], _READ[_HALF]), _READ[_MADE_HALF],
+            _READ[_MADE_HALF],
+        ),
+        _call(
+            Function.SELECT, _call(Function.LT, _READ[_WIDE], _f32(_READ[_HALF])), _READ[_WIDE],
+            _READ[_WIDE],
+        ),
+    ),
+    "a sum of integers": (
+        _f16(_call(Function.ADD, _READ[_NUMBERS], Number(1, Scalar.I64))),
+        _f32(_call(Function.ADD, _READ[_NUMBERS], Number(1, Scalar.I64))),
+    ),
+    "a truncated value": (
+        _f16(Convert(_READ[_MADE_HALF], Scalar.I32)), _f32(Convert(_READ[_WIDE], Scalar.I32)),
+    ),
+    "a rounded value that is truncated": (
+        _f16(Convert(_f16(_READ[_FLOAT]), Scalar.I32)),
+        _f32(Convert(_f16(_READ[_FLOAT]), Scalar.I32)),
+    ),
+    "a value that is a float in between": (_f16(_f32(_READ[_MADE_HALF])), _READ[_WIDE]),
+}  # fmt: skip
+
+
+def _after_a_computed_one(value: Element) -> TensorProgram:
+    maps = [
+        Map(output=output, axes=(3,), value=element, places=(along(0),))
+        for output, element in ((_MADE_HALF, _call(Function.NEG, _READ[_HALF])), (_OUTPUT, value))
+    ]
+    return TensorProgram(
+        name="program", inputs=(_HALF, _OTHER, _FLOAT, _BITS, _NUMBERS), outputs=(_OUTPUT,),
+        constants={}, operations=tuple(maps),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", _MOVES)
+def test_halves_that_are_only_moved_stay(case: str) -> None:
+    program = _after_a_computed_one(_MOVES[case])
+    widened = widen_halves(program).operations
+    assert operations_text(widened[1:]) == operations_text(program.operations[1:])
+
+
+@pytest.mark.parametrize("case", _COMPUTED)
+def test_halves_that_are_computed_become_floats_in_one_step(case: str) -> None:
+    value, wanted = _COMPUTED[case]
+    widened = widen_halves(_after_a_computed_one(value))
+    verify_operations(widened.operations)
+    first, second, rounding = widened.operations
+    assert isinstance(second, Map)
+    wide = Read(first.output, (along(0),))
+    expected = replace_reads(wanted, lambda read: wide if read.tensor is _WIDE else read)
+    assert second.value == expected
+    assert isinstance(rounding, Map)
+    assert rounding.value == _f16(Read(second.output, (along(0),)))

@@ -29,7 +29,6 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import (
     Attention,
-    Map,
     Operation,
     Product,
     RowFunction,
@@ -202,7 +201,7 @@ def _permuted(
     if reading is None:
         return None
     index, operation = reading
-    if not isinstance(operation, Map) or not is_whole_map(operation):
+    if not is_whole_map(operation):
         return None
     value = operation.value
     if not isinstance(value, Read):
@@ -212,7 +211,7 @@ def _permuted(
         axis, size = _axis_of(place), tensor.shape[dimension]
         if axis is not None and places[axis] is None and operation.axes[axis] == size:
             places[axis] = along(dimension)
-        elif size != 1 or place != Place():
+        elif size != 1:  # the only place along it is 0
             return None
     found = [
         Place() if place is None and operation.axes[axis] == 1 else place

@@ -35,19 +35,17 @@ def fuse_epilogues(program: TensorProgram) -> TensorProgram:
             readers.setdefault(tensor, []).append(index)
         made_at[operation.output] = index
     for index, operation in enumerate(program.operations):
-        if not isinstance(operation, Map) or not is_whole_map(operation):
+        if not is_whole_map(operation):
             continue
         for tensor in reads_of(operation):
             is_shared = readers[tensor] != [index] or tensor in program.outputs
             producer = None if is_shared else operations.get(made_at.get(tensor, -1))
-            fused = None if producer is None else _fused(producer, operation, tensor)
+            fused = _fused(producer, operation, tensor)
             if fused is not None:
                 del operations[made_at[tensor]]
                 operations[index], alias = fused
                 if alias is not None:
                     aliases[index] = alias
-                else:
-                    made_at[operation.output] = index
                 break
     ordered = [
         each
@@ -59,7 +57,7 @@ def fuse_epilogues(program: TensorProgram) -> TensorProgram:
 
 
 def _fused(
-    producer: Operation, reader: Map, tensor: Tensor
+    producer: Operation | None, reader: Map, tensor: Tensor
 ) -> tuple[Operation, Alias | None] | None:
     """The producer with the map as its epilogue, and the alias that then has the map's shape."""
     if not isinstance(producer, _WithEpilogue):

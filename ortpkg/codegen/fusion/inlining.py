@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypeGuard
 
 from ortpkg.codegen.fusion.substitution import moved, replace_reads
 from ortpkg.codegen.loop_ir.loop_types import Scalar
@@ -51,7 +52,7 @@ def cost_of(element: Element) -> int:
     )
 
 
-def is_whole_map(operation: Operation) -> bool:
+def is_whole_map(operation: Operation) -> TypeGuard[Map]:
     """Whether it is a map that writes each element of its output once, at its own axes."""
     return (
         isinstance(operation, Map)
@@ -78,7 +79,7 @@ def inline_maps(program: TensorProgram) -> TensorProgram:
         change = partial(_inlined, operation=operation, maps=inlined, readers=readers)
         changed = with_elements(operation, change)
         operations.append(changed)
-        if isinstance(changed, Map) and is_whole_map(changed) and writers[changed.output] == 1:
+        if is_whole_map(changed) and writers[changed.output] == 1:
             inlined[changed.output] = changed
     return replace(program, operations=tuple(operations))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -49,29 +49,26 @@ _SHIFT = 128
 
 
 def is_multiplied(convolution: Convolution) -> bool:
-    """Whether it is of bytes that :func:`without_zero_points` and kernels know how to multiply."""
-    kinds = {convolution.source.scalar, convolution.weights.scalar}
+    """Whether :func:`without_zero_points` and kernels know how to multiply these bytes."""
     sizes = (convolution.source.shape[1], *convolution.weights.shape)
-    if not kinds <= _BYTES or not all(isinstance(each, int) for each in sizes):
+    if not all(isinstance(each, int) for each in sizes):
         return False
     return convolution.groups == 1 or _is_of_each_channel(convolution) or _is_plain(convolution)
 
 
 def without_zero_points(program: TensorProgram) -> TensorProgram:
-    """The program with convolutions of bytes as kernels have them; itself where it has none."""
-    if not any(_is_of_bytes(each) for each in program.operations):
-        return program
+    """The program with convolutions of bytes as kernels have them."""
     constants = dict(program.constants)
     operations: list[Operation] = []
     for each in program.operations:
-        if isinstance(each, Convolution) and _is_of_bytes(each):
+        if _is_of_bytes(each):
             operations += _Rewriting(each, constants).operations()
         else:
             operations.append(each)
     return replace(program, operations=tuple(operations), constants=constants)
 
 
-def _is_of_bytes(each: Operation) -> bool:
+def _is_of_bytes(each: Operation) -> TypeGuard[Convolution]:
     """Whether it is a convolution of bytes whose kernel takes off no zero points."""
     return (
         isinstance(each, Convolution)
@@ -103,11 +100,14 @@ def _known(zero: Element | None) -> int | None:
 
 def _moved_by(zero: Element | None, shift: int) -> Element:
     """A zero point as i32, moved."""
-    known = _known(zero)
-    if zero is None or known is not None:
-        return Number((known or 0) + shift, Scalar.I32)
-    wide = Convert(zero, Scalar.I32)
-    return wide if not shift else Call(Function.ADD, (wide, Number(shift, Scalar.I32)))
+    match zero:
+        case None:
+            return Number(shift, Scalar.I32)
+        case Number(number):
+            return Number(int(number) + shift, Scalar.I32)
+        case _:
+            wide = Convert(zero, Scalar.I32)
+            return Call(Function.ADD, (wide, Number(shift, Scalar.I32))) if shift else wide
 
 
 @dataclass
@@ -144,8 +144,7 @@ class _Rewriting:
                         source_zero=self._least_code(), weights_zero=None)  # fmt: skip
         sums: Element = Made(Scalar.I32)
         if has_source_zero:
-            taken = Call(Function.MUL, (self._source_zero, self._sums_of(weights)))
-            sums = Call(Function.SUB, (sums, self._folded(taken)))
+            sums = Call(Function.SUB, (sums, self._zero_terms(self._sums_of(weights))))
         if has_weights_zero:
             window_sum = self._window_sums(plain, has_source_zero=has_source_zero)
             sums = Call(Function.SUB, (sums, Call(Function.MUL, (self._weights_zero, window_sum))))
@@ -218,7 +217,7 @@ class _Rewriting:
         self._made.append(Map(output=made, axes=made.shape, value=value, places=own))
         return made
 
-    def _sums_of(self, weights: Tensor) -> Element:
+    def _sums_of(self, weights: Tensor) -> Read:
         """The sum of each output channel's weights, over the output's axes."""
         made = self._tensor("weight sums", Scalar.I32, weights.shape[:1])
         known = self.constants.get(weights)
@@ -233,12 +232,11 @@ class _Rewriting:
             )  # fmt: skip
         return Read(made, (along(1),))
 
-    def _folded(self, product: Call) -> Element:
-        """A product of a zero point and sums: a constant, where both are known."""
-        zero, sums = product.operands
-        known = self.constants.get(sums.tensor) if isinstance(sums, Read) else None
+    def _zero_terms(self, sums: Read) -> Element:
+        """The source's zero point times sums of weights: a constant, where both are known."""
+        zero, known = self._source_zero, self.constants.get(sums.tensor)
         if known is None or not isinstance(zero, Number):
-            return product
+            return Call(Function.MUL, (zero, sums))
         made = self._tensor("zero terms", Scalar.I32, known.shape)
         self.constants[made] = known * np.int32(zero.number)
         return Read(made, (along(1),))

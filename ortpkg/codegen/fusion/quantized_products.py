@@ -78,7 +78,7 @@ class _Rewriting:
         self.constants: dict[Tensor, Array] = dict(program.constants)
         self._dequantized: dict[Tensor, _Codes] = {}
         for operation in program.operations:
-            if isinstance(operation, Map) and is_whole_map(operation):
+            if is_whole_map(operation):
                 found = self._codes(operation)
                 if found is not None:
                     self._dequantized[operation.output] = found
@@ -119,7 +119,7 @@ class _Rewriting:
         match scale:
             case Number(value, Scalar.F32):
                 return np.array(value, np.float32)
-            case Read(tensor, _) if tensor.scalar is Scalar.F32 and tensor in self.constants:
+            case Read(tensor, _) if tensor in self.constants:
                 return self.constants[tensor]
             case _:
                 return None
@@ -165,9 +165,8 @@ class _Rewriting:
         weights = self._dequantized.get(convolution.weights)
         if source is None or weights is None or source.axis is not None:
             return None
-        sizes = [each for each in weights.codes.shape[1:] if isinstance(each, int)]
-        is_whole = len(sizes) == len(weights.codes.shape) - 1
-        if not is_whole or prod(sizes) > _MOST_PRODUCTS or weights.axis not in {None, 0}:
+        known = prod(size for size in weights.codes.shape[1:] if isinstance(size, int))
+        if known > _MOST_PRODUCTS or weights.axis not in {None, 0}:
             return None
         rank = len(convolution.output.shape)
         channels = (along(1), *(Place() for _ in range(rank - 1)))

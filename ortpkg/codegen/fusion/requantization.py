@@ -29,9 +29,9 @@ from ortpkg.codegen.tensor_ir.elements import (
 )
 from ortpkg.codegen.tensor_ir.operations import Convolution, Operation, Product
 from ortpkg.codegen.tensor_ir.tensor_program import TensorProgram
+from ortpkg.shapes.expressions import Size
 
 Array = npt.NDArray[Any]
-_BYTES = frozenset({Scalar.U8, Scalar.I8})
 _MOST_SUM, _MOST_FACTOR = 2**31 - 1, 255**2
 #: Scales with which no quotient is denormal or infinite.
 _LEAST_SCALE, _MOST_SCALE = 2.0**-120, 2.0**120
@@ -47,18 +47,13 @@ def requantize_at_once(program: TensorProgram) -> TensorProgram:
 def _rewritten(operation: Operation, constants: dict[Tensor, Array]) -> Operation:
     if not isinstance(operation, Product | Convolution) or operation.epilogue is None:
         return operation
-    depth = operation.k if isinstance(operation, Product) else _depth(operation)
-    if depth is None or not isinstance(depth, int):
+    depth: Size = (
+        operation.k if isinstance(operation, Product) else prod(operation.weights.shape[1:])
+    )
+    if not isinstance(depth, int):
         return operation
     rewriting = _Rewriting(operation.output.name, _MOST_SUM - depth * _MOST_FACTOR, constants)
     return replace(operation, epilogue=rewriting.rewritten(operation.epilogue))
-
-
-def _depth(convolution: Convolution) -> int | None:
-    """How many products make a sum; None for other kinds than bytes."""
-    sizes = [each for each in convolution.weights.shape[1:] if isinstance(each, int)]
-    is_known = len(sizes) == len(convolution.weights.shape) - 1
-    return prod(sizes) if convolution.source.scalar in _BYTES and is_known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ class _Rewriting:
         match element:
             case Call(Function.ROUND, (Call(Function.DIV, (number, Number(over, Scalar.F32))),)):
                 found = self._sums(number)
-                if found is not None and _LEAST_SCALE <= abs(over) <= _MOST_SCALE and over > 0:
+                if found is not None and _LEAST_SCALE <= over <= _MOST_SCALE:
                     return Call(Function.ROUND, (self._scaled(found, over),))
             case _:
                 pass
@@ -119,7 +114,7 @@ class _Rewriting:
         match element:
             case Number(value, Scalar.F32):
                 return np.array([value], np.float32)
-            case Read(tensor, (Place(),)) if tensor.scalar is Scalar.F32:
+            case Read(tensor, (Place(),)):
                 found = self.constants.get(tensor)
                 return None if found is None else np.asarray(found, np.float32).reshape(-1)
             case _:
@@ -147,7 +142,7 @@ class _Rewriting:
                 return None
         if sums.places and places != sums.places:
             return None
-        if steps.size and not float(np.abs(steps).max()) <= self.most_bias:
+        if not float(np.abs(steps).max(initial=0)) <= self.most_bias:
             return None
         return replace(sums, bias=steps.astype(np.int32), places=places)
 

@@ -44,8 +44,6 @@ _HALVES = frozenset({Scalar.F16})
 def widen_halves(program: TensorProgram) -> TensorProgram:
     """Return the program with its intermediate float16 tensors replaced by float32 ones."""
     wide = _wide_tensors(program)
-    if not wide:
-        return program
     operations: list[Operation] = [_widened(operation, wide) for operation in program.operations]
     for output in dict.fromkeys(program.outputs):
         if output in wide:
@@ -92,9 +90,7 @@ def _moves_halves(operation: Operation, computed: Collection[Tensor]) -> bool:
 
 
 def _is_choice(value: Element) -> bool:
-    """Return True if the element is a float16 read or number, or a selection among such."""
-    if scalar_of(value) not in _HALVES:
-        return False
+    """Return True if a float16 element is a read or number, or a selection among such."""
     if isinstance(value, Call):
         return value.function is Function.SELECT and all(map(_is_choice, value.operands[1:]))
     return is_move(value) and not isinstance(value, Convert)
