@@ -61,6 +61,7 @@ def array_feature_extractor(_info: OpKernelInfo) -> Compute:
                 f" {chosen.max()}"
             )
         out = context.output(0, (*(x.shape[:-1] or (1,)), chosen.size), x.dtype)
+        context.check_allocation(chosen.nbytes)  # numpy copies positions that are read-only
         # "clip" clips nothing here; the default mode would compute into a second array first
         np.take(x, chosen, axis=-1, out=out if x.ndim > 1 else out[0], mode="clip")
         return out

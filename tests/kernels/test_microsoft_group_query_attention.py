@@ -17,6 +17,14 @@ from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
 HEADS, SHARED, SIZE = 4, 2, 16
 RNG = np.random.default_rng(11)
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_in_every_order() -> None:
+    """Has each test draw the same numbers, whichever ran before it in this process."""
+    RNG.bit_generator.state = np.random.default_rng(11).bit_generator.state
+
+
 FLOAT32 = np.float32
 COSINES, SINES = (
     function(RNG.uniform(0, 6, (64, SIZE // 2))).astype(FLOAT32) for function in (np.cos, np.sin)
@@ -83,7 +91,8 @@ def assert_agrees(
     attributes = {"num_heads": HEADS, "kv_num_heads": SHARED} | attributes
     found = ours(inputs, outputs=outputs, in_place=in_place, **attributes)
     expected = run_on_onnxruntime("GroupQueryAttention", *inputs, outputs=outputs, **attributes)
-    tolerance = 1e-4 if inputs[0].dtype == FLOAT32 else 5e-3
+    # onnxruntime rounds float16 between its steps, to half a thousandth of numbers around 1
+    relative, absolute = (1e-4, 1e-5) if inputs[0].dtype == FLOAT32 else (5e-3, 2e-3)
     for slot, (one, other) in enumerate(zip(found, expected, strict=True)):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         if filled is not None and slot:
@@ -92,7 +101,7 @@ def assert_agrees(
                 for x in (one, other)
             )
         np.testing.assert_allclose(
-            one.astype(np.float64), other.astype(np.float64), rtol=tolerance, atol=tolerance / 10
+            one.astype(np.float64), other.astype(np.float64), rtol=relative, atol=absolute
         )
     return found
 
