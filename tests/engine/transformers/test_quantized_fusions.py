@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from ortpkg.engine.transformers.dequantize_gather_fusion import DEQUANTIZE_GATHER_FUSION
@@ -22,6 +23,8 @@ from ortpkg.engine.transformers.qdq_eliminations import (
 from ortpkg.engine.transformers.qdq_matmul_fusion import QDQ_MATMUL_FUSION
 from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.engine.transformers.transform_context import RewriteRule, TransformContext
+from ortpkg.graph.onnx_reader import load_model
+from ortpkg.shapes.inference import infer_types
 from tests.engine.transformers.transformation import (
     EVERY_KERNEL,
     Cleaned,
@@ -413,3 +416,30 @@ def test_a_table_with_a_scale_per_row_stays() -> None:
         "float[2, 3] y",
         "float[2] unused",
     )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "kind"),
+    [
+        ("{f} {v} y = MatMul(f, v)", "float16"),
+        ("{f} {v} m = MatMul(f, v) y = QuantizeLinear(m, s, z)", "uint8"),
+        ("{f} {v} m = Add(f, v) y = QuantizeLinear(m, s, z)", "uint8"),
+        ("{f} q = QuantizeLinear(f, s, z) y = Max(q, x)", "uint8"),
+    ],
+)
+def test_values_that_are_dequantized_to_float16_stay_float16(nodes: str, kind: str) -> None:
+    """Since opset 23 a node may state a type that its scale does not have."""
+    sides = {
+        "f": "f = DequantizeLinear<output_dtype = 10>(x, s, z)",
+        "v": "v = DequantizeLinear<output_dtype = 10>(w, s, z)",
+    }
+    model = load_model(
+        onnx.parser.parse_model(f"""<ir_version: 11, opset_import: ["" : 24, "com.microsoft" : 1]>
+        g (uint8[2, 2] x) => ({kind}[2, 2] y)
+        <float s = {{0.5}}, uint8 z = {{9}}, uint8[2, 2] w = {{1, 2, 3, 4}}>
+        {{ {nodes.format(**sides)} }}""")
+    )
+    infer_types(model)
+    fusions = rules(QDQ_MATMUL_FUSION, QDQ_ELEMENTWISE_FUSION, QDQ_PAIR_ELIMINATION)
+    fusions.apply(model.graph, EVERY_KERNEL)
+    assert not fusions.changes
