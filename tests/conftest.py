@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,6 +91,23 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+#: Module of tests → its random generators, with their states before the first test.
+_generators: dict[str, list[tuple[np.random.Generator, Mapping[str, Any]]]] = {}
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers_in_every_order(request: pytest.FixtureRequest) -> None:
+    """Has a test draw the same numbers from its module's generators, whichever ran before it."""
+    if request.module.__name__ not in _generators:
+        _generators[request.module.__name__] = [
+            (value, value.bit_generator.state)
+            for value in vars(request.module).values()
+            if isinstance(value, np.random.Generator)
+        ]
+    for generator, state in _generators[request.module.__name__]:
+        generator.bit_generator.state = state
 
 
 @pytest.fixture(scope="session", autouse=True)

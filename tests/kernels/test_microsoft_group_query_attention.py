@@ -17,14 +17,6 @@ from tests.kernels.onnxruntime_peer import run_on_onnxruntime
 
 HEADS, SHARED, SIZE = 4, 2, 16
 RNG = np.random.default_rng(11)
-
-
-@pytest.fixture(autouse=True)
-def same_numbers_in_every_order() -> None:
-    """Has each test draw the same numbers, whichever ran before it in this process."""
-    RNG.bit_generator.state = np.random.default_rng(11).bit_generator.state
-
-
 FLOAT32 = np.float32
 COSINES, SINES = (
     function(RNG.uniform(0, 6, (64, SIZE // 2))).astype(FLOAT32) for function in (np.cos, np.sin)
