@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 
@@ -202,5 +202,5 @@ def _with_facts(
     own[DERIVED_FACT] = record.as_fact()
     stated.pop(SHARE_FACT, None)
     if model.share is not None:
-        own[SHARE_FACT] = {"nodes": model.share.nodes, "work": model.share.work}
+        own[SHARE_FACT] = asdict(model.share)
     return replace(prepared, entry=replace(prepared.entry, metadata={**stated, **own}))

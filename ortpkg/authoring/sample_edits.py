@@ -157,7 +157,7 @@ def _body(
             f"there is no sample set {quoted(new.name)} whose inputs could be"
             f" taken{did_you_mean(new.name, known)}; there is {listed}"
         )
-    kept = {"name": new.name}
+    kept: dict[str, Any] = {"name": new.name}
     if old is not None:
         kept = (
             dict(old)
@@ -171,7 +171,14 @@ def _body(
         "batch_axis": new.batch_axis,
         **_judged_by(package, new, kept),
     }
+    if new.variant is None and _is_superseded(kept.get("task"), new):
+        kept.pop("task")
     return kept | {key: value for key, value in stated.items() if value is not None and value != {}}
+
+
+def _is_superseded(task: Mapping[str, Any] | None, new: NewSamples) -> bool:
+    """Return True if ``new`` states a tolerance in place of this task, and no task itself."""
+    return task is not None and new.task is None and task["output"] in new.tolerances
 
 
 def _judged_by(package: PackageInfo, new: NewSamples, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,6 +198,8 @@ def _judged_by(package: PackageInfo, new: NewSamples, kept: Mapping[str, Any]) -
     verify_variants_known(package, [new.variant], variant_names)
     variants = {name: dict(body) for name, body in kept.get("variants", {}).items()}
     variant_body = variants.setdefault(new.variant, {})
+    if _is_superseded(variant_body.get("task"), new):
+        variant_body.pop("task")
     if tolerances:
         variant_body["tolerances"] = {**variant_body.get("tolerances", {}), **tolerances}
     if task is not None:

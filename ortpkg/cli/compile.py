@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -200,7 +201,7 @@ def _variant_json(variant: CompiledVariant) -> dict[str, Any]:
             "ep_compatibility_info": constraints.ep_compatibility_info,
         },
         "partitions": variant.compiled.partitions,
-        "share": None if share is None else {"nodes": share.nodes, "work": share.work},
+        "share": None if share is None else asdict(share),
         "left_by": variant.compiled.left_by,
         "other_nodes": variant.compiled.other_nodes,
     }
@@ -223,14 +224,15 @@ def _variant_line(variant: CompiledVariant) -> str:
 
 def _advice(variant: CompiledVariant) -> str:
     """Return advice where the code covers too little for selection to prefer it, else ""."""
-    from ortpkg.selection.compiled_speed import LEAST_SHARE  # as above
+    from ortpkg.selection.compiled_speed import coverage_text, is_mostly_compiled  # as above
 
     share = variant.compiled.share
-    if share is None or share.work >= LEAST_SHARE:
+    if share is None or is_mostly_compiled(share.work, share.calls):
         return ""
     cause = f" ({variant.compiled.left_by})" if variant.compiled.left_by else ""
     return (
-        f"{variant.component}/{variant.name} covers {share.work:.0%} of the work{cause}: where a"
+        f"{variant.component}/{variant.name} covers"
+        f" {coverage_text(share.work, share.calls)}{cause}: where a"
         f" library runs {quoted(variant.source)} whole, that is chosen; a model of another exporter"
         " or with fixed sizes may leave less, and ortpkg bench measures which is faster"
     )

@@ -11,6 +11,9 @@ from ortpkg.graph.types import TensorType
 NOMINAL_DIMENSION = 64
 #: Cost of calling a node, counted in operations.
 OPERATIONS_PER_CALL = 10_000
+#: Cost of calling compiled code once more because nodes between its pieces are not compiled: some
+#: ten microseconds.
+OPERATIONS_PER_PIECE = 100_000
 
 
 def operation_count(graph: Graph, node: Node) -> int:

@@ -18,7 +18,7 @@ from ortpkg.package.derived_variants import derivation_of
 from ortpkg.package.package_info import VariantInfo
 from ortpkg.quantities import duration_text
 from ortpkg.selection.ranking import Rank, backend_preference
-from ortpkg.selection.variant_facts import share_of_work
+from ortpkg.selection.variant_facts import calls_of, share_of_work
 
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement
@@ -137,15 +137,33 @@ def _by_share(variant: VariantInfo, backend: str, rival: VariantInfo, rival_back
     """Judge a compiled variant by its share of code, beside a plain one of another backend."""
     share = share_of_work(variant.metadata)
     is_whole = rival_backend != backend and backend_preference(rival_backend) <= _WHOLE
-    if share is None or share >= LEAST_SHARE or not is_whole:
+    calls = calls_of(variant.metadata)
+    if share is None or is_mostly_compiled(share, calls) or not is_whole:
         return USUAL
     return Speed(
         rank=_SLOWER,
         reason=(
-            f"its code covers {share:.0%} of the work, and plain variant {quoted(rival.name)} runs"
-            f" on {rival_backend} here; ortpkg bench measures which is faster"
+            f"its code covers {coverage_text(share, calls)}, and plain variant"
+            f" {quoted(rival.name)} runs on {rival_backend} here; ortpkg bench measures which is"
+            " faster"
         ),
     )
+
+
+def is_mostly_compiled(share: float, calls: float) -> bool:
+    """Return True if code that covers ``share`` of the work may come before a plain model.
+
+    ``calls`` between pieces of code and other nodes count as work that is not covered.
+    """
+    return share / (1 + calls) >= LEAST_SHARE
+
+
+def coverage_text(share: float, calls: float) -> str:
+    """Say what code covers, and where that would be enough, what calls add to it."""
+    text = f"{share:.0%} of the work"
+    if share < LEAST_SHARE or calls <= 0:
+        return text
+    return f"{text} in pieces, and calls of them and of the nodes between them add {calls:.0%}"
 
 
 def _fastest(measurements: Iterable[Measurement | None]) -> Measurement | None:

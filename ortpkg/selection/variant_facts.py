@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from math import inf
 from typing import Any
 
 #: Keys of a variant's metadata.
@@ -114,6 +115,15 @@ def _whole_number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 63:
         return None
     return int(value)
+
+
+def calls_of(metadata: Mapping[str, Any]) -> float:
+    """Return what calls between pieces of code and other nodes cost, per operation of the model."""
+    share = metadata.get(SHARE_FACT)
+    calls = share.get("calls") if isinstance(share, Mapping) else None
+    if isinstance(calls, int | float) and not isinstance(calls, bool) and 0 <= calls < inf:
+        return float(calls)
+    return 0.0
 
 
 def share_of_work(metadata: Mapping[str, Any]) -> float | None:

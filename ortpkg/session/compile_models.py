@@ -48,6 +48,7 @@ from ortpkg.isolation.child import ChildOutcome, call_in_child
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.missing_libraries import absent_library_text
 from ortpkg.providers.native_group import GROUP_LOG
+from ortpkg.providers.node_work import OPERATIONS_PER_CALL, OPERATIONS_PER_PIECE
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
 from ortpkg.trust.judged_contexts import load_only
@@ -115,10 +116,13 @@ class CompiledShare:
     Attributes:
         nodes: of its nodes, after basic optimizations.
         work: of its operations, as they are counted from sizes; open ones are nominal.
+        calls: operations that calling the other nodes one by one, and the code in several pieces
+            between them, costs; per operation of the model.
     """
 
     nodes: float
     work: float
+    calls: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,9 +294,14 @@ def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
     if not nodes:
         return None
     covered = [count for count in counts if count[0]]
+    covered_nodes = sum(count[1] for count in covered)
+    calls = (nodes - covered_nodes) * OPERATIONS_PER_CALL
+    if calls and covered:
+        calls += (len(covered) - 1) * OPERATIONS_PER_PIECE
     return CompiledShare(
-        nodes=round(sum(count[1] for count in covered) / nodes, 4),
+        nodes=round(covered_nodes / nodes, 4),
         work=round(sum(count[2] for count in covered) / work, 4) if work else 1.0,
+        calls=round(calls / max(work, 1), 4),
     )
 
 

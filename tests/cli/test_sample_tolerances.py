@@ -62,6 +62,36 @@ def test_a_tolerance_of_one_variant_loosens_no_other(ortpkg: RunCommand, package
     assert ortpkg("validate", package).code == 0
 
 
+def test_a_tolerance_of_one_variant_goes_before_a_task_of_all(
+    ortpkg: RunCommand, package: Path
+) -> None:
+    words = ("samples", "add", package, "--name", "s")
+    assert ortpkg(*words, "--variant", "opposite", "--tolerance", "1000").code == 0
+    assert ortpkg(*words, "--task", "class").code == 0
+    done = _run(ortpkg, package, "opposite")
+    assert done.code == 0
+    assert "allowed 1000" in done.out
+    done = _run(ortpkg, package, "near")
+    assert done.code == 0
+    assert "another top class for 0 of 5" in done.out
+    assert "WRONG" not in ortpkg("bench", package, "--repeat", "1", "--backend", "embedded").out
+
+
+@pytest.mark.parametrize("variant", [(), ("--variant", "opposite")], ids=["all", "one variant"])
+def test_a_tolerance_that_is_stated_after_a_task_takes_its_place(
+    ortpkg: RunCommand, package: Path, variant: tuple[str, ...]
+) -> None:
+    words = ("samples", "add", package, "--name", "s", *variant)
+    assert ortpkg(*words, "--task", "class").code == 0
+    assert _run(ortpkg, package, "opposite").code == 1
+    assert ortpkg(*words, "--tolerance", "1000").code == 0
+    done = _run(ortpkg, package, "opposite")
+    assert done.code == 0
+    assert "allowed 1000" in done.out
+    assert ortpkg(*words, "--task", "class").code == 0
+    assert _run(ortpkg, package, "opposite").code == 1
+
+
 def test_a_tolerance_on_the_task_goes_by_answers(ortpkg: RunCommand, package: Path) -> None:
     words = ("samples", "add", package, "--name", "s")
     assert ortpkg(*words, "--task", "class,10%").code == 0

@@ -396,6 +396,7 @@ def test_compile_records_what_its_code_covers_and_says_why_and_what_helps(
     share = made.metadata["compiled_share"]
     assert share["nodes"] == 0.6
     assert 0.6 < share["work"] < 0.9
+    assert share["calls"] > 1
     assert "2 compiled partitions with 60% of the nodes and" in out
     assert f"model/plain-fake covers {share['work']:.0%} of the work" in err
     assert "where a library runs 'plain' whole, that is chosen" in err
@@ -403,7 +404,7 @@ def test_compile_records_what_its_code_covers_and_says_why_and_what_helps(
     command("compile", package, "--ep", "prepack", "--variant", "plain")
     whole = ortpkg.ModelPackage(package).component().variant("plain-prepack")
     assert whole is not None
-    assert dict(whole.metadata["compiled_share"]) == {"nodes": 1.0, "work": 1.0}
+    assert dict(whole.metadata["compiled_share"]) == {"nodes": 1.0, "work": 1.0, "calls": 0.0}
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])

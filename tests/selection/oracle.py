@@ -137,8 +137,8 @@ def _speed(
 ) -> int:
     """1 for a compiled variant that is measured as clearly faster than its plain one, 3 for slower.
 
-    Without measurements of both, 3 for one whose code covers less than nine tenths of the work, if
-    another backend that is no numpy would run the plain one here. 2 for all others. (Rows have no
+    Without measurements of both, 3 for one whose code covers less than nine tenths of the work (calls
+    between its pieces counted as work of others), if another backend that is no numpy would run the plain one here. 2 for all others. (Rows have no
     two that are faster, of which the fastest would come first.)
     """
     facts = variants[name]
@@ -158,7 +158,8 @@ def _speed(
     others = [each["p50_ms"] for each in times if each and each.get("accurate") is not False]
     if own and own.get("accurate") is not False and others:
         return 2 + int(own["p50_ms"] > min(others)) - int(own["p50_ms"] < min(others))
-    share = facts.get("metadata", {}).get("compiled_share", {}).get("work", 1)
+    recorded = facts.get("metadata", {}).get("compiled_share", {})
+    share = recorded.get("work", 1) / (1 + recorded.get("calls", 0))
     backend = plain[0][2]["backend"]
     return 3 if share < 0.9 and backend not in {offer["backend"], "embedded", "llvm"} else 2
 

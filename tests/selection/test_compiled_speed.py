@@ -48,6 +48,26 @@ def test_the_reason_of_a_compiled_variant_that_covers_little_has_its_share_and_t
     )
 
 
+def test_code_in_many_pieces_comes_after_a_plain_variant_for_what_calls_of_them_cost(
+    machines: Any, variants: Any, select: Any
+) -> None:
+    selection = select(machines["server"], [variants["fp32"], variants["ov-pieces"]])
+    assert _reason(selection, "ov-pieces") == (
+        "it can run, but its code covers 99% of the work in pieces, and calls of them and of the"
+        " nodes between them add 170%, and plain variant 'fp32' runs on onnxruntime here; ortpkg"
+        " bench measures which is faster"
+    )
+
+
+@pytest.mark.parametrize("calls", ["many", -1, True, float("inf"), None])
+def test_calls_that_are_no_number_count_as_none(
+    machines: Any, variants: Any, select: Any, calls: Any
+) -> None:
+    share = {"nodes": 0.8, "work": 0.99, "calls": calls}
+    odd = dataclasses.replace(variants["ov-pieces"], metadata={"compiled_share": share})
+    assert select(machines["server"], [variants["fp32"], odd]).best.variant is odd
+
+
 def test_the_reason_of_a_plain_variant_names_the_compiled_one_that_is_faster(
     machines: Any, variants: Any, select: Any
 ) -> None:

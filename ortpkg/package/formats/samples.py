@@ -126,9 +126,17 @@ class SampleSet:
     display: Display | None = None
 
     def task_of(self, variant: str | None) -> TaskTolerance | None:
-        """The tolerance on the task for a variant; None where the samples state none."""
-        variant_task = None if variant is None else self.variant_tasks.get(variant)
-        return variant_task or self.task
+        """Return the task that judges a variant; None where a tolerance does.
+
+        A tolerance that is stated for the variant alone goes before the task of the whole set.
+        """
+        if variant is None:
+            return self.task
+        variant_task = self.variant_tasks.get(variant)
+        if variant_task is not None or self.task is None:
+            return variant_task
+        own_tolerances = self.variant_tolerances.get(variant, EMPTY)
+        return None if self.task.output in own_tolerances else self.task
 
     def tolerance(self, output: str, *, variant: str | None = None) -> Tolerance | None:
         """The tolerance for an output of a variant; None where the samples do not say."""
