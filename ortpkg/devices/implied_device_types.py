@@ -1,4 +1,4 @@
-"""What kind of device an execution provider is for, where its name alone says so."""
+"""What kind of device, and whose, an execution provider is for, where its name alone says so."""
 
 from __future__ import annotations
 
@@ -24,4 +24,16 @@ IMPLIED_DEVICE_TYPES: dict[str, DeviceType] = {
     "ACLExecutionProvider": DeviceType.CPU,
     "ArmNNExecutionProvider": DeviceType.CPU,
     CPU_EP: DeviceType.CPU,
+}
+
+#: Vendor of the devices that a provider runs on, where it is for one vendor's alone.
+IMPLIED_VENDORS: dict[str, str] = {
+    "NvTensorRTRTXExecutionProvider": "NVIDIA",
+    "TensorrtExecutionProvider": "NVIDIA",
+    "CUDAExecutionProvider": "NVIDIA",
+    "MIGraphXExecutionProvider": "AMD",
+    "ROCMExecutionProvider": "AMD",
+    "VitisAIExecutionProvider": "AMD",
+    "RknpuExecutionProvider": "Rockchip",
+    "CANNExecutionProvider": "Huawei",
 }

@@ -149,4 +149,6 @@ def _places() -> tuple[str, ...]:
         "/usr/bin/nvidia-smi",
         "/usr/local/bin/nvidia-smi",
         "/run/current-system/sw/bin/nvidia-smi",
+        "/usr/local/nvidia/bin/nvidia-smi",  # where clusters mount the driver into containers
+        "/usr/lib/wsl/lib/nvidia-smi",
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
-from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES, IMPLIED_VENDORS
 from ortpkg.doctor.situation import Situation
 from ortpkg.errors import quoted, unquoted
+from ortpkg.providers.provider_trials import ep_of_library
 from ortpkg.versions import is_outside, requirement_name
 
 
@@ -72,17 +73,6 @@ _REMEDIES: dict[tuple[str, DeviceType], str] = {
     ("Rockchip", DeviceType.NPU): "use an onnxruntime that was built with RknpuExecutionProvider",
     ("Huawei", DeviceType.NPU): "install onnxruntime-cann and CANN",
 }
-#: EPs without devices of their own that run on a vendor's devices.
-_VENDORS_OF_EPS: dict[str, str] = {
-    "NvTensorRTRTXExecutionProvider": "NVIDIA",
-    "TensorrtExecutionProvider": "NVIDIA",
-    "CUDAExecutionProvider": "NVIDIA",
-    "MIGraphXExecutionProvider": "AMD",
-    "ROCMExecutionProvider": "AMD",
-    "VitisAIExecutionProvider": "AMD",
-    "RknpuExecutionProvider": "Rockchip",
-    "CANNExecutionProvider": "Huawei",
-}
 #: EPs without devices of their own that run on GPUs (or on all devices) of every vendor of a
 #: system.
 _EPS_OF_ALL_GPUS = frozenset({"DmlExecutionProvider", "WebGpuExecutionProvider"})
@@ -98,6 +88,8 @@ _LIBRARY_DEVICES: dict[str, tuple[str, DeviceType]] = {
     "providers_vitisai": ("AMD", DeviceType.NPU),
     "Qnn": ("Qualcomm", DeviceType.NPU),
 }
+#: How a failure ends that a wheel would mend.
+_INSTALL = ": pip install "
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -131,12 +123,30 @@ def _overlapping_distributions(situation: Situation) -> Iterator[Complaint]:
 
 def _failed_backends(situation: Situation) -> Iterator[Complaint]:
     for failure in situation.failures:
+        message, _, wheels = failure.partition(_INSTALL)
+        is_spared = bool(wheels) and _is_spared(situation, failure)
         yield Complaint(
             check="failed-backend",
-            gravity=Gravity.ERROR,
-            message=failure,
-            remedy="install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again",
+            gravity=Gravity.INFO if is_spared else Gravity.ERROR,
+            message=message,
+            remedy=(
+                f"{_INSTALL.removeprefix(': ')}{wheels}"
+                + (", if you want it: another execution provider runs there" if is_spared else "")
+                if wheels
+                else "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again"
+            ),
         )
+
+
+def _is_spared(situation: Situation, failure: str) -> bool:
+    """Return True where another EP runs on the devices that the failed one is for."""
+    ep_name = failure.partition(" ")[0]
+    return any(
+        offer.device is not None
+        and offer.device.vendor == IMPLIED_VENDORS.get(ep_name)
+        and offer.device.type is IMPLIED_DEVICE_TYPES.get(ep_name)
+        for offer in situation.ep_devices
+    )
 
 
 def _old_software(situation: Situation) -> Iterator[Complaint]:
@@ -154,6 +164,8 @@ def _old_software(situation: Situation) -> Iterator[Complaint]:
 
 def _refused_libraries(situation: Situation) -> Iterator[Complaint]:
     for library, reason in situation.refused_libraries.items():
+        if _is_judged(situation, ep_of_library(library)):
+            continue
         device = next(
             (device for part, device in _LIBRARY_DEVICES.items() if part in library), None
         )
@@ -176,6 +188,14 @@ def _refused_libraries(situation: Situation) -> Iterator[Complaint]:
                 )
             ),
         )
+
+
+def _is_judged(situation: Situation, ep_name: str | None) -> bool:
+    """Return True where an EP was tried: it runs on a device, or its failure is told."""
+    return ep_name is not None and (
+        any(offer.ep_name == ep_name and offer.device for offer in situation.ep_devices)
+        or any(failure.startswith(f"{ep_name} ") for failure in situation.failures)
+    )
 
 
 def _unclaimed_devices(situation: Situation) -> Iterator[Complaint]:
@@ -367,7 +387,7 @@ def _is_claimed(situation: Situation, device: HardwareDevice) -> bool:
                 return True
         elif (
             IMPLIED_DEVICE_TYPES.get(offer.ep_name) is device.type
-            and _VENDORS_OF_EPS.get(offer.ep_name) == device.vendor
+            and IMPLIED_VENDORS.get(offer.ep_name) == device.vendor
         ):
             return True
     return False

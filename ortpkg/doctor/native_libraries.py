@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ortpkg.isolation.backend_probe import probe_timeout_s
 from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.providers.nvidia_libraries import wheel_folders
 
 #: Module → where its native libraries lie, relative to its folder.
 _NATIVE_LIBRARIES = {"onnxruntime": ("capi/*.so*",), "openvino": ("libs/*.so*", "*.so")}
@@ -27,15 +28,12 @@ def refused_libraries() -> dict[str, str]:
         f"{module}/{path.relative_to(folder).as_posix()}": path
         for module, folder in folders.items()
         for path in sorted(
-            {path for each in _NATIVE_LIBRARIES[module] for path in folder.glob(each)}
+            {path for each in _NATIVE_LIBRARIES[module] for path in folder.glob(each)},
+            key=lambda path: (not path.stem.endswith("providers_shared"), path),
         )
     }
-    # The wheels of CUDA's libraries lie beside; onnxruntime.preload_dlls finds them there.
-    wheels = [
-        path for folder in folders.values() for path in sorted(folder.parent.glob("nvidia/*/lib"))
-    ]
     kept = dict(list(libraries.items())[:_MOST_LIBRARIES])
-    search = dict.fromkeys([*(path.parent for path in kept.values()), *wheels])
+    search = dict.fromkeys([*(path.parent for path in kept.values()), *wheel_folders()])
     refused = refusals([str(path) for path in kept.values()], search=tuple(search))
     return {
         name: _without_folders(refused[str(path)], folders)
@@ -78,8 +76,10 @@ def loader_sentences(libraries: list[str]) -> dict[str, str]:
     """What the loader says of those that it refuses; the child's side of :func:`refusals`."""
     said = {}
     for library in libraries:
+        # Providers' libraries find in it what onnxruntime hands them.
+        is_shared = Path(library).stem.endswith("providers_shared")
         try:
-            ctypes.CDLL(library)
+            ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL if is_shared else ctypes.DEFAULT_MODE)
         except OSError as error:
             said[library] = str(error)
     return said

@@ -64,6 +64,11 @@ class EpFactory(ABC):
         """Version of the library behind it, found without importing that library."""
 
     @property
+    def offer_note(self) -> str:
+        """What is said beside the devices that it offered last; "" for nothing."""
+        return ""
+
+    @property
     def nothing_offered_note(self) -> str:
         """What is said where it is installed and offers no device; "" for nothing."""
         return ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Sequence
-from pathlib import PurePath
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import NamedTuple
 
 from ortpkg.providers.installed_metadata import recorded_versions
@@ -26,9 +27,11 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
 
     Empty where the module is not installed.
 
-    Several at once overwrite each other's files; the caller can say so.
+    Several at once overwrite each other's files; the caller can say so. Those of an environment
+    that lies under this one do not count: their module is not the one that is imported.
     """
-    if importlib.util.find_spec(module) is None:
+    spec = importlib.util.find_spec(module)
+    if spec is None:
         return ()
     versions = recorded_versions(names)
     if versions is None:
@@ -39,9 +42,7 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
         if name in versions
     ]
     if len(found) > 1:
-        from importlib.metadata import files  # 15 ms; only where several claim to be the module
-
-        found = [each for each in found if _brings(files(each.name), module)] or found
+        found = [each for each in found if _brings(each.name, module, spec)] or found
     return tuple(found) or (InstalledDistribution(name=module, version=""),)
 
 
@@ -55,9 +56,20 @@ def _versions_by_metadata(names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _brings(files: Sequence[PurePath] | None, module: str) -> bool:
-    """Whether a distribution's files make the module.
+def _brings(name: str, module: str, spec: ModuleSpec) -> bool:
+    """Return True where a distribution's files make the module that is imported.
 
     One that only adds a plug-in library to it does not.
     """
-    return files is None or any(file.as_posix() == f"{module}/__init__.py" for file in files)
+    from importlib.metadata import distribution  # 15 ms; only where several claim to be the module
+
+    recorded = distribution(name)
+    if recorded.files is None:
+        return True
+    made = f"{module}/__init__.py"
+    if all(file.as_posix() != made for file in recorded.files):
+        return False
+    with contextlib.suppress(OSError):
+        place = Path(str(recorded.locate_file(made)))
+        return spec.origin is None or not place.exists() or place.samefile(spec.origin)
+    return True

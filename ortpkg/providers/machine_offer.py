@@ -192,6 +192,8 @@ def discover_ep_devices(
             offered: object = factory.get_supported_devices(machine.hardware)
             checked = _checked(factory, offered)
             ep_devices += checked
+            if checked and factory.offer_note:
+                notes.append(factory.offer_note)
             if (
                 not checked
                 and factory.nothing_offered_note

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, quoted
+from ortpkg.providers.nvidia_libraries import CUDA_EPS, prepare_nvidia_libraries
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime_for_application
 
 
@@ -71,7 +72,9 @@ def make_onnxruntime_args(
     arguments = OnnxRuntimeArgs(
         path_or_bytes=str(path), sess_options=options, providers=None, provider_options=None
     )
-    if ep_device.device is not None and ep_device.ep_name != CPU_EP:
+    if ep_device.ep_name in CUDA_EPS:
+        prepare_nvidia_libraries(onnxruntime)
+    if _has_listed_device(onnxruntime, ep_device):
         offered = _offered_device(onnxruntime, ep_device)
         options.add_provider_for_devices([offered], dict(provider_options))
         return arguments
@@ -85,9 +88,23 @@ def make_onnxruntime_args(
     names = list(dict.fromkeys([ep_device.ep_name, CPU_EP]))
     arguments["providers"] = names
     arguments["provider_options"] = [
-        dict(provider_options) if name == ep_device.ep_name else {} for name in names
+        {**ep_device.ep_options, **provider_options} if name == ep_device.ep_name else {}
+        for name in names
     ]
     return arguments
+
+
+def _has_listed_device(onnxruntime: Any, ep_device: EpDevice) -> bool:
+    """Return True for a device that onnxruntime lists itself, or that has gone from its list.
+
+    It lists none for its own provider on CUDA, whose devices the driver lists.
+    """
+    if ep_device.device is None or ep_device.ep_name == CPU_EP:
+        return False
+    is_own = ep_device.ep_name in onnxruntime.get_available_providers()
+    return not (is_own and ep_device.ep_name in CUDA_EPS) or any(
+        listed.ep_name == ep_device.ep_name for listed in onnxruntime.get_ep_devices()
+    )
 
 
 def _load_onnxruntime(ep_name: str) -> Any:

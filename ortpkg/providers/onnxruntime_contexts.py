@@ -36,6 +36,7 @@ from ortpkg.providers.native_library import (
     required_part,
     signature_part,
 )
+from ortpkg.providers.nvidia_libraries import CUDA_EPS, prepare_nvidia_libraries
 from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary, OnnxRuntimeModel
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 
@@ -54,6 +55,8 @@ def open_onnxruntime(
 
     Raises ExecutionProviderError where this build of onnxruntime does not have the provider.
     """
+    if ep_name in CUDA_EPS:
+        prepare_nvidia_libraries(onnxruntime)
     library = ep_library_of(ep_name)
     available = onnxruntime.get_available_providers()
     if library is not None and (
@@ -67,8 +70,10 @@ def open_onnxruntime(
             f" {', '.join(available)}",
             ep_name=ep_name,
         )
-    made = OptimizingLibrary if ep_name == CPU_EP else OnnxRuntimeLibrary
-    return made(ep_name, options or {})
+    if ep_name == CPU_EP:
+        return OptimizingLibrary(ep_name, options or {})
+    of_device = dict(ep_devices[0].ep_options) if ep_devices else {}
+    return OnnxRuntimeLibrary(ep_name, {**of_device, **(options or {})})
 
 
 class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):

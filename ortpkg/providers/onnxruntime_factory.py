@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES
+from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES, IMPLIED_VENDORS
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
@@ -21,8 +21,9 @@ from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_libraries import installed_ep_libraries
+from ortpkg.providers.ep_libraries import NO_DEVICE, installed_ep_libraries
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
+from ortpkg.providers.nvidia_libraries import is_built_for_cuda, nvidia_fingerprint
 from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
 
 if TYPE_CHECKING:
@@ -102,6 +103,17 @@ class OnnxRuntimeEpFactory(EpFactory):
         #: The hardware that was asked about last, and the device that each of onnxruntime's EP
         #: devices is there.
         self._reported: tuple[Sequence[HardwareDevice], list[HardwareDevice]] = ((), [])
+        self._offer_note = self._unusable_note = ""
+
+    @property
+    def offer_note(self) -> str:
+        return self._offer_note
+
+    @property
+    def nothing_offered_note(self) -> str:
+        is_for_one_vendor = self.ep_name in IMPLIED_VENDORS
+        no_device = f"{self._name_for_people} {NO_DEVICE}" if is_for_one_vendor else ""
+        return self._unusable_note or no_device
 
     @property
     def version(self) -> str:
@@ -116,13 +128,21 @@ class OnnxRuntimeEpFactory(EpFactory):
 
         For a provider without devices of its own: one without device, or none at all where the
         machine lacks the kind of device that its name implies (a CUDA build on a machine without
-        GPU lists the provider all the same).
+        GPU lists the provider all the same). None where onnxruntime leaves the provider out of
+        sessions: ``nothing_offered_note`` says why, if a device for it is here.
 
         Raises ExecutionProviderError where onnxruntime crashed, hung or failed.
         """
         offers = _offers(self._ask, hardware, self.ep_name)
         if self.ep_name not in offers.providers:
             return []
+        if reason := offers.unusable.get(self.ep_name, ""):
+            is_missed = self._has_implied_device(hardware)
+            unusable = f"{self._name_for_people} cannot run here: {reason}"
+            self._unusable_note = unusable if is_missed else ""
+            return []
+        note = offers.notes.get(self.ep_name, "")
+        self._offer_note = f"{self._name_for_people}: {note}" if note else ""
         reported = [entry for entry in offers.ep_devices if entry.get("ep_name") == self.ep_name]
         if reported:
             devices = [match_hardware(_reported(entry, reported), hardware) for entry in reported]
@@ -135,6 +155,21 @@ class OnnxRuntimeEpFactory(EpFactory):
         if implied is not None and all(device.type is not implied for device in hardware):
             return []
         return [self._ep_device({}, None)]
+
+    def _has_implied_device(self, hardware: Sequence[HardwareDevice]) -> bool:
+        """Return True where a device may be here that the provider is for."""
+        implied, vendor = IMPLIED_DEVICE_TYPES.get(self.ep_name), IMPLIED_VENDORS.get(self.ep_name)
+        return any(
+            (implied is None or device.type is implied)
+            and (vendor is None or device.vendor == vendor)
+            for device in hardware
+        )
+
+    @property
+    def _name_for_people(self) -> str:
+        distribution = next(iter(installed_distributions()), None)
+        name = distribution.name if distribution else "onnxruntime"
+        return f"{self.ep_name} ({' '.join(filter(None, (name, self.version)))})"
 
     def validate_compiled_model_compatibility_info(
         self, devices: Sequence[HardwareDevice], info: str
@@ -243,6 +278,8 @@ def list_ep_names(hardware: Sequence[HardwareDevice], ask: Ask = _ask_in_child) 
 class _Offers(NamedTuple):
     providers: tuple[str, ...]
     ep_devices: tuple[Mapping[str, Any], ...]
+    unusable: Mapping[str, str]
+    notes: Mapping[str, str]
 
 
 def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offers:
@@ -255,6 +292,8 @@ def _offers(ask: Ask, hardware: Sequence[HardwareDevice], ep_name: str) -> _Offe
         ep_devices=tuple(e for e in ep_devices if isinstance(e, dict) and e.get("type") in _TYPES)
         if isinstance(ep_devices, list)
         else (),
+        unusable=_strings(answer.get("unusable")),
+        notes=_strings(answer.get("notes")),
     )
 
 
@@ -263,6 +302,7 @@ def _fingerprint(hardware: Sequence[HardwareDevice]) -> dict[str, object]:
     return {
         "distributions": _distributions(),
         "hardware": [hardware_device_to_json(device) for device in hardware],
+        **({"nvidia": nvidia_fingerprint()} if is_built_for_cuda() else {}),
     }
 
 
@@ -281,11 +321,13 @@ def _reported(entry: Mapping[str, Any], siblings: Sequence[Mapping[str, Any]]) -
     return ReportedDevice(
         type=_TYPES[entry["type"]],
         source="onnxruntime",
+        name=str(entry.get("name", "")),
         vendor=str(entry.get("vendor", "")),
         vendor_id=_number(entry.get("vendor_id")),
         device_id=_number(entry.get("device_id")),
         pci_address=metadata.get("pci_bus_id", ""),
         is_discrete={"1": True, "0": False}.get(metadata.get("Discrete", "")),
+        memory_nbytes=_number(entry.get("memory_nbytes")) or None,
         ordinal=sum((sibling.get("type"), sibling.get("vendor_id")) == kind for sibling in before),
         metadata=metadata,
     )

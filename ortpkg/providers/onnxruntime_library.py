@@ -15,6 +15,7 @@ from ortpkg.providers.native_library import (
     NativeModel,
     words_of,
 )
+from ortpkg.providers.provider_trials import SMALLEST_MODEL, why_left_out
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
 
@@ -31,11 +32,6 @@ _ENUMERATIONS = {
     "execution_order": "ExecutionOrder",
     "graph_optimization_level": "GraphOptimizationLevel",
 }
-#: y = Identity(x), of one float.
-_SMALLEST_MODEL = bytes.fromhex(
-    "08083a390a120a017812017922084964656e746974793a001201675a0f0a0178120a0a08080112040a020801"
-    "620f0a0179120a0a08080112040a02080142040a001011"
-)
 
 
 class OnnxRuntimeLibrary(NativeLibrary):
@@ -59,7 +55,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
         options = self._session_options()
         try:
             onnxruntime.InferenceSession(
-                _SMALLEST_MODEL, options, providers=[CPU_EP], enable_fallback=0
+                SMALLEST_MODEL, options, providers=[CPU_EP], enable_fallback=0
             )
         except Exception as error:
             if self.settings.entries.get(NO_CPU_FALLBACK_ENTRY) == "1":
@@ -185,7 +181,8 @@ class OnnxRuntimeModel:
         if self._ep_name == CPU_EP:
             return ()  # the only provider of the session
         if self._name_there not in self._session.get_providers():
-            reason = f"onnxruntime {onnxruntime.__version__} left it out: it cannot start here"
+            why = why_left_out(onnxruntime, self._ep_name) or "it cannot start here"
+            reason = f"onnxruntime {onnxruntime.__version__} left it out: {why}"
             left_out = BackendPlacement(ep_name=self._ep_name, node_count=0, reason=reason)
             return [left_out, BackendPlacement(ep_name=CPU_EP, is_fallback=True)]
         tell = getattr(self._session, "get_provider_graph_assignment_info", None)

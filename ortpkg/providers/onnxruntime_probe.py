@@ -10,7 +10,9 @@ from typing import Any
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.providers.library_traits import LIBRARY_TRAITS
+from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries
 from ortpkg.providers.operator_probe import one_node_model, pairs
+from ortpkg.providers.provider_trials import try_providers
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 from ortpkg.providers.registered_ep_library import register_ep_library
 
@@ -19,16 +21,23 @@ _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
 
 
 def list_offers() -> dict[str, Any]:
-    """``{"version", "providers": [name], "ep_devices": [...]}``.
+    """Return ``{"version", "providers", "ep_devices", "unusable", "notes"}``.
 
-    Builds before 1.22 know no EP devices.
+    ``providers`` are names, ``unusable`` and ``notes`` texts by name. Builds before 1.22 know no EP
+    devices; of a provider on CUDA those are listed that its driver has.
     """
     onnxruntime = load_onnxruntime()
+    missing = prepare_nvidia_libraries(onnxruntime)
     ep_devices = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
+    providers = onnxruntime.get_available_providers()
+    listed = {ep_device.ep_name for ep_device in ep_devices}
+    trials = try_providers(onnxruntime, [name for name in providers if name not in listed], missing)
     return {
         "version": onnxruntime.__version__,
-        "providers": onnxruntime.get_available_providers(),
-        "ep_devices": [_ep_device(ep_device) for ep_device in ep_devices],
+        "providers": providers,
+        "ep_devices": [*(_ep_device(ep_device) for ep_device in ep_devices), *trials.ep_devices],
+        "unusable": trials.unusable,
+        "notes": trials.notes,
     }
 
 
@@ -74,6 +83,7 @@ def missing_operators(ep_name: str, operators: Sequence[Sequence[str]]) -> list[
     define is missing.
     """
     onnxruntime = load_onnxruntime()
+    prepare_nvidia_libraries(onnxruntime)
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     list_kernels = getattr(state, "get_all_opkernel_def", None)

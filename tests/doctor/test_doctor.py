@@ -256,6 +256,63 @@ def test_a_device_that_an_ep_reports_or_is_made_for_is_claimed(
     }
 
 
+_CUDA = "CUDAExecutionProvider (onnxruntime-gpu 1.31.1) cannot run here: "
+_TENSORRT = _CUDA.replace("CUDA", "Tensorrt", 1)
+
+
+def test_a_provider_that_lacks_a_wheel_is_told_with_that_wheel_once() -> None:
+    library = "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+    complaint = _one(
+        _situation(
+            _GPU,
+            failures=(f"{_CUDA}CUDA 13's cuBLAS is missing: pip install nvidia-cublas",),
+            refused_libraries={library: "libcublas.so.13: " + _NO_FILE},
+        ),
+        "failed-backend",
+    )
+
+    assert (complaint.gravity, complaint.message, complaint.remedy) == (
+        Gravity.ERROR,
+        f"{_CUDA}CUDA 13's cuBLAS is missing",
+        "pip install nvidia-cublas",
+    )
+    assert "missing-library" not in {
+        each.check
+        for each in examine(
+            _situation(
+                _GPU,
+                failures=(f"{_CUDA}no driver",),
+                refused_libraries={library: "libcublas.so.13: " + _NO_FILE},
+            )
+        )
+    }
+
+
+def test_a_provider_of_a_gpu_that_another_one_runs_on_is_no_error() -> None:
+    failure = f"{_TENSORRT}libnvinfer.so.10: {_NO_FILE}: pip install tensorrt-cu13"
+    complaint = _one(
+        _situation(_GPU, offers=(_offer("CUDAExecutionProvider", _GPU),), failures=(failure,)),
+        "failed-backend",
+    )
+
+    assert (complaint.gravity, complaint.remedy) == (
+        Gravity.INFO,
+        "pip install tensorrt-cu13, if you want it: another execution provider runs there",
+    )
+
+
+def test_a_library_whose_provider_was_tried_and_runs_is_no_complaint() -> None:
+    library = "onnxruntime/capi/libonnxruntime_providers_cuda.so"
+    situation = _situation(
+        _GPU,
+        offers=(_offer("CUDAExecutionProvider", _GPU),),
+        refused_libraries={library: "undefined symbol: Provider_GetHost"},
+        device_files=(DeviceFile(name="/dev/nvidia0", is_usable=True),),
+    )
+
+    assert examine(situation) == ()
+
+
 def test_an_ep_without_devices_claims_no_other_vendors_device() -> None:
     other = _device(DeviceType.GPU, "AMD")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ortpkg.doctor.native_libraries import refusals
+from ortpkg.doctor import native_libraries
+from ortpkg.doctor.native_libraries import loader_sentences, refusals
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="doctor loads libraries on Linux")
 _LIBRARY = next((Path(np.__file__).parent / "random").glob("_bounded_integers*.so"))
@@ -53,3 +56,40 @@ def test_a_library_that_ends_the_process_leaves_the_others_judged(tmp_path: Path
     assert said.keys() == {str(half), lame}
     assert said[str(half)].startswith("it was ended by SIGBUS")
     assert said[lame].startswith("libz.so.9: ")
+
+
+def test_what_providers_libraries_share_is_there_for_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    modes = {}
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, mode: modes.update({name: mode}))
+    names = ["capi/libonnxruntime_providers_shared.so", "capi/libonnxruntime_providers_cuda.so"]
+
+    assert loader_sentences(names) == {}
+    assert modes == {names[0]: ctypes.RTLD_GLOBAL, names[1]: ctypes.DEFAULT_MODE}
+
+
+def test_what_providers_share_is_loaded_first_and_nvidias_wheels_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "onnxruntime"
+    (folder / "capi").mkdir(parents=True)
+    for name in ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_shared.so"):
+        (folder / "capi" / name).touch()
+    wheels = tmp_path / "elsewhere/nvidia/cu13/lib"
+    asked: list[Any] = []
+
+    def refuse(libraries: list[str], *, search: tuple[Path, ...]) -> dict[str, str]:
+        asked.append(([Path(each).name for each in libraries], search))
+        return {}
+
+    monkeypatch.setattr(native_libraries, "refusals", refuse)
+    monkeypatch.setattr(native_libraries, "wheel_folders", lambda: (wheels,))
+    monkeypatch.setattr(
+        native_libraries, "_folder_of", lambda module: folder if module == "onnxruntime" else None
+    )
+
+    assert native_libraries.refused_libraries() == {}
+    ((names, search),) = asked
+    assert [name.rpartition("_")[2] for name in names] == ["shared.so", "cuda.so"]
+    assert search == (folder / "capi", wheels)

@@ -226,6 +226,94 @@ def test_a_cuda_build_offers_nothing_on_a_machine_without_gpu(laptop: Hardware) 
     assert _devices("CUDAExecutionProvider", offers, laptop[:1]) == []
 
 
+_NVIDIA = HardwareDevice(
+    type=DeviceType.GPU,
+    name="NVIDIA H100 80GB HBM3",
+    vendor="NVIDIA",
+    vendor_id=0x10DE,
+    metadata={"pci_address": "0000:c1:00.0"},
+)
+_CUDA = "CUDAExecutionProvider"
+_MISSING = "CUDA 13's cuBLAS is missing: pip install nvidia-cublas"
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_cuda_build_offers_the_devices_that_the_driver_lists(laptop: Hardware) -> None:
+    entry = _entry(
+        _CUDA,
+        "gpu",
+        vendor_id=0x10DE,
+        ep_options={"device_id": "1"},
+        metadata={"pci_bus_id": "0000:c1:00.0"},
+    )
+    unknown = {
+        **entry,
+        "name": "NVIDIA L4",
+        "memory_nbytes": 24 << 30,
+        "metadata": {"pci_bus_id": "0000:05:00.0"},
+    }
+    offers = {"providers": [_CUDA], "ep_devices": [entry, unknown], "unusable": {}, "notes": {}}
+
+    one, other = _devices(_CUDA, offers, (*laptop, _NVIDIA))
+
+    assert (one.device, one.ep_options) == (_NVIDIA, {"device_id": "1"})
+    assert (other.device.name, other.device.memory_nbytes) == ("NVIDIA L4", 24 << 30)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_cuda_build_that_cannot_start_is_not_offered_and_says_why(laptop: Hardware) -> None:
+    offers = {"providers": [_CUDA], "ep_devices": [], "unusable": {_CUDA: _MISSING}}
+    factory = OnnxRuntimeEpFactory(_CUDA, _answering(offers))
+
+    assert factory.get_supported_devices((*laptop, _NVIDIA)) == []
+    assert factory.nothing_offered_note == (
+        f"{_CUDA} (onnxruntime-gpu 1.31.1) cannot run here: {_MISSING}"
+    )
+    assert factory.get_supported_devices(laptop) == []  # another vendor's GPU
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_cuda_build_where_no_such_gpu_is_says_no_more_than_that(laptop: Hardware) -> None:
+    offers = {"providers": [_CUDA], "ep_devices": [], "unusable": {_CUDA: "no driver"}}
+    factory = OnnxRuntimeEpFactory(_CUDA, _answering(offers))
+
+    assert factory.get_supported_devices(laptop) == []
+    assert factory.nothing_offered_note == (
+        f"{_CUDA} (onnxruntime-gpu 1.31.1) offers no device on this machine"
+    )
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_is_missing_beside_an_offered_device_is_noted(laptop: Hardware) -> None:
+    note = "CUDA 13's cuDNN 9 is missing: pip install nvidia-cudnn-cu13"
+    offers = {
+        "providers": [_CUDA],
+        "ep_devices": [_entry(_CUDA, "gpu", vendor_id=0x10DE)],
+        "notes": {_CUDA: note},
+    }
+    factory = OnnxRuntimeEpFactory(_CUDA, _answering(offers))
+
+    assert factory.get_supported_devices((*laptop, _NVIDIA))
+    assert factory.offer_note == f"{_CUDA} (onnxruntime-gpu 1.31.1): {note}"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("is_built_for_cuda", [False, True])
+def test_nvidias_libraries_count_for_a_build_that_uses_them(
+    is_built_for_cuda: bool, laptop: Hardware, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnxruntime_factory, "is_built_for_cuda", lambda: is_built_for_cuda)
+    seen: list[Mapping[str, object]] = []
+
+    def ask(fingerprint: Mapping[str, object]) -> ProbeAnswer:
+        seen.append(fingerprint)
+        return ProbeAnswer(value={})
+
+    OnnxRuntimeEpFactory(_CUDA, ask).get_supported_devices(laptop)
+
+    assert ("nvidia" in seen[0]) is is_built_for_cuda
+
+
 @pytest.mark.usefixtures("installed")
 def test_a_provider_that_the_build_lacks_offers_nothing(laptop: Hardware) -> None:
     assert (
@@ -385,6 +473,26 @@ def test_a_distribution_that_only_adds_a_library_to_the_module_overwrites_nothin
 
     assert find_distributions("acme_module", ("acme", "acme-gpu")) == (
         InstalledDistribution(name="acme", version="1.0"),
+    )
+
+
+def test_the_distribution_of_an_environment_below_this_one_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, name in (("own", "acme-gpu"), ("below", "acme")):
+        information = tmp_path / folder / f"{name.replace('-', '_')}-1.0.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        )
+        (information / "RECORD").write_text("acme_layers/__init__.py,,\n")
+        (tmp_path / folder / "acme_layers").mkdir()
+        (tmp_path / folder / "acme_layers/__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path / "below"))
+    monkeypatch.syspath_prepend(str(tmp_path / "own"))
+
+    assert find_distributions("acme_layers", ("acme", "acme-gpu")) == (
+        InstalledDistribution(name="acme-gpu", version="1.0"),
     )
 
 

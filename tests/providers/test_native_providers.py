@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg.devices.hardware import EpDevice
+from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.errors import CompileError, ExecutionProviderError, InvalidSessionOptionError
@@ -462,3 +463,29 @@ def test_a_library_that_only_compiles_says_so_where_contexts_are_asked_of_it() -
         provider.describe_environment()
     with pytest.raises(TypeError, match="its library loads no contexts"):
         provider.import_context(entry, fused)
+
+
+def test_cuda_runs_on_the_device_that_was_chosen_with_nvidias_libraries_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("onnxruntime")
+    from ortpkg.providers import onnxruntime_contexts
+
+    cuda = "CUDAExecutionProvider"
+    build = SimpleNamespace(get_available_providers=lambda: [cuda], __version__="1.31.1")
+    prepared: list[object] = []
+    monkeypatch.setattr(onnxruntime_contexts, "onnxruntime", build)
+    monkeypatch.setattr(onnxruntime_contexts, "prepare_nvidia_libraries", prepared.append)
+    gpu = HardwareDevice(type=DeviceType.GPU, vendor="NVIDIA")
+    chosen = EpDevice(ep_name=cuda, device=gpu, ep_options={"device_id": "1"})
+
+    library = onnxruntime_contexts.open_onnxruntime(
+        cuda, ep_devices=[chosen], options={"cudnn_conv_algo_search": "DEFAULT"}
+    )
+
+    assert library._own_options() == {"device_id": "1", "cudnn_conv_algo_search": "DEFAULT"}
+    assert prepared == [build]
+    own = onnxruntime_contexts.open_onnxruntime(
+        cuda, ep_devices=[chosen], options={"device_id": "0"}
+    )
+    assert own._own_options() == {"device_id": "0"}

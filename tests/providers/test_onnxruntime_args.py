@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from ortpkg.errors import (
     NoSuitableVariantError,
     TrustRequiredError,
 )
+from ortpkg.providers import onnxruntime_args
 from ortpkg.providers.onnxruntime_args import make_onnxruntime_args
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -263,3 +265,21 @@ def test_a_provider_that_vanished_since_selection_is_a_reason() -> None:
         ExecutionProviderError, match="has no 'CUDAExecutionProvider' any more; it has: "
     ):
         make_onnxruntime_args("m.onnx", chosen, session_options={}, provider_options={})
+
+
+def test_a_device_of_cuda_which_onnxruntime_does_not_list_goes_by_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuda = "CUDAExecutionProvider"
+    chosen = replace(_chosen(DeviceType.GPU, 0x2330), ep_name=cuda, ep_options={"device_id": "1"})
+    prepared: list[Any] = []
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: [cuda, "CPUExecutionProvider"]
+    )
+    monkeypatch.setattr(onnxruntime_args, "prepare_nvidia_libraries", prepared.append)
+
+    arguments, options = _arguments(monkeypatch, [], chosen)
+
+    assert arguments["providers"] == [cuda, "CPUExecutionProvider"]
+    assert arguments["provider_options"] == [{"device_id": "1", "precision": "FP16"}, {}]
+    assert (options.added, prepared) == ([], [onnxruntime])

@@ -61,14 +61,14 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every session that onnxruntime itself makes, in order."""
     import onnxruntime
 
-    from ortpkg.providers import onnxruntime_library
+    from ortpkg.providers.provider_trials import SMALLEST_MODEL
 
     made: list[Any] = []
     original = onnxruntime.InferenceSession
 
     def make(data: Any, *arguments: Any, **keywords: Any) -> Any:
         session = original(data, *arguments, **keywords)
-        if data != onnxruntime_library._SMALLEST_MODEL:  # by which the options are tried
+        if data != SMALLEST_MODEL:  # by which the options are tried
             made.append(session)
         return session
 

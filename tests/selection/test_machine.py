@@ -158,6 +158,12 @@ class _Told(OpenVinoEpFactory):
         return self._answer  # type: ignore[return-value]
 
 
+class _Noting(_Told):
+    """A factory that says something beside its devices."""
+
+    offer_note = "it works, and cuDNN is missing"
+
+
 _QNN, _CUDA = "QNNExecutionProvider", "CUDAExecutionProvider"
 _CPU = HardwareDevice(type=DeviceType.CPU, name="CPU")
 
@@ -170,6 +176,12 @@ def _offer(monkeypatch: pytest.MonkeyPatch, *factories: _Told, **wishes: Any) ->
     found = AvailableFactories(factories=factories, notes=("a note", "a note"))
     monkeypatch.setattr(machine, "available_factories", lambda _hardware, **_asked: found)
     return discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), **wishes)
+
+
+def test_what_a_factory_says_beside_its_devices_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    offering = _Noting(_CUDA, [_device(_CUDA)])
+    assert _offer(monkeypatch, offering).notes == ("a note", _Noting.offer_note)
+    assert _offer(monkeypatch, _Noting(_CUDA, [])).notes == ("a note",)
 
 
 @pytest.mark.parametrize(

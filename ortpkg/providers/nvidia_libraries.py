@@ -1,0 +1,201 @@
+"""NVIDIA's libraries behind onnxruntime's CUDA providers: found, loaded, and named where missing.
+
+``onnxruntime-gpu`` brings its provider's library and none of CUDA. The loader finds those in its
+own places, or loaded already, which is what ``onnxruntime.preload_dlls`` is for: it loads them out
+of NVIDIA's wheels beside onnxruntime. Here they are looked for everywhere on Python's path, since
+an environment may take onnxruntime from one folder and NVIDIA's wheels from another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+#: Providers of onnxruntime's own builds that run on CUDA.
+CUDA_EPS = frozenset(
+    {
+        "CUDAExecutionProvider",
+        "TensorrtExecutionProvider",
+        "NvTensorRTRTXExecutionProvider",
+    }
+)
+_OLDEST_CUDA = 12
+#: From this release on, wheels of CUDA's libraries have no release in their names.
+_FIRST_WITHOUT_SUFFIX = 13
+_SEARCH_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_PATH")
+#: The loader's list of the system's libraries: newer after a driver or a toolkit was installed.
+_LOADER_CACHE = "/etc/ld.so.cache"
+
+
+class NvidiaLibrary(NamedTuple):
+    """A library that the CUDA provider needs.
+
+    Attributes:
+        product: its name for people, e.g. "cuDNN 9".
+        file_name: what the loader looks for, e.g. "libcudnn.so.9".
+        distribution: the wheel that brings it.
+        is_needed: onnxruntime's library does not load without it. The others are loaded once a
+            kernel needs them.
+    """
+
+    product: str
+    file_name: str
+    distribution: str
+    is_needed: bool = True
+
+
+class MissingLibraries(NamedTuple):
+    """Libraries that neither NVIDIA's wheels nor the loader's places have.
+
+    Attributes:
+        cuda_release: the major release of CUDA that onnxruntime was built for.
+        libraries: in the order in which they depend on each other.
+    """
+
+    cuda_release: int
+    libraries: tuple[NvidiaLibrary, ...]
+
+    @property
+    def needed(self) -> MissingLibraries:
+        """Those without which the provider does not load."""
+        return self._replace(libraries=tuple(each for each in self.libraries if each.is_needed))
+
+    def __str__(self) -> str:
+        """Names what is missing and what to install, as in "CUDA 13's cuDNN 9 is missing: ..."."""
+        products = [library.product for library in self.libraries]
+        listed = " and ".join(filter(None, (", ".join(products[:-1]), products[-1])))
+        wheels = " ".join(dict.fromkeys(library.distribution for library in self.libraries))
+        verb = "is" if len(products) == 1 else "are"
+        return f"CUDA {self.cuda_release}'s {listed} {verb} missing: pip install {wheels}"
+
+
+@cache
+def is_built_for_cuda() -> bool:
+    """Return True where the installed onnxruntime brings a CUDA provider; imports nothing of it."""
+    spec = importlib.util.find_spec("onnxruntime")
+    places = (spec.submodule_search_locations or ()) if spec is not None else ()
+    pattern = "capi/*onnxruntime_providers_cuda.*"
+    return any(next(Path(place).glob(pattern), None) is not None for place in places)
+
+
+def cuda_release_of(onnxruntime: Any) -> int | None:
+    """Return the major release of CUDA that onnxruntime was built for; None where it has none."""
+    text = str(getattr(onnxruntime, "cuda_version", "") or "")
+    major = text.split(".", maxsplit=1)[0]
+    return int(major) if major.isascii() and major.isdigit() and len(major) < 4 else None
+
+
+def libraries_of_cuda(release: int, platform: str = sys.platform) -> tuple[NvidiaLibrary, ...]:
+    """Return the libraries of a release of CUDA, each after those that it depends on.
+
+    Source: ``onnxruntime.preload_dlls`` of 1.31.1, and the extras ``cuda`` and ``cudnn`` of
+    onnxruntime-gpu.
+    """
+    fft = 12 if release >= _FIRST_WITHOUT_SUFFIX else 11
+    rows = [
+        ("cuBLASLt", "cublasLt", release, "cublas", True),
+        ("cuBLAS", "cublas", release, "cublas", True),
+        ("NVRTC", "nvrtc", release, "cuda-nvrtc", False),
+        ("cuRAND", "curand", 10, "curand", True),
+        ("cuFFT", "cufft", fft, "cufft", False),
+        ("runtime", "cudart", release, "cuda-runtime", True),
+        ("cuDNN 9", "cudnn", 9, "cudnn", False),
+    ]
+    is_windows = platform == "win32"
+    return tuple(
+        NvidiaLibrary(
+            product=product,
+            file_name=f"{stem}64_{version}.dll" if is_windows else f"lib{stem}.so.{version}",
+            distribution=_distribution(part, release),
+            is_needed=is_needed,
+        )
+        for product, stem, version, part, is_needed in rows
+        if not (is_windows and stem in {"nvrtc", "curand"})  # linked in there
+    )
+
+
+def prepare_nvidia_libraries(onnxruntime: Any) -> MissingLibraries | None:
+    """Load CUDA's libraries so that onnxruntime's providers find them; return the missing ones.
+
+    None where this onnxruntime was not built for CUDA, or nothing is missing. Prints nothing. May
+    be called often: what is loaded stays loaded.
+    """
+    release = cuda_release_of(onnxruntime)
+    if release is None or release < _OLDEST_CUDA or sys.platform not in {"linux", "win32"}:
+        return None
+    libraries = libraries_of_cuda(release)
+    missing = [library for library in libraries if not _load(library, _folders())]
+    _let_onnxruntime_prepare(onnxruntime)
+    return MissingLibraries(release, tuple(missing)) if missing else None
+
+
+def nvidia_fingerprint() -> dict[str, object]:
+    """Return all that the answer of :func:`prepare_nvidia_libraries` depends on, to keep it."""
+    try:
+        loader = Path(_LOADER_CACHE).stat().st_mtime_ns
+    except OSError:
+        loader = 0
+    return {
+        "loader": loader,
+        "variables": [os.environ.get(name, "") for name in _SEARCH_VARIABLES],
+        "wheels": [[str(folder), _modified(folder)] for folder in _folders()],
+    }
+
+
+def wheel_folders() -> tuple[Path, ...]:
+    """Return the folders in which NVIDIA's wheels on Python's path keep their libraries."""
+    return tuple(_folders())
+
+
+def _let_onnxruntime_prepare(onnxruntime: Any) -> None:
+    """Call onnxruntime's own function: it knows PyTorch's folder, and registers what it brings."""
+    prepare = getattr(onnxruntime, "preload_dlls", None)
+    if prepare is None:
+        return
+    # It prints what it cannot load, which is said by us once.
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+        prepare()
+
+
+def _load(library: NvidiaLibrary, folders: Sequence[Path]) -> bool:
+    for path in (*(folder / library.file_name for folder in folders), Path(library.file_name)):
+        if len(path.parts) > 1 and not path.is_file():
+            continue
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(path))
+            return True
+    return False
+
+
+def _folders() -> list[Path]:
+    """List ``nvidia/<component>/lib`` (``bin`` and its folders on Windows) of Python's path."""
+    patterns = ("*/bin", "*/bin/*") if sys.platform == "win32" else ("*/lib",)
+    roots = [Path(entry or ".", "nvidia") for entry in sys.path]
+    return list(dict.fromkeys(_matching(roots, patterns)))
+
+
+def _matching(roots: Sequence[Path], patterns: Sequence[str]) -> Iterator[Path]:
+    for root in roots:
+        for pattern in patterns:
+            with contextlib.suppress(OSError):
+                yield from sorted(folder for folder in root.glob(pattern) if folder.is_dir())
+
+
+def _modified(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _distribution(part: str, release: int) -> str:
+    is_plain = release >= _FIRST_WITHOUT_SUFFIX and part != "cudnn"
+    return f"nvidia-{part}" if is_plain else f"nvidia-{part}-cu{release}"
