@@ -66,7 +66,7 @@ from ortpkg.authoring.rules.targets import CAUTIONS
 from ortpkg.documents.document_rules import Rule
 from ortpkg.errors import Finding, Severity
 from ortpkg.package.reader import check_package
-from ortpkg.providers.ep_registry import plugin_names
+from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.storage.hashing import Progress
 
 MOST_FINDINGS = 1000
@@ -268,11 +268,11 @@ def _package_findings(
     progress: Progress | None,
 ) -> tuple[Finding, ...]:
     info, findings = check_package(root, compat=compat, allow_external_paths=allow_external_paths)
-    plugins = plugin_names()
+    installed = all_known_names() if any(each.subject for each in findings) else ()
     found = [
         each
         for each in findings
-        if (wanted.wants(each.rule) and each.subject not in plugins)
+        if (wanted.wants(each.rule) and each.subject not in installed)
         or (info is None and each.severity is Severity.ERROR)
     ]
     if info is not None:

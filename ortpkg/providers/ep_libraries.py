@@ -1,41 +1,30 @@
-"""Finds, without importing them, installed wheels that bring an EP's library for onnxruntime.
+"""Lists the libraries of plug-in EPs that this environment, its user or Windows brings.
 
-Such a wheel (``onnxruntime-ep-openvino``, ``onnxruntime-qnn`` since 2.0) has a package of its own
-name with a native library ``onnxruntime_providers_<name>`` for
-``register_execution_provider_library``, and a constant with the name of its execution provider
-(``get_ep_name()`` returns it). Both are read as files.
+Wheels such as ``onnxruntime-ep-webgpu`` or ``onnxruntime-qnn`` bring a native library for
+``register_execution_provider_library`` (:mod:`ortpkg.providers.ep_wheels` finds them). Nothing of
+them is imported in this process before a session uses them.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
-from ortpkg.providers.installed_metadata import recorded_distributions
+from ortpkg.providers.ep_candidates import EpPackage, ep_candidates
+from ortpkg.providers.ep_finding import EpFinding, EpOrigin
+from ortpkg.providers.ep_wheels import file_identity, wheel_findings
 
 #: Names of execution providers, separated by commas, whose emulated devices are offered. Emulated
 #: devices are offered for no other reason.
 EMULATED_DEVICES_VARIABLE = "ORTPKG_EMULATED_DEVICES"
 #: How the note of a library ends that works, and offers nothing here.
 NO_DEVICE = "offers no device on this machine"
-_PREFIX = "onnxruntime-"
-#: Where folder names do not tell what is installed, these are looked for by name.
-_KNOWN_WHEELS = ("onnxruntime-qnn", "onnxruntime-ep-openvino")
-_ENDINGS = {"win32": ".dll", "darwin": ".dylib"}
-_LIBRARY = re.compile(r"(lib)?onnxruntime_providers_(?!shared\b)\w+")
-_EP_NAME = re.compile(
-    r"""^_?EP_NAME\s*(?::[^=\n]+)?=\s*["'](\w+ExecutionProvider)["']""", re.MULTILINE
-)
-#: More is not read of a package's ``__init__.py``.
-_MOST_SOURCE_CHARACTERS = 1 << 16
 
 
 class Emulation(NamedTuple):
@@ -70,21 +59,27 @@ _EMULATIONS: Mapping[str, Emulation] = {
 
 
 class EpLibrary(NamedTuple):
-    """An execution provider's library for onnxruntime, of an installed wheel.
+    """The library of one execution provider for onnxruntime.
 
     Attributes:
         ep_name: the execution provider; the library is registered under this name.
-        distribution, version: of the wheel.
+        distribution, version: of the wheel; "" for a library that the user names.
         path: of the library.
+        origin: who brings it.
+        package: to import before the library is registered; None for none.
+        siblings: names of other execution providers in the same library.
     """
 
     ep_name: str
     distribution: str
     version: str
     path: str
+    origin: EpOrigin = EpOrigin.WHEEL
+    package: EpPackage | None = None
+    siblings: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.distribution} {self.version}"
+        return f"{self.distribution or Path(self.path).name} {self.version}".strip()
 
     @property
     def emulation(self) -> Emulation | None:
@@ -106,25 +101,73 @@ class EpLibrary(NamedTuple):
 
     def fingerprint(self) -> dict[str, object]:
         """What is another library by then, if it was replaced in place."""
-        try:
-            status = Path(self.path).stat()
-        except OSError:
-            return {"library": [str(self), self.path]}
-        return {"library": [str(self), self.path, status.st_size, status.st_mtime_ns]}
+        return {"library": [str(self), self.path, *file_identity(self.path)]}
+
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of probes in child processes that are about this library; JSON."""
+        return {
+            "ep_name": self.ep_name,
+            "path": self.path,
+            "package": None if self.package is None else list(self.package),
+            "siblings": list(self.siblings),
+        }
+
+
+class EpLibraries(NamedTuple):
+    """All libraries that can be used, and a note for each wheel or path that brings none."""
+
+    libraries: tuple[EpLibrary, ...]
+    notes: tuple[str, ...]
+
+
+def installed_ep_libraries() -> tuple[EpLibrary, ...]:
+    """Those of this environment, in the order of their distributions' names."""
+    return find_ep_libraries().libraries
+
+
+def ep_library_notes() -> tuple[str, ...]:
+    """One sentence for each wheel, and each path that the user names, that cannot be used."""
+    return find_ep_libraries().notes
 
 
 @cache
-def installed_ep_libraries() -> tuple[EpLibrary, ...]:
-    """Those of this environment, in the order of their distributions' names."""
-    found = recorded_distributions(_PREFIX)
-    placed = _known_places() if found is None else [(name, *found[name]) for name in sorted(found)]
+def find_ep_libraries() -> EpLibraries:
+    """Ask every place that may bring a library, in child processes or from memory."""
+    return _merged(wheel_findings())
+
+
+def forget_ep_libraries() -> None:
+    """Have the places looked at anew, after something was installed or named."""
+    find_ep_libraries.cache_clear()
+
+
+def _merged(findings: Iterable[EpFinding]) -> EpLibraries:
+    """One library for each EP: the first that brings it."""
     libraries: dict[str, EpLibrary] = {}
-    for distribution, version, folder in placed:
-        for library in _libraries_in(
-            distribution, version, Path(folder, distribution.replace("-", "_"))
-        ):
-            libraries.setdefault(library.ep_name, library)
-    return tuple(libraries.values())
+    notes = []
+    for finding in findings:
+        if finding.problem:
+            notes.append(f"{finding} is not used: {finding.problem}")
+            continue
+        for name in dict.fromkeys(finding.ep_names):
+            library = EpLibrary(
+                ep_name=name,
+                distribution=finding.distribution,
+                version=finding.version,
+                path=finding.path,
+                origin=finding.origin,
+                package=finding.package,
+                siblings=tuple(other for other in finding.ep_names if other != name),
+            )
+            first = libraries.setdefault(name, library)
+            if first.path != library.path:
+                notes.append(f"{name} of {finding} is not used: {first} brings the same name")
+    return EpLibraries(tuple(libraries.values()), tuple(notes))
+
+
+def distributions_of_libraries() -> frozenset[str]:
+    """Distributions that may bring a library and are no onnxruntime; nobody is asked."""
+    return frozenset(candidate.distribution for candidate in ep_candidates())
 
 
 def ep_library_of(ep_name: str) -> EpLibrary | None:
@@ -166,32 +209,3 @@ def emulation_notes() -> frozenset[str]:
 
 def _can_emulate() -> bool:
     return sys.platform == "linux" and os.uname().machine == "x86_64"
-
-
-def _libraries_in(distribution: str, version: str, package: Path) -> Iterator[EpLibrary]:
-    ending = _ENDINGS.get(sys.platform, ".so")
-    try:
-        files = sorted(each for each in package.iterdir() if each.suffix == ending)
-        paths = [each for each in files if _LIBRARY.fullmatch(each.stem)]
-        if not paths:
-            return
-        with (package / "__init__.py").open(encoding="utf-8", errors="replace") as file:
-            named = _EP_NAME.search(file.read(_MOST_SOURCE_CHARACTERS))
-    except OSError:  # no package of that name, or one that nobody can read
-        return
-    if named is not None:
-        yield EpLibrary(
-            ep_name=named[1], distribution=distribution, version=version, path=str(paths[0])
-        )
-
-
-def _known_places() -> Iterator[tuple[str, str, str]]:
-    from importlib import metadata  # 15 ms; only where folder names do not tell
-
-    for name in _KNOWN_WHEELS:
-        spec = importlib.util.find_spec(name.replace("-", "_"))
-        if spec is not None and spec.origin is not None:
-            try:
-                yield name, metadata.version(name), str(Path(spec.origin).parent.parent)
-            except metadata.PackageNotFoundError:
-                continue

@@ -1,4 +1,4 @@
-"""The factory of an EP whose library a wheel brings for onnxruntime (``ep_libraries``).
+"""The factory of an EP in a library for onnxruntime (``ep_libraries``).
 
 The library is registered in a child process before this one ever loads it; what it answers there is
 remembered like everything that a backend is asked. A device that it only emulates is offered where
@@ -35,9 +35,9 @@ EMULATED = "emulated"
 
 
 class EpLibraryFactory(OnnxRuntimeEpFactory):
-    """One execution provider that an installed wheel brings for onnxruntime.
+    """One execution provider of a library for onnxruntime.
 
-    Its version is the wheel's.
+    Its version is that of the wheel that brings the library.
     """
 
     def __init__(self, library: EpLibrary) -> None:
@@ -102,9 +102,10 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         return super().create(devices, options)
 
     def _ask_library(self, fingerprint: Mapping[str, object]) -> ProbeAnswer:
-        arguments = {"ep_name": self.ep_name, "path": self._library.path}
         return ask_backend(
-            _OFFERS_FUNCTION, arguments, fingerprint={**fingerprint, **self._library.fingerprint()}
+            _OFFERS_FUNCTION,
+            self._library.arguments(),
+            fingerprint={**fingerprint, **self._library.fingerprint()},
         )
 
     def _rate_by_library(
@@ -112,7 +113,7 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
     ) -> ProbeAnswer:
         return ask_backend(
             _RATE_FUNCTION,
-            {**arguments, "path": self._library.path},
+            {**self._library.arguments(), **arguments},
             fingerprint={**fingerprint, **self._library.fingerprint()},
         )
 

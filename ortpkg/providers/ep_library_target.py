@@ -13,6 +13,8 @@ from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.providers.ep_libraries import EpLibrary, emulation_note, is_emulation_asked_for
+from ortpkg.providers.ep_package import import_ep_package
+from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.registered_ep_library import (
     load_quietly,
     register_ep_library,
@@ -81,7 +83,7 @@ def ep_library_target(
     emulation = library.emulation
     if emulation is not None and not is_emulation_asked_for(library.ep_name):
         raise ExecutionProviderError(emulation_note(library, emulation), ep_name=library.ep_name)
-    offered = register_ep_library(onnxruntime, library.ep_name, library.path)
+    offered = _registered(onnxruntime, library)
     found = _found(offered, wanted) if wanted else list(offered[:1])
     if not found:
         raise ExecutionProviderError(
@@ -111,6 +113,14 @@ def ep_library_target(
         device=f"{kind}{name}",
         architecture=architecture,
     )
+
+
+def _registered(onnxruntime: Any, library: EpLibrary) -> tuple[Any, ...]:
+    """Register the library in this process, prepared as the child process did that tried it."""
+    if library.package is not None:
+        with foreign_code(library.ep_name, "prepare its library"):
+            import_ep_package(*library.package)
+    return register_ep_library(onnxruntime, library.ep_name, library.path, library.siblings)
 
 
 def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:

@@ -27,7 +27,12 @@ from ortpkg.ep_names import (
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import CpuDevicesEpFactory, EpFactory
-from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of, installed_ep_libraries
+from ortpkg.providers.ep_libraries import (
+    EpLibrary,
+    ep_library_notes,
+    ep_library_of,
+    installed_ep_libraries,
+)
 from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.onnxruntime_factory import (
     OnnxRuntimeEpFactory,
@@ -193,6 +198,7 @@ def _factories_of_libraries(
     ``wanted`` alone.
     """
     factories: list[EpFactory] = []
+    notes += ep_library_notes()
     for library in installed_ep_libraries():
         factory = _library_factory(library)
         if library.ep_name in taken:
@@ -254,14 +260,25 @@ def _name_clash(plugin: Plugin) -> str:
 
 
 def all_known_names() -> tuple[str, ...]:
-    """Full names of all execution providers that this machine has a factory for, usable or not."""
-    return tuple(dict.fromkeys((*BUILT_IN_FACTORIES, *NAMED_FACTORIES, *plugin_names())))
+    """Full names of all execution providers that this machine has a factory for, usable or not.
+
+    Those of onnxruntime itself are left out. Libraries of plug-in EPs may be asked for it, in child
+    processes.
+    """
+    libraries = (library.ep_name for library in _libraries_here())
+    return tuple(
+        dict.fromkeys((*BUILT_IN_FACTORIES, *NAMED_FACTORIES, *plugin_names(), *libraries))
+    )
+
+
+def _libraries_here() -> tuple[EpLibrary, ...]:
+    return installed_ep_libraries() if installed_distributions() else ()
 
 
 def is_ep_here(name: str) -> bool:
     """Whether that is the full name of an execution provider: ONNX Runtime's, ours or a plug-in's.
 
-    Installed plug-ins alone are looked up here: a name that is none may be a plug-in's elsewhere.
+    What is installed here alone is looked up: a name that is none may be a plug-in's elsewhere.
     """
     return is_known_ep(name) or name in all_known_names()
 
@@ -271,7 +288,8 @@ def ep_known_here(text: str) -> str:
 
     UsageError for a name that nobody knows, which is a typo.
     """
-    return ep_named(text, all_known_names())
+    name = resolve_ep_name(text)
+    return name if is_known_ep(name) else ep_named(text, all_known_names())
 
 
 def _unknown_message(asked: str, name: str, backend: str | None) -> str:
@@ -279,4 +297,6 @@ def _unknown_message(asked: str, name: str, backend: str | None) -> str:
     where = f" on backend {quoted(backend)}" if backend else " here"
     suggestion = suggest_ep_name(asked, known)
     meant = suggestion if suggestion != name else None
-    return unknown_ep_message(asked, known, meant, where=where)
+    message = unknown_ep_message(asked, known, meant, where=where)
+    notes = ep_library_notes() if installed_distributions() else ()
+    return "; ".join((message, *notes))

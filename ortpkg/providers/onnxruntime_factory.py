@@ -21,7 +21,7 @@ from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_libraries import NO_DEVICE, installed_ep_libraries
+from ortpkg.providers.ep_libraries import NO_DEVICE, distributions_of_libraries
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
 from ortpkg.providers.nvidia_libraries import is_built_for_cuda, nvidia_fingerprint
 from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators
@@ -252,8 +252,7 @@ def installed_distributions() -> tuple[InstalledDistribution, ...]:
     found = find_distributions("onnxruntime", DISTRIBUTIONS)
     if all(each.name == DISTRIBUTIONS[0] for each in found):
         return found
-    # these bring another module
-    libraries = {library.distribution for library in installed_ep_libraries()}
+    libraries = distributions_of_libraries()  # these bring another module
     return find_distributions(
         "onnxruntime", [name for name in DISTRIBUTIONS if name not in libraries]
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortpkg.ep_names import CPU_EP
+from ortpkg.providers.ep_package import import_ep_package
 from ortpkg.providers.library_traits import LIBRARY_TRAITS
 from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries
 from ortpkg.providers.operator_probe import one_node_model, pairs
@@ -18,6 +19,8 @@ from ortpkg.providers.registered_ep_library import register_ep_library
 
 #: Runs none of a model's own operators: its operators call web services.
 _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
+#: More EP devices of one library are not believed: no machine has so many.
+_MOST_EP_DEVICES = 256
 
 
 def list_offers() -> dict[str, Any]:
@@ -41,13 +44,27 @@ def list_offers() -> dict[str, Any]:
     }
 
 
-def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
+def list_library_offers(
+    ep_name: str, path: str, package: Sequence[str] | None = None, siblings: Sequence[str] = ()
+) -> dict[str, Any]:
     """The same of one library, registered under the name of its execution provider.
 
     Meta devices of its own (OpenVINO's AUTO), which have names of their own, are left out.
+
+    Args:
+        ep_name: the execution provider.
+        path: of the library.
+        package: module and folder of the package to import first; None for none.
+        siblings: names of other execution providers in the library.
+
+    Raises ValueError where it offers more devices than any machine has.
     """
     onnxruntime = load_onnxruntime()
-    ep_devices = register_ep_library(onnxruntime, ep_name, path)
+    ep_devices = _register(onnxruntime, ep_name, path, package, siblings)
+    if len(ep_devices) > _MOST_EP_DEVICES:
+        raise ValueError(
+            f"it offers {len(ep_devices)} devices; at most {_MOST_EP_DEVICES} are believed"
+        )
     return {
         "version": onnxruntime.__version__,
         "providers": [ep_name] if ep_devices else [],
@@ -55,11 +72,31 @@ def list_library_offers(ep_name: str, path: str) -> dict[str, Any]:
     }
 
 
-def rate_compatibility(ep_name: str, places: list[int], info: str, path: str = "") -> str | None:
+def _register(
+    onnxruntime: Any,
+    ep_name: str,
+    path: str,
+    package: Sequence[str] | None,
+    siblings: Sequence[str],
+) -> tuple[Any, ...]:
+    if package is not None:
+        import_ep_package(*package)
+    return register_ep_library(onnxruntime, ep_name, path, siblings)
+
+
+def rate_compatibility(
+    ep_name: str,
+    places: list[int],
+    info: str,
+    path: str = "",
+    package: Sequence[str] | None = None,
+    siblings: Sequence[str] = (),
+) -> str | None:
     """onnxruntime's name for its rating of a compatibility string on EP devices of one EP.
 
-    ``path`` is that of the execution provider's library, where it is not onnxruntime's own. None
-    where this build has no function for it, or no longer has the devices.
+    ``path`` is that of the execution provider's library, where it is not onnxruntime's own;
+    ``package`` and ``siblings`` are those of :func:`list_library_offers`. None where this build has
+    no function for it, or no longer has the devices.
     """
     onnxruntime = load_onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
@@ -68,7 +105,7 @@ def rate_compatibility(ep_name: str, places: list[int], info: str, path: str = "
     if rate is None:
         return None
     if path:
-        offered = list(register_ep_library(onnxruntime, ep_name, path))
+        offered = list(_register(onnxruntime, ep_name, path, package, siblings))
     else:
         offered = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_name]
     if not places or max(places) >= len(offered):

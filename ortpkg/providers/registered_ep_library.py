@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,16 @@ _TALKATIVE = {"libQnnHtp.so": b" # LIBNATIVE: "}
 _loaded: set[str] = set()
 
 
-def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any, ...]:
+def register_ep_library(
+    onnxruntime: Any, ep_name: str, path: str, siblings: Collection[str] = ()
+) -> tuple[Any, ...]:
     """onnxruntime's EP devices of that execution provider.
 
     Its library is registered where nobody has done so.
 
     A program may have registered it itself, under a name of its own: some execution providers then
-    have that name.
+    have that name. Those that are called as ``siblings`` are other execution providers of the same
+    library.
 
     Raises ExecutionProviderError where onnxruntime or the library refuses.
     """
@@ -51,9 +54,12 @@ def register_ep_library(onnxruntime: Any, ep_name: str, path: str) -> tuple[Any,
                     ) from error
             own = registered_devices(onnxruntime, path)
         named = tuple(each for each in own if each.ep_name == ep_name)
-        names = {each.ep_name for each in own}
         # OpenVINO's meta devices are named after it: "OpenVINOExecutionProvider.AUTO".
-        return named or tuple(each for each in own if each.ep_name.rpartition(".")[0] not in names)
+        names = {*siblings, *(each.ep_name for each in own)}
+        others = tuple(each for each in own if each.ep_name not in siblings)
+        return named or tuple(
+            each for each in others if each.ep_name.rpartition(".")[0] not in names
+        )
 
 
 def _why_refused(error: Exception, path: str) -> str:

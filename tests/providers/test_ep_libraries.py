@@ -1,13 +1,13 @@
-"""Wheels with an EP's library for onnxruntime: found as files, tried in a child.
+"""Libraries of EPs for onnxruntime: their devices, asked for in a child.
 
-The wheels here are made by the tests; tests/vendors has the real ones.
+How they are found is in test_ep_wheels.py; tests/vendors has the real ones.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,18 +26,20 @@ from ortpkg.providers import (
     ep_library_target,
     ep_registry,
     onnxruntime_factory,
+    onnxruntime_probe,
 )
+from ortpkg.providers.ep_candidates import EpPackage
 from ortpkg.providers.ep_libraries import (
     EMULATED_DEVICES_VARIABLE,
     EpLibrary,
-    ep_library_of,
-    installed_ep_libraries,
 )
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.machine_offer import discover_ep_devices
+from ortpkg.providers.registered_ep_library import register_ep_library
 from ortpkg.session import default_providers
+from tests.providers.fake_wheels import forget_installed
 
 pytestmark = [
     pytest.mark.usefixtures("warm_processes"),
@@ -57,45 +59,13 @@ _REPORTED = {
 #: Asked before the tests hide what is installed.
 _has_onnxruntime = importlib.util.find_spec("onnxruntime") is not None
 
-Install = Callable[..., Path]
-
 
 @pytest.fixture(autouse=True)
-def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Install]:
-    """Installs a wheel ``(name, version, source of its package, libraries)``.
-
-    Nobody else's is there.
-    """
-    site = tmp_path / "site"
-    site.mkdir()
-
-    def write(name: str, version: str, source: str, *libraries: str) -> Path:
-        module = name.replace("-", "_")
-        (site / f"{module}-{version}.dist-info").mkdir()
-        (site / f"{module}-{version}.dist-info/METADATA").write_text(
-            f"Name: {name}\nVersion: {version}\n"
-        )
-        (site / module).mkdir()
-        (site / module / "__init__.py").write_text(source + "\nraise SystemExit('imported')\n")
-        for library in libraries:
-            (site / module / library).write_bytes(b"no library")
-        return site / module
-
-    others = [
-        folder
-        for folder in sys.path
-        if not any(Path(folder or ".").glob("onnxruntime_*-*.dist-info"))
-    ]
-    monkeypatch.setattr(sys, "path", [str(site), *others])
-    _forget()
-    yield write
-    monkeypatch.undo()
-    _forget()
-
-
-def _forget() -> None:
-    installed_ep_libraries.cache_clear()
-    onnxruntime_factory.installed_distributions.cache_clear()
+def nothing_remembered() -> Iterator[None]:
+    """Nobody has looked for libraries before."""
+    forget_installed()
+    yield
+    forget_installed()
 
 
 def _library(folder: Path, ep_name: str = "AcmeExecutionProvider") -> EpLibrary:
@@ -127,57 +97,11 @@ def _offers(ep_name: str) -> ProbeAnswer:
     )
 
 
-# --- finding --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "constant", ["EP_NAME = 'AcmeExecutionProvider'", '_EP_NAME: str = "AcmeExecutionProvider"']
-)
-def test_a_wheel_with_a_library_is_found_without_importing_it(
-    install: Install, constant: str
-) -> None:
-    folder = install(
-        "onnxruntime-ep-acme", "1.2", constant, "libonnxruntime_providers_acme.so", "libacme.so"
-    )
-    assert installed_ep_libraries() == (_library(folder),)
-    assert "onnxruntime_ep_acme" not in sys.modules
-
-
-@pytest.mark.parametrize(
-    ("source", "library"),
-    [
-        ("EP_NAME = 'AcmeExecutionProvider'", "libacme.so"),
-        ("EP_NAME = 'AcmeExecutionProvider'", "libonnxruntime_providers_shared.so"),
-        ("NAME = compute()", "libonnxruntime_providers_acme.so"),
-    ],
-)
-def test_a_wheel_without_a_providers_library_or_its_name_is_none(
-    install: Install, source: str, library: str
-) -> None:
-    install("onnxruntime-ep-acme", "1.2", source, library)
-    assert installed_ep_libraries() == ()
-
-
-def test_nothing_is_found_where_no_wheel_is_installed() -> None:
-    assert installed_ep_libraries() == ()
-    assert ep_library_of(QNN_EP) is None
-
-
-def test_a_wheel_that_only_brings_a_library_is_no_onnxruntime(
-    install: Install, tmp_path: Path
-) -> None:
-    install("onnxruntime-qnn", "2.7.0", f"EP_NAME = '{QNN_EP}'", "libonnxruntime_providers_qnn.so")
-    (tmp_path / "site/onnxruntime.py").write_text("")
-    assert [found.name for found in onnxruntime_factory.installed_distributions()] == [
-        "onnxruntime"
-    ]
-
-
 # --- devices --------------------------------------------------------------------------------------
 
 
 def test_its_devices_carry_the_wheels_version_and_what_the_library_says(
-    install: Install, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked = _answers(monkeypatch, _offers("AcmeExecutionProvider"))
     offered = EpLibraryFactory(_library(tmp_path)).get_supported_devices([_CPU])
@@ -189,13 +113,14 @@ def test_its_devices_carry_the_wheels_version_and_what_the_library_says(
 
 
 def test_the_answer_is_forgotten_when_the_library_is_replaced_in_place(
-    install: Install, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    folder = install("onnxruntime-ep-acme", "1.2", "", "libonnxruntime_providers_acme.so")
+    library = _library(tmp_path)
+    Path(library.path).write_bytes(b"a library")
     asked = _answers(monkeypatch, _offers("AcmeExecutionProvider"))
-    EpLibraryFactory(_library(folder)).get_supported_devices([_CPU])
-    Path(_library(folder).path).write_bytes(b"another library")
-    EpLibraryFactory(_library(folder)).get_supported_devices([_CPU])
+    EpLibraryFactory(library).get_supported_devices([_CPU])
+    Path(library.path).write_bytes(b"another library")
+    EpLibraryFactory(library).get_supported_devices([_CPU])
     assert asked[0]["fingerprint"] != asked[1]["fingerprint"]
 
 
@@ -220,13 +145,14 @@ def test_its_own_function_rates_a_string_on_its_devices(
 
 
 @pytest.mark.skipif(not _has_onnxruntime, reason="only onnxruntime loads such libraries")
-def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(install: Install) -> None:
-    folder = install("onnxruntime-ep-acme", "1.2", "", "libonnxruntime_providers_acme.so")
+def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(tmp_path: Path) -> None:
+    library = _library(tmp_path)
+    Path(library.path).write_bytes(b"no library")
     with pytest.raises(
         ExecutionProviderError,
         match=r"refuses the library of AcmeExecutionProvider: 'file too short'",
     ):
-        EpLibraryFactory(_library(folder)).get_supported_devices([_CPU])
+        EpLibraryFactory(library).get_supported_devices([_CPU])
 
 
 @pytest.mark.parametrize(
@@ -360,6 +286,72 @@ def test_a_context_is_for_the_device_by_its_kind_and_name(
     assert (target.ep_devices, target.options) == ((there,), {"a": "1"})
     alone = ep_library_target.ep_library_target(None, library, [])
     assert (alone.ep_devices, alone.options, alone.device) == ((there,), {}, kind.upper())
+
+
+# --- preparing the library --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Iterator[EpPackage]:
+    """A wheel's package, which is not loaded yet."""
+    folder = tmp_path / "acme_prepares"
+    folder.mkdir()
+    yield EpPackage("acme_prepares", str(folder))
+    sys.modules.pop("acme_prepares", None)
+
+
+def test_the_wheels_package_prepares_the_library_before_it_is_registered(
+    package: EpPackage,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = "import acme_prepares, os\nprint('hello')\nopen(os.path.join(os.path.dirname(__file__), 'link'), 'w')"
+    Path(package.folder, "__init__.py").write_text(source)
+    seen: list[Any] = []
+
+    def register(_onnxruntime: Any, name: str, path: str, siblings: Any) -> tuple[Any, ...]:
+        seen.append((name, path, siblings, Path(package.folder, "link").exists()))
+        return (_listed(DeviceType.CPU),)
+
+    monkeypatch.setattr(ep_library_target, "register_ep_library", register)
+    library = _library(tmp_path)._replace(package=package, siblings=("other",))
+    ep_library_target.ep_library_target(None, library, [])
+    assert seen == [(library.ep_name, library.path, ("other",), True)]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("source", ["1 / 0", "raise SystemExit(0)", "import no_such_module"])
+def test_a_package_that_fails_to_prepare_is_an_error_of_its_execution_provider(
+    package: EpPackage, tmp_path: Path, source: str
+) -> None:
+    Path(package.folder, "__init__.py").write_text(source)
+    library = _library(tmp_path)._replace(package=package)
+    with pytest.raises(
+        ExecutionProviderError, match="AcmeExecutionProvider failed to prepare its library: "
+    ):
+        ep_library_target.ep_library_target(None, library, [])
+    assert package.module not in sys.modules
+
+
+def test_the_devices_of_a_siblings_are_not_taken_for_those_of_one_that_has_none() -> None:
+    def listed(name: str) -> Any:
+        return SimpleNamespace(ep_name=name, ep_metadata={"library_path": __file__})
+
+    onnxruntime = SimpleNamespace(get_ep_devices=lambda: [listed("acme-1"), listed("acme-1.AUTO")])
+    assert register_ep_library(onnxruntime, "acme-2", __file__, ("acme-1",)) == ()
+    names = [each.ep_name for each in register_ep_library(onnxruntime, "acme-2", __file__)]
+    assert names == ["acme-1"]  # the program has registered it so
+
+
+def test_more_devices_than_any_machine_has_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(onnxruntime_probe, "load_onnxruntime", lambda: None)
+    many = (_listed(DeviceType.CPU),) * 10_000
+    monkeypatch.setattr(onnxruntime_probe, "register_ep_library", lambda *_: many)
+    with pytest.raises(ValueError, match="it offers 10000 devices; at most 256 are believed"):
+        onnxruntime_probe.list_library_offers(**_library(tmp_path).arguments())
 
 
 # --- emulated devices -----------------------------------------------------------------------------

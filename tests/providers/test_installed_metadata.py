@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ortpkg.providers.installed_metadata import may_have_entry_points, recorded_versions
+from ortpkg.providers.installed_metadata import (
+    may_have_entry_points,
+    recorded_distributions,
+    recorded_versions,
+)
 
 _GROUP = "ortpkg.execution_providers"
 
@@ -100,3 +104,17 @@ def test_eggs_and_finders_of_others_may_have_entry_points(
     )
     assert may_have_entry_points(_GROUP)
     assert recorded_versions(["acme"]) is None
+
+
+def test_every_distribution_is_listed_with_its_folder_and_the_time_of_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path / "a", "acme_gpu-2.0.dist-info")
+    record(tmp_path / "a", "left.dist-info")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "a")])
+    (only,) = recorded_distributions()
+    assert only[:4] == ("acme-gpu", "2.0", str(tmp_path / "a"), "acme_gpu-2.0.dist-info")
+    assert only.changed_ns == (tmp_path / "a/acme_gpu-2.0.dist-info").stat().st_mtime_ns
+    assert only.read("METADATA", 100) == b"Metadata-Version: 2.1\nName: x\nVersion: 0\n"
+    assert only.read("METADATA", 10) is None
+    assert only.read("RECORD", 10) is None

@@ -1,0 +1,96 @@
+"""Result of looking for plug-in EPs in one place: a library with its EPs, or why there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from ortpkg.ep_names import OWN_EPS, resolve_ep_name
+from ortpkg.errors import quoted
+from ortpkg.providers.ep_candidates import EpPackage
+
+_MOST_NAMES = 32
+_NAME = re.compile(r"[\w.+-]{1,128}")
+_FILE_NAME = re.compile(r"(?:lib)?(?:onnxruntime_)?(?:providers_)?(\w+?)(?:_plugin|_ep)?")
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+class EpOrigin(StrEnum):
+    """Who brings a library: a wheel, the user by its path, or Windows' catalog of EPs."""
+
+    WHEEL = "wheel"
+    NAMED = "named"
+    CATALOG = "catalog"
+
+
+class EpFinding(NamedTuple):
+    """A library of EPs, or the reason why a wheel or a path brings none.
+
+    Attributes:
+        origin: who brings it.
+        distribution, version: of the wheel; "" for a library that the user names.
+        path: of the library; "" where there is none.
+        ep_names: the EPs in it.
+        package: to import before the library is registered; None for none.
+        problem: why it cannot be used; "" where it can.
+    """
+
+    origin: EpOrigin
+    distribution: str = ""
+    version: str = ""
+    path: str = ""
+    ep_names: tuple[str, ...] = ()
+    package: EpPackage | None = None
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if not self.distribution:
+            return quoted(self.path)
+        return f"{self.distribution} {self.version}".strip()
+
+
+def problem_of_file(path: str) -> str:
+    """Return why ``path`` cannot be a library, as the end of a sentence about it; "" if it can."""
+    if not os.path.isabs(path):  # noqa: PTH117 - a text from outside
+        return f"{quoted(path)}, which is no absolute path"
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - as above
+    except (OSError, ValueError):
+        return f"{quoted(path)}, which is not there"
+    if stat.S_ISREG(mode):
+        return ""
+    return f"{quoted(path)}, which is {_KINDS.get(stat.S_IFMT(mode), 'no file')}"
+
+
+def problem_of_names(names: Sequence[str]) -> str:
+    """Return why ``names`` cannot be those of a library's EPs; "" if they can."""
+    if len(names) > _MOST_NAMES:
+        return f"it names {len(names)} execution providers; at most {_MOST_NAMES} are believed"
+    for name in names:
+        if not _NAME.fullmatch(name):
+            return f"it names its execution provider {quoted(name)}, which is no name"
+        if name in OWN_EPS:
+            return f"it names its execution provider {name}, which is ortpkg's own"
+    return ""
+
+
+def name_by_file(path: str) -> str:
+    """Return the name of an EP that a library's file name suggests.
+
+    >>> name_by_file("/opt/libonnxruntime_providers_qnn.so"), name_by_file("libonnxruntime_ggml.so")
+    ('QNNExecutionProvider', 'ggml')
+    """
+    stem = Path(path).name.partition(".")[0]
+    match = _FILE_NAME.fullmatch(stem)
+    return resolve_ep_name(match[1] if match else stem)

@@ -1,0 +1,85 @@
+"""Runs in a child process: asks wheels, libraries and Windows which plug-in EPs they bring.
+
+Wheels for onnxruntime have agreed on functions, not on their spelling: ``get_library_path()`` or
+``library_path()``, and ``get_ep_names()``, ``get_ep_name()`` or a constant ``EP_NAME``. They are
+called in a child because importing such a wheel may make links, load libraries, or fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ortpkg.errors import quoted
+from ortpkg.providers.ep_package import import_ep_package
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+from ortpkg.providers.registered_ep_library import register_ep_library
+
+_PATHS = ("get_library_path", "library_path")
+#: Names of all EPs first: a wheel that has them may have the name of one, too.
+_NAMES = (
+    *("get_ep_names", "ep_names", "EP_NAMES"),
+    *("get_ep_name", "ep_name", "EP_NAME", "_EP_NAME"),
+)
+
+
+def describe_package(module: str, folder: str) -> dict[str, Any]:
+    """Return ``{"path", "ep_names"}`` as a wheel's package says them; "" and [] where it does not.
+
+    Raises whatever the package does, and TypeError for a path or names that are none.
+    """
+    with contextlib.suppress(
+        Exception
+    ):  # without it no library can be used; the package may say so
+        load_onnxruntime()
+    package = import_ep_package(module, folder)
+    return {"path": _path_of(package), "ep_names": _names_of(package)}
+
+
+def describe_library(path: str, ep_name: str) -> dict[str, Any]:
+    """Return ``{"ep_names", "version"}`` of a library, by the devices that it offers here.
+
+    Args:
+        path: of the library.
+        ep_name: the name that it is registered under; some EPs take it for their own.
+    """
+    onnxruntime = load_onnxruntime()
+    ep_devices = register_ep_library(onnxruntime, ep_name, path)
+    versions = (str(each.ep_metadata.get("version", "")) for each in ep_devices)
+    return {
+        "ep_names": list(dict.fromkeys(str(each.ep_name) for each in ep_devices)),
+        "version": next(filter(None, versions), ""),
+    }
+
+
+def _path_of(package: Any) -> str:
+    name, stated = _first_said(package, _PATHS)
+    if stated is None:
+        return ""
+    if not isinstance(stated, str | os.PathLike):
+        raise TypeError(f"{name} returned {quoted(type(stated).__name__)}, not a path")
+    return os.fspath(stated) if isinstance(os.fspath(stated), str) else os.fsdecode(stated)
+
+
+def _names_of(package: Any) -> list[str]:
+    name, stated = _first_said(package, _NAMES)
+    if stated is None:
+        return []
+    names = [stated] if isinstance(stated, str) else stated
+    if not isinstance(names, Iterable) or isinstance(names, bytes | Mapping):
+        raise TypeError(f"{name} returned {quoted(type(stated).__name__)}, not the names of EPs")
+    names = list(names)
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError(f"{name} returned {quoted(names)}, not the names of EPs")
+    return names
+
+
+def _first_said(package: Any, names: Iterable[str]) -> tuple[str, Any]:
+    """The first of ``names`` that the package has, and its value or what it returns."""
+    for name in names:
+        value = getattr(package, name, None)
+        if value is not None:
+            return name, value() if callable(value) else value
+    return "", None

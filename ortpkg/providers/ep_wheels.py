@@ -1,0 +1,166 @@
+"""Finds the libraries of plug-in EPs in installed wheels, by the functions that wheels have.
+
+Candidates (:mod:`ortpkg.providers.ep_candidates`) are asked in a child process each. An answer is
+remembered for as long as the distribution, its version and the files that it rests on stay as they
+are. Only where a wheel has no such functions, its library is found by its file name, and its EP by
+what the library itself reports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ortpkg.ep_names import is_known_ep
+from ortpkg.errors import quoted
+from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.ep_candidates import EpCandidate, ep_candidates
+from ortpkg.providers.ep_finding import (
+    EpFinding,
+    EpOrigin,
+    name_by_file,
+    problem_of_file,
+    problem_of_names,
+)
+
+_PROBE = "ortpkg.providers.ep_package_probe"
+_DAMAGED = "; is it only half installed? pip install --force-reinstall"
+
+
+def wheel_findings() -> tuple[EpFinding, ...]:
+    """Return what each candidate brings, in the order of the distributions' names."""
+    return tuple(
+        finding for candidate in ep_candidates() if (finding := _finding(candidate)) is not None
+    )
+
+
+def _finding(candidate: EpCandidate) -> EpFinding | None:
+    """What one candidate brings; None where it turns out to be none."""
+    unnamed = EpFinding(
+        EpOrigin.WHEEL, candidate.distribution, candidate.version, package=candidate.package
+    )
+    for path in candidate.files:
+        if problem := problem_of_file(path):
+            return unnamed._replace(problem=f"it lacks {problem}{_reinstall(candidate)}")
+    if candidate.package is None:
+        return _by_library(candidate, unnamed)
+    answer = _ask_package(candidate)
+    if answer.failure:
+        return unnamed._replace(problem=f"asked for its library, {answer.failure}")
+    path, names = _told(answer.value)
+    if not path:
+        return _by_library(candidate, unnamed._replace(ep_names=names))
+    problem = _problem_of_path(path, candidate) or problem_of_names(names)
+    if problem or names:
+        return unnamed._replace(path=path, ep_names=names, problem=problem)
+    return _by_library(candidate, unnamed, path)
+
+
+def _told(value: Any) -> tuple[str, tuple[str, ...]]:
+    value = value if isinstance(value, dict) else {}
+    names = value.get("ep_names")
+    return str(value.get("path", "")), tuple(names) if isinstance(names, list) else ()
+
+
+def _ask_package(candidate: EpCandidate) -> ProbeAnswer:
+    assert candidate.package is not None
+    module, folder = candidate.package
+    files = [os.path.join(folder, "__init__.py"), *candidate.libraries]  # noqa: PTH118
+    return ask_backend(
+        f"{_PROBE}:describe_package",
+        {"module": module, "folder": folder},
+        fingerprint=_fingerprint(candidate, files),
+        # What the environment has it say today (ggml's has a variable for another library) or a
+        # file that is missing may change, and the fingerprint with neither.
+        is_kept=lambda value: not _problem_of_path(_told(value)[0], candidate),
+    )
+
+
+def _fingerprint(candidate: EpCandidate, files: Iterable[str]) -> Mapping[str, object]:
+    return {
+        "distribution": [candidate.distribution, candidate.version],
+        "files": [[path, *file_identity(path)] for path in files],
+    }
+
+
+def file_identity(path: str) -> list[int]:
+    """Return the size and the time of a file's last change; [] where it cannot be looked at."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a text
+    except (OSError, ValueError):
+        return []
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _problem_of_path(path: str, candidate: EpCandidate) -> str:
+    if not path:
+        return ""
+    if problem := problem_of_file(path):
+        hint = _reinstall(candidate) if problem.endswith("not there") else ""
+        return f"it says that its library is {problem}{hint}"
+    if not _is_own_file(path, candidate):
+        return (
+            f"it says that its library is {quoted(path)}, which is not one of its own files;"
+            " ortpkg ep add takes it from there"
+        )
+    return ""
+
+
+def _is_own_file(path: str, candidate: EpCandidate) -> bool:
+    """Whether the file lies in the wheel's package, or is one of its libraries by another path.
+
+    The package's folder may be a link, and so may files in it: installers link into their caches.
+    """
+    if candidate.package is not None:
+        folder = Path(candidate.package.folder)
+        own = Path(os.path.normpath(path))
+        if own.is_relative_to(folder) or own.is_relative_to(folder.resolve()):
+            return True
+    return any(
+        os.path.samefile(path, library)  # noqa: PTH121 - texts
+        for library in candidate.libraries
+        if os.path.exists(library)  # noqa: PTH110 - as above
+    )
+
+
+def _reinstall(candidate: EpCandidate) -> str:
+    return f"{_DAMAGED} {candidate.distribution}"
+
+
+def _by_library(candidate: EpCandidate, unnamed: EpFinding, path: str = "") -> EpFinding | None:
+    """What the library itself says, where the wheel says nothing of it."""
+    if not path:
+        if not candidate.libraries:
+            return None
+        path = candidate.libraries[0]
+        if problem := problem_of_file(path):
+            return unnamed._replace(problem=f"it lacks {problem}{_reinstall(candidate)}")
+    if unnamed.ep_names:
+        return unnamed._replace(path=path, problem=problem_of_names(unnamed.ep_names))
+    names, _, problem = names_of_library(path, _fingerprint(candidate, [path]))
+    return unnamed._replace(path=path, ep_names=names, problem=problem)
+
+
+def names_of_library(
+    path: str, fingerprint: Mapping[str, object]
+) -> tuple[tuple[str, ...], str, str]:
+    """Return the names of a library's EPs, its version, and why it cannot be used ("" if it can).
+
+    It is registered in a child process, under the name that its file's name suggests. Where it
+    offers no device here, that is its name if some release of ONNX Runtime has such an EP.
+    """
+    guess = name_by_file(path)
+    answer = ask_backend(
+        f"{_PROBE}:describe_library", {"path": path, "ep_name": guess}, fingerprint=fingerprint
+    )
+    if answer.failure:
+        return (), "", f"asked for its name, {answer.failure}"
+    value = answer.value if isinstance(answer.value, dict) else {}
+    names = tuple(map(str, value.get("ep_names") or ()))
+    if not names and is_known_ep(guess):
+        names = (guess,)
+    if not names:
+        return (), "", "it offers no device here, and nothing says the name of its EP"
+    return names, str(value.get("version", "")), problem_of_names(names)
