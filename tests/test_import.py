@@ -96,6 +96,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
             "ortpkg.ep_context.ep_context_descriptor",
             "ortpkg.isolation.child",
             "ortpkg.kernels.custom_ops",
+            "ortpkg.providers.ep_candidate_scan",
             "ortpkg.providers.prepack_factory",
             "ortpkg.selection.measurements",
             "tomllib",
@@ -113,7 +114,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
     )
     assert not [name for name in loaded if name.startswith(rooms)]
     own = [name for name in loaded if name.startswith("ortpkg")]
-    assert len(own) < 170, f"{len(own)} modules: which are new, and do all have to load?"
+    assert len(own) < 171, f"{len(own)} modules: which are new, and do all have to load?"
     assert len(loaded) < 353, f"{len(loaded)} modules: which are new, and do all have to load?"
 
 

@@ -1,50 +1,32 @@
 """Lists installed distributions that may bring a plug-in EP, without importing anything of them.
 
-A distribution is a candidate if a package of it has, by its text, functions for the path of a
-library and the name of an EP (:mod:`ortpkg.providers.ep_package_probe` has the names), or if it
-brings a library that is called as such libraries are. Texts of ``RECORD`` and ``__init__.py`` are
-read once per set of installed distributions; the result is kept as a fact.
+:mod:`ortpkg.providers.ep_candidate_scan` reads what they have installed, once per set of installed
+distributions; the result is kept as a fact.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
-import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from enum import StrEnum
 from typing import Any, NamedTuple
 
-from ortpkg.providers.installed_metadata import (
-    InstalledRecord,
-    normal_name,
-    recorded_distributions,
-)
+from ortpkg.providers.installed_metadata import recorded_distributions
 from ortpkg.storage.fact_cache import read_fact, write_fact
 
 _KIND = "ep_candidates"
 #: Facts of other rules than these are not believed.
 _RULES = 1
 _MOST_KEPT = 8
-#: More is not read of a RECORD (tensorflow's has 3 MB), nor of an ``__init__.py``.
-_MOST_RECORD_BYTES = 1 << 25
-_MOST_SOURCE_BYTES = 1 << 16
-_PREFIX = "onnxruntime-"
-#: The package of onnxruntime itself; libraries in it are its own.
-_RUNTIME = "onnxruntime"
-_INIT = "__init__.py"
-_ENDINGS = {"win32": r"\.dll", "darwin": r"\.dylib"}
-_ENDING = _ENDINGS.get(sys.platform, r"\.so(?:\.[0-9.]+)?")
-_ENDING_WORD = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-_HAS_ENDING = re.compile(f"{_ENDING}$")
-_EXTENSION_MODULE = re.compile(r"\.(?:cpython|abi3|pypy|cp3)[^/]*$")
-#: Names of plug-in libraries: ``libonnxruntime_providers_webgpu.so``, ``libonnxruntime_ggml.so``.
-_LIBRARY = re.compile(rf"(?:lib)?onnxruntime_(?!providers_shared\b)\w+{_ENDING}")
-_RUNTIME_LIBRARY = re.compile(rf"(?:lib)?onnxruntime{_ENDING}")
-_PATH_FUNCTION = re.compile(rb"\b(?:get_)?library_path\b")
-_NAME_FUNCTION = re.compile(rb"\b(?:(?:get_)?ep_names?|_?EP_NAMES?)\b")
+
+
+class EpOrigin(StrEnum):
+    """Who brings a library: a wheel, the user by its path, or Windows' catalog of EPs."""
+
+    WHEEL = "wheel"
+    NAMED = "named"
+    CATALOG = "catalog"
 
 
 class EpPackage(NamedTuple):
@@ -71,6 +53,15 @@ class EpCandidate(NamedTuple):
     files: tuple[str, ...] = ()
 
 
+def file_identity(path: str) -> list[int]:
+    """Return the size and the time of a file's last change; [] where it cannot be looked at."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a text
+    except (OSError, ValueError):
+        return []
+    return [status.st_size, status.st_mtime_ns]
+
+
 def ep_candidates() -> tuple[EpCandidate, ...]:
     """Return the candidates of this environment, sorted by the names of their distributions."""
     records = recorded_distributions()
@@ -80,7 +71,9 @@ def ep_candidates() -> tuple[EpCandidate, ...]:
     stored = read_fact(_KIND, key)
     candidates = None if stored is None else _from_json(stored)
     if candidates is None:
-        candidates = _scan(records)
+        from ortpkg.providers.ep_candidate_scan import scan  # only where something was installed
+
+        candidates = scan(records)
         write_fact(_KIND, key, [list(candidate) for candidate in candidates], keep=_MOST_KEPT)
     return candidates
 
@@ -97,129 +90,4 @@ def _from_json(stored: Any) -> tuple[EpCandidate, ...] | None:
             )
             for distribution, version, package, libraries, files in stored
         )
-    return None
-
-
-def _scan(records: Iterable[InstalledRecord]) -> tuple[EpCandidate, ...]:
-    candidates: dict[str, tuple[EpCandidate, ...]] = {}
-    for record in records:
-        if record.name not in candidates:  # as for modules, the first on the path counts
-            candidates[record.name] = tuple(_candidates_of(record))
-    return tuple(candidate for name in sorted(candidates) for candidate in candidates[name])
-
-
-def _candidates_of(record: InstalledRecord) -> Iterator[EpCandidate]:
-    is_named_so = record.name.startswith(_PREFIX)
-    listed = _recorded_files(record)
-    if listed is None:
-        if not is_named_so:
-            return
-        listed = _files_in(record, record.name.replace("-", "_"))
-    natives = [path for path in listed if _is_library(path)]
-    if not natives and not is_named_so:
-        return
-    packages = _packages(listed, natives, is_named_so=is_named_so)
-    left = [path for path in natives if _LIBRARY.fullmatch(PurePosixPath(path).name)]
-    for package in packages:
-        own = [path for path in left if path.startswith(f"{package}/")]
-        if _mentions_ep(record, package, has_library=bool(own)):
-            yield _candidate(record, package, own, listed)
-            left = [path for path in left if path not in own]
-    if is_named_so and not packages and (editable := _editable_package(record)):
-        yield EpCandidate(record.name, record.version, editable)
-    # A distribution with an onnxruntime of its own has its provider libraries for that one.
-    if left and not any(_RUNTIME_LIBRARY.fullmatch(PurePosixPath(path).name) for path in natives):
-        yield _candidate(record, "", left, listed)
-
-
-def _recorded_files(record: InstalledRecord) -> list[str] | None:
-    """Paths of native libraries and packages in RECORD; None where there is none."""
-    content = record.read("RECORD", _MOST_RECORD_BYTES)
-    if content is None:
-        return None
-    return [
-        path
-        for line in content.decode("utf-8", "replace").splitlines()
-        if (path := line.partition(",")[0].strip('"')).endswith(_INIT)
-        or (_ENDING_WORD in path and _HAS_ENDING.search(path))
-        if path.partition("/")[0] != _RUNTIME and not path.startswith(("../", "/"))
-    ]
-
-
-def _files_in(record: InstalledRecord, package: str) -> list[str]:
-    """The same of a distribution without RECORD: what lies in the package of its name."""
-    with contextlib.suppress(OSError):
-        names = sorted(os.listdir(os.path.join(record.folder, package)))  # noqa: PTH118, PTH208 - texts
-        return [f"{package}/{name}" for name in names]
-    return []
-
-
-def _is_library(path: str) -> bool:
-    top = path.partition("/")[0]
-    return (
-        _HAS_ENDING.search(path) is not None
-        and _EXTENSION_MODULE.search(path) is None
-        and not top.endswith((".libs", ".dylibs", ".data"))
-    )
-
-
-def _packages(listed: Sequence[str], natives: Sequence[str], *, is_named_so: bool) -> list[str]:
-    """Folders of packages that may say where the libraries are, inner ones last.
-
-    In a distribution that is named as EPs' are, any package at the top; in others, packages
-    around a native library.
-    """
-    packages = {path.removesuffix(f"/{_INIT}") for path in listed if path.endswith(f"/{_INIT}")}
-    around = {
-        str(parent)
-        for path in natives
-        for parent in PurePosixPath(path).parents
-        if str(parent) in packages
-    }
-    tops = {package for package in packages if "/" not in package} if is_named_so else set()
-    return sorted(around | tops)
-
-
-def _mentions_ep(record: InstalledRecord, package: str, *, has_library: bool) -> bool:
-    """Whether the package's text has a path function and an EP's name.
-
-    One of the two is enough where a library in it is called as libraries of EPs are; none where
-    the text is missing: the wheel is damaged, which is found out later.
-    """
-    try:
-        with open(os.path.join(record.folder, package, _INIT), "rb") as file:  # noqa: PTH118, PTH123
-            text = file.read(_MOST_SOURCE_BYTES)
-    except OSError:
-        return has_library
-    said = (_PATH_FUNCTION.search(text) is not None, _NAME_FUNCTION.search(text) is not None)
-    return any(said) if has_library else all(said)
-
-
-def _candidate(
-    record: InstalledRecord, package: str, libraries: Collection[str], listed: Collection[str]
-) -> EpCandidate:
-    def full(path: str) -> str:
-        return os.path.join(record.folder, *path.split("/"))  # noqa: PTH118
-
-    own = sorted(libraries, key=lambda path: (len(path), path))
-    init = f"{package}/{_INIT}"
-    return EpCandidate(
-        distribution=record.name,
-        version=record.version,
-        package=EpPackage(package.replace("/", "."), full(package)) if package else None,
-        libraries=tuple(map(full, own)),
-        files=(full(init),) if package and init in listed else (),
-    )
-
-
-def _editable_package(record: InstalledRecord) -> EpPackage | None:
-    """The package of the distribution's name where it is installed from its source tree."""
-    module = normal_name(record.name).replace("-", "_")
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(module)
-        if spec is not None and spec.origin is not None and spec.submodule_search_locations:
-            folder = Path(spec.origin).parent
-            text = Path(spec.origin).read_bytes()[:_MOST_SOURCE_BYTES]
-            if _PATH_FUNCTION.search(text) and _NAME_FUNCTION.search(text):
-                return EpPackage(module, str(folder))
     return None

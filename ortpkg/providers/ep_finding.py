@@ -6,13 +6,12 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from ortpkg.ep_names import OWN_EPS, resolve_ep_name
 from ortpkg.errors import quoted
-from ortpkg.providers.ep_candidates import EpPackage
+from ortpkg.providers.ep_candidates import EpOrigin, EpPackage
 
 _MOST_NAMES = 32
 _NAME = re.compile(r"[\w.+-]{1,128}")
@@ -24,14 +23,6 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
-
-
-class EpOrigin(StrEnum):
-    """Who brings a library: a wheel, the user by its path, or Windows' catalog of EPs."""
-
-    WHEEL = "wheel"
-    NAMED = "named"
-    CATALOG = "catalog"
 
 
 class EpFinding(NamedTuple):

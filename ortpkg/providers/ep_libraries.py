@@ -12,13 +12,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
-from ortpkg.providers.ep_candidates import EpPackage, ep_candidates
-from ortpkg.providers.ep_finding import EpFinding, EpOrigin
-from ortpkg.providers.ep_wheels import file_identity, wheel_findings
+from ortpkg.providers.ep_candidates import (
+    EpOrigin,
+    EpPackage,
+    ep_candidates,
+    file_identity,
+)
+
+if TYPE_CHECKING:
+    from ortpkg.providers.ep_finding import EpFinding
 
 #: Names of execution providers, separated by commas, whose emulated devices are offered. Emulated
 #: devices are offered for no other reason.
@@ -133,7 +139,12 @@ def ep_library_notes() -> tuple[str, ...]:
 @cache
 def find_ep_libraries() -> EpLibraries:
     """Ask every place that may bring a library, in child processes or from memory."""
-    return _merged(wheel_findings())
+    findings: list[EpFinding] = []
+    if ep_candidates():
+        from ortpkg.providers.ep_wheels import wheel_findings  # few have such a wheel
+
+        findings += wheel_findings()
+    return _merged(findings)
 
 
 def forget_ep_libraries() -> None:

@@ -16,10 +16,9 @@ from typing import Any
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
-from ortpkg.providers.ep_candidates import EpCandidate, ep_candidates
+from ortpkg.providers.ep_candidates import EpCandidate, EpOrigin, ep_candidates, file_identity
 from ortpkg.providers.ep_finding import (
     EpFinding,
-    EpOrigin,
     name_by_file,
     problem_of_file,
     problem_of_names,
@@ -83,15 +82,6 @@ def _fingerprint(candidate: EpCandidate, files: Iterable[str]) -> Mapping[str, o
         "distribution": [candidate.distribution, candidate.version],
         "files": [[path, *file_identity(path)] for path in files],
     }
-
-
-def file_identity(path: str) -> list[int]:
-    """Return the size and the time of a file's last change; [] where it cannot be looked at."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a text
-    except (OSError, ValueError):
-        return []
-    return [status.st_size, status.st_mtime_ns]
 
 
 def _problem_of_path(path: str, candidate: EpCandidate) -> str:

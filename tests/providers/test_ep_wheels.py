@@ -16,7 +16,13 @@ import pytest
 from ortpkg.ep_names import QNN_EP
 from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import TIMEOUT_VARIABLE, ProbeAnswer
-from ortpkg.providers import ep_candidates, ep_wheels, installed_metadata, onnxruntime_factory
+from ortpkg.providers import (
+    ep_candidate_scan,
+    ep_candidates,
+    ep_wheels,
+    installed_metadata,
+    onnxruntime_factory,
+)
 from ortpkg.providers.ep_libraries import (
     EpLibrary,
     ep_library_notes,
@@ -222,7 +228,7 @@ def test_texts_of_wheels_are_read_once_for_the_same_distributions(
 ) -> None:
     write_wheel(site)
     first = ep_candidates.ep_candidates()
-    monkeypatch.setattr(ep_candidates, "_candidates_of", _fail)
+    monkeypatch.setattr(ep_candidate_scan, "_candidates_of", _fail)
     assert ep_candidates.ep_candidates() == first
     write_wheel(site, "onnxruntime-other")
     monkeypatch.undo()
