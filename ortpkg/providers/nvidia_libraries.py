@@ -9,7 +9,6 @@ an environment may take onnxruntime from one folder and NVIDIA's wheels from ano
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib.util
 import io
 import os
@@ -166,6 +165,8 @@ def _let_onnxruntime_prepare(onnxruntime: Any) -> None:
 
 
 def _load(library: NvidiaLibrary, folders: Sequence[Path]) -> bool:
+    import ctypes  # a selection asks this module what changed, and loads nothing
+
     for path in (*(folder / library.file_name for folder in folders), Path(library.file_name)):
         if len(path.parts) > 1 and not path.is_file():
             continue
