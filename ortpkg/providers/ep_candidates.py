@@ -69,16 +69,17 @@ def ep_candidates() -> tuple[EpCandidate, ...]:
     installed = [f"{record.folder}/{record.entry} {record.changed_ns}" for record in records]
     key = {"rules": _RULES, "platform": sys.platform, "installed": installed}
     stored = read_fact(_KIND, key)
-    candidates = None if stored is None else _from_json(stored)
+    candidates = None if stored is None else _candidates(stored)
     if candidates is None:
         from ortpkg.providers.ep_candidate_scan import scan  # only where something was installed
 
-        candidates = scan(records)
-        write_fact(_KIND, key, [list(candidate) for candidate in candidates], keep=_MOST_KEPT)
+        scanned = [list(candidate) for candidate in scan(records)]
+        write_fact(_KIND, key, scanned, keep=_MOST_KEPT)
+        candidates = _candidates(scanned) or ()
     return candidates
 
 
-def _from_json(stored: Any) -> tuple[EpCandidate, ...] | None:
+def _candidates(stored: Any) -> tuple[EpCandidate, ...] | None:
     with contextlib.suppress(TypeError, ValueError):
         return tuple(
             EpCandidate(
