@@ -31,7 +31,7 @@ help:
 	@echo "make newest       tests with the newest version of everything, pinning nothing (downloads 300 MB once; T=\"tests/kernels\": these)"
 	@echo "make interop      our packages in onnxruntime 1.26 to 1.32, by its C functions (downloads 140 MB of wheels once)"
 	@echo "make interop-signing  our signatures and those of the OpenSSF's model-signing, both ways (downloads 60 MB once)"
-	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN; downloads 250 MB once)"
+	@echo "make vendors      real execution providers of vendors' wheels (OpenVINO, QNN, WebGPU on chromium's software GPU; downloads 400 MB once)"
 	@echo "make registry     the tests of registries on Debian's docker-registry, too (apt-get install docker-registry)"
 	@echo "make oci-tools    what we publish, in skopeo (apt-get install skopeo) and in oras (downloads 5 MB once)"
 	@echo "make real         models that people really ship, beside onnxruntime; writes the table of benchmarks/README.md (downloads 600 MB once)"
@@ -100,14 +100,21 @@ build/model-signing/.installed: tests/signing_interop/requirements.txt
 		--requirement tests/signing_interop/requirements.txt
 	@touch $@
 
-# In an environment of its own: with these wheels beside it, onnxruntime has more execution providers.
+# In an environment of its own: with these wheels beside it, onnxruntime has more execution providers. The WebGPU wheel's
+# tests run on a GPU that chromium's Vulkan driver plays; where that is missing, what it takes is said instead.
 vendors:
 	@$(MAKE) --no-print-directory VENV=.venv-vendors .venv-vendors/.installed-vendors
-	.venv-vendors/bin/python -m pytest -m vendors tests/vendors
+	.venv-vendors/bin/python -m pytest -m vendors --ignore tests/vendors/webgpu tests/vendors
+	@missing="$$(.venv-vendors/bin/python -m tests.vendors.software_gpu --missing)"; \
+	if [ -n "$$missing" ]; then echo "tests/vendors/webgpu left out, no GPU in software: $$missing"; exit 0; fi; \
+	.venv-vendors/bin/python -m tests.vendors.software_gpu -- \
+		.venv-vendors/bin/python -m pytest -m vendors $(or $(T),tests/vendors/webgpu)
 
-.venv-vendors/.installed-vendors: .venv-vendors/.installed-dev
+.venv-vendors/.installed-vendors: .venv-vendors/.installed-dev Makefile
 	.venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet onnxruntime \
-	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0
+	  onnxruntime-ep-openvino==1.8.1 onnxruntime-qnn==2.7.0 onnxruntime-ep-webgpu==0.4.0
+	@PIP_CONSTRAINT=constraints-servers.txt .venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet \
+		kserve prometheus-client uvicorn || echo "without KServe: tests of a server are left out"
 	@touch $@
 
 # In an environment of its own. What cannot be installed has its reason in the table. EXPORT=1 exports by torch, too.

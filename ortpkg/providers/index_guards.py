@@ -70,6 +70,11 @@ class IndexGuards:
             dict.fromkeys(guard.data for guard in self._after if guard.data not in {"", *own})
         )
 
+    @property
+    def has_checks(self) -> bool:
+        """Whether any index of the partition has to be checked."""
+        return bool(self._before or self._after)
+
     def verify_inputs(self, inputs: Sequence[Any]) -> None:
         """Raise RunError for an index out of range that shows before the run."""
         if self._before:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ortpkg.ep_names import CPU_EP
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.types import ElementType
 from ortpkg.providers.onnxruntime_differences import onnxruntime_faults
@@ -59,6 +60,8 @@ class LibraryTraits:
         operators: in its messages: one such operator, as groups ``domain`` and ``name``.
         faults: returns the nodes of a graph that it computes wrongly: node index → description.
         verifies_runs: whether it reports a run that ONNX defines as an error, and says why.
+        index_verifiers: its execution providers that refuse an index out of range; None for all.
+            Kernels of GPUs read somewhere else, or give zeros.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -70,6 +73,12 @@ class LibraryTraits:
     operators: tuple[re.Pattern[str], ...] = ()
     faults: Callable[[Graph], Mapping[int, str]] = _no_faults
     verifies_runs: bool = True
+    index_verifiers: frozenset[str] | None = None
+
+    def verifies_indices(self, ep_name: str) -> bool:
+        """Return True if that execution provider refuses an index out of range."""
+        known = self.index_verifiers
+        return self.verifies_runs and (known is None or ep_name in known)
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
         """Names of what the settings say and the library does not obey on that device."""
@@ -120,6 +129,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         takes_session_entries=True,
         takes_patches=True,
         faults=onnxruntime_faults,
+        index_verifiers=frozenset({CPU_EP}),
         operators=(
             # "Fatal error: acme:Frobnicate(-1) is not a registered function/op"
             re.compile(

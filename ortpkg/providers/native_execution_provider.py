@@ -128,17 +128,22 @@ class NativeExecutionProvider(CompilingProvider):
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         infos = super().compile(fused_nodes)
-        if self._library.traits.verifies_runs:
+        if self._library.traits.verifies_indices(self.name):
             return infos
-        return [
-            watched_partition(info, self._guards_of(fused.body), self._standby_of(fused))
-            for info, fused in zip(infos, fused_nodes, strict=True)
-        ]
+        pairs = zip(infos, fused_nodes, strict=True)
+        return [self._watched(info, fused) for info, fused in pairs]
+
+    def _watched(self, info: NodeComputeInfo, fused: FusedNode) -> NodeComputeInfo:
+        guards = self._guards_of(fused.body)
+        if self._library.traits.verifies_runs and (guards is None or not guards.has_checks):
+            return info
+        return watched_partition(info, guards, self._standby_of(fused))
 
     def _standby_of(self, fused: FusedNode) -> StandbyPartition | None:
         """Return the numpy engine for refused runs; None if it may not stand in."""
         if (
             self.graph_engine is None
+            or self._library.traits.verifies_runs
             or self.context_node_of(fused) is not None
             or self.session_settings.entries.get(NO_CPU_FALLBACK_ENTRY) == "1"
             or not can_stand_by(fused.body)
@@ -485,8 +490,8 @@ class NativeExecutionProvider(CompilingProvider):
 
         None if the library checks them, or a context is made: that has the model's outputs only.
         """
-        is_watched = not (self._library.traits.verifies_runs or self.ep_context.enable)
-        return IndexGuards(body) if is_watched else None
+        verifies = self._library.traits.verifies_indices(self.name)
+        return None if verifies or self.ep_context.enable else IndexGuards(body)
 
     # --- handing over -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ claims sub-graphs and hands them over is :mod:`ortpkg.providers.native_execution
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,11 @@ WEIGHTS, COMPILED = "weights", "compiled"
 _SIGNATURE = "signature"
 _MOST_SIGNATURE_NBYTES = 1 << 20
 _SOURCE_PLACES = ("Exception from ", "Check '")
+#: How onnxruntime begins what it says: file, line and function of its own source.
+_SOURCE_FUNCTION = re.compile(
+    r"/\S+\.(?:cc|cpp|h|hpp):\d+ [^()]*\((?:[^()]|\([^()]*\))*\)"
+    r"(?: const)?(?: \[with [^]]*\])?(?:::<lambda\([^()]*\)>)? "
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,8 +227,8 @@ def required_part(parts: Mapping[str, Part], name: str) -> Part:
 
 
 def words_of(error: Exception) -> str:
-    """A library's message in one line, without places in OpenVINO's own source."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    """A library's message in one line, without places in its own source."""
+    lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in str(error).splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
     return " ".join(telling or [line for line in lines if line]) or type(error).__name__
 

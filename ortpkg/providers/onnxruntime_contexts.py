@@ -38,6 +38,7 @@ from ortpkg.providers.native_library import (
 )
 from ortpkg.providers.nvidia_libraries import CUDA_EPS, prepare_nvidia_libraries
 from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary, OnnxRuntimeModel
+from ortpkg.providers.onnxruntime_turns import turn
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 
 onnxruntime = load_onnxruntime()
@@ -142,10 +143,12 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
         """
         del compiled
         flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
-        compiler = onnxruntime.ModelCompiler(
-            self.target_options(), model.data, embed_compiled_data_into_model=True, flags=flags
-        )
-        return {_MODEL: compiler.compile_to_bytes(), **signature_part(model.inputs, model.outputs)}
+        with turn(self._ep_name):
+            compiler = onnxruntime.ModelCompiler(
+                self.target_options(), model.data, embed_compiled_data_into_model=True, flags=flags
+            )
+            data = compiler.compile_to_bytes()
+        return {_MODEL: data, **signature_part(model.inputs, model.outputs)}
 
     def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
         inputs, outputs = read_signature(parts)
@@ -163,5 +166,6 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
 
     def _session(self, data: bytes, options: Any) -> Any:
         options.add_provider_for_devices(list(self._target.ep_devices), self._own_options())
-        # Without fallback: it would print, and run on onnxruntime's CPU provider.
-        return onnxruntime.InferenceSession(data, options, enable_fallback=0)
+        with turn(self._ep_name):
+            # Without fallback: it would print, and run on onnxruntime's CPU provider.
+            return onnxruntime.InferenceSession(data, options, enable_fallback=0)

@@ -15,6 +15,7 @@ from ortpkg.providers.native_library import (
     NativeModel,
     words_of,
 )
+from ortpkg.providers.onnxruntime_turns import turn
 from ortpkg.providers.provider_trials import SMALLEST_MODEL, why_left_out
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
@@ -168,13 +169,16 @@ class OnnxRuntimeModel:
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
         feeds = dict(zip(self._inputs, inputs, strict=True))
-        if not context.is_watched:
-            return self._run(feeds, None)
-        options = onnxruntime.RunOptions()
-        options.log_severity_level = FATAL_ONLY
-        return run_watched(
-            context, lambda: self._run(feeds, options), lambda: setattr(options, "terminate", True)
-        )
+        with turn(self._ep_name, context):
+            if not context.is_watched:
+                return self._run(feeds, None)
+            options = onnxruntime.RunOptions()
+            options.log_severity_level = FATAL_ONLY
+            return run_watched(
+                context,
+                lambda: self._run(feeds, options),
+                lambda: setattr(options, "terminate", True),
+            )
 
     def get_placement(self) -> Sequence[BackendPlacement]:
         """One entry per provider that took nodes: a GPU's falls back to the CPU in silence."""

@@ -1,0 +1,60 @@
+"""Turns on execution providers of onnxruntime whose sessions must not work at the same time.
+
+onnxruntime locks a session that says that it needs it, and nothing between two sessions. An
+execution provider whose sessions share one device without a lock of its own ends the process where
+two of them run, or one runs while another is made.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from ortpkg.isolation.run_watch import WatchedRun
+
+#: Seen with onnxruntime-ep-webgpu 0.4.0: its sessions record commands for one device into one
+#: encoder.
+_ONE_AT_A_TIME = ("WebGpuExecutionProvider",)
+#: How often a run that waits asks whether it is to end, in seconds.
+_INTERVAL_S = 0.02
+_NO_TURN: AbstractContextManager[None] = nullcontext()
+_locks: dict[str, threading.RLock] = {}
+
+
+def turn(ep_name: str, context: WatchedRun | None = None) -> AbstractContextManager[None]:
+    """Return a context in which no other session of that execution provider works.
+
+    Most execution providers need none; then it does nothing.
+
+    Args:
+        ep_name: onnxruntime's name of the execution provider.
+        context: of a run; entering raises CancelledError or LimitExceededError where the run is to
+            end while it waits.
+    """
+    lock = _locks.get(ep_name)
+    return _NO_TURN if lock is None else _held(lock, context)
+
+
+@contextmanager
+def _held(lock: threading.RLock, context: WatchedRun | None) -> Iterator[None]:
+    if context is None or not context.is_watched:
+        lock.acquire()
+    else:
+        while not lock.acquire(timeout=_INTERVAL_S):
+            context.check_cancelled()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _make_locks() -> None:
+    """Make the locks; anew in a fork, where nobody would release those of the parent's threads."""
+    _locks.update({ep_name: threading.RLock() for ep_name in _ONE_AT_A_TIME})
+
+
+_make_locks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_make_locks)

@@ -1,0 +1,104 @@
+"""Models of many kinds on the GPU, held against the embedded engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ortpkg
+from ortpkg.errors import RunError
+from tests.vendors.conftest import Loads
+from tests.vendors.device_models import DEVICE_MODELS, DeviceModel
+from tests.vendors.webgpu.conftest import WEBGPU
+
+#: SwiftShader has no 16-bit floats.
+_HALF = "half"
+
+
+def _session(model: DeviceModel, ep: str) -> ortpkg.InferenceSession:
+    data = model.model.SerializeToString()
+    return ortpkg.InferenceSession(data, providers=[ep], enable_fallback=False)
+
+
+def _largest_error(outputs: list[Any], expected: list[Any]) -> float:
+    """Largest difference, as a share of the largest element of its output; inf for shapes."""
+    errors = [0.0]
+    for array, right in zip(outputs, expected, strict=True):
+        if array.shape != right.shape or array.dtype != right.dtype:
+            return float("inf")
+        difference = np.abs(array.astype(np.float64) - right.astype(np.float64))
+        scale = max(float(np.abs(right.astype(np.float64)).max(initial=0)), 1e-9)
+        errors.append(float(difference.max(initial=0)) / scale)
+    return max(errors)
+
+
+def _counts(session: ortpkg.InferenceSession) -> Mapping[str, int]:
+    """Execution provider → how many nodes it runs, as onnxruntime says."""
+    counts: dict[str, int] = {}
+    for entry in session.get_placement().entries:
+        counts[entry.ep_name] = counts.get(entry.ep_name, 0) + entry.node_count
+    return counts
+
+
+@pytest.mark.parametrize("kind", [kind for kind in DEVICE_MODELS if kind != _HALF])
+def test_a_model_computes_on_the_gpu_what_the_engine_computes(kind: str, loads: Loads) -> None:
+    model = DEVICE_MODELS[kind]()
+    feeds = dict(model.feeds)
+    session = _session(model, WEBGPU)
+    error = _largest_error(session.run(None, feeds), _session(model, "cpu").run(None, feeds))
+    assert error <= model.tolerance
+    counts = _counts(session)
+    assert counts[WEBGPU] > 0
+    loads(
+        kind, "WebGPU, by ortpkg", f"{counts[WEBGPU]} of {sum(counts.values())} nodes; {error:.0e}"
+    )
+
+
+def test_half_precision_fails_with_the_words_of_a_device_that_has_none(loads: Loads) -> None:
+    model = DEVICE_MODELS[_HALF]()
+    session = _session(model, WEBGPU)
+    with pytest.raises(RunError, match="requires f16 but the device does not support it"):
+        session.run(None, dict(model.feeds))
+    loads(_HALF, "WebGPU, by ortpkg", "SwiftShader has no float16; an error says so")
+
+
+def test_sizes_may_change_from_run_to_run() -> None:
+    model = DEVICE_MODELS["attention"]()
+    session, engine = _session(model, WEBGPU), _session(model, "cpu")
+    for batch, length in ((1, 1), (3, 9), (2, 4), (3, 9)):
+        rng = np.random.default_rng(length)
+        feeds = {
+            "x": rng.standard_normal((batch, length, 32)).astype(np.float32),
+            "mask": np.zeros((batch, 1, 1, length), np.float32),
+        }
+        error = _largest_error(session.run(None, feeds), engine.run(None, feeds))
+        assert error <= model.tolerance
+
+
+def test_an_index_out_of_range_is_an_error() -> None:
+    model = DEVICE_MODELS["text-embedding"]()
+    session = _session(model, WEBGPU)
+    feeds = {**model.feeds, "ids": np.full((3, 7), 50)}
+    with pytest.raises(RunError, match="index 50 is out of range for an axis of size 50"):
+        session.run(None, feeds)
+
+
+def test_two_sessions_run_in_threads_of_one_process() -> None:
+    models = [DEVICE_MODELS[kind]() for kind in ("attention", "convolutional")]
+    sessions = [_session(model, WEBGPU) for model in models]
+    expected = [
+        session.run(None, dict(model.feeds))
+        for session, model in zip(sessions, models, strict=True)
+    ]
+
+    def run(number: int) -> float:
+        place = number % len(models)
+        outputs = sessions[place].run(None, dict(models[place].feeds))
+        return _largest_error(outputs, expected[place])
+
+    with ThreadPoolExecutor(4) as threads:
+        assert max(threads.map(run, range(60))) <= 1e-5
