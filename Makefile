@@ -21,7 +21,7 @@ SETTINGS_TESTS := tests/cli/test_app.py tests/cli/test_interrupts.py tests/cli/t
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors registry oci-tools cross real crash-sweep store-stress fuzz mutants scale browser base format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors gpu registry oci-tools cross real crash-sweep store-stress fuzz mutants scale browser base format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -37,6 +37,7 @@ help:
 	@echo "make real         models that people really ship, beside onnxruntime; writes the table of benchmarks/README.md (downloads 600 MB once)"
 	@echo "make cross        machine code for AArch64, in an emulator (apt-get install qemu-user)"
 	@echo "make base         machine code for three targets, run where pip installed what ortpkg requires and no more (downloads 60 MB once)"
+	@echo "make gpu          a machine's GPU in 8 minutes, with wheels of WHEELS=folder and no network; a table in build/gpu"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
 	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
@@ -116,6 +117,10 @@ vendors:
 	@PIP_CONSTRAINT=constraints-servers.txt .venv-vendors/bin/python -m pip --disable-pip-version-check install --quiet \
 		kserve prometheus-client uvicorn || echo "without KServe: tests of a server are left out"
 	@touch $@
+
+# Asks no network: the Python that runs it lends what WHEELS has not. Without a GPU the same steps run on the CPU.
+gpu:
+	@"$(or $(PYTHON),python3)" -m scripts.gpu $(if $(WHEELS),--wheels "$(WHEELS)") $(GPU)
 
 # In an environment of its own. What cannot be installed has its reason in the table. EXPORT=1 exports by torch, too.
 real: build/real/.installed

@@ -1,0 +1,44 @@
+"""NVIDIA's driver and libraries as ortpkg finds them, and what of them is loaded from where."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from ortpkg.providers.cuda_driver import ask_cuda_driver
+from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries, wheel_folders
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+
+_PARTS = ("libcu", "libnv", "libonnxruntime", "libtensorrt")
+
+
+def main() -> dict[str, Any]:
+    driver = ask_cuda_driver()
+    onnxruntime = load_onnxruntime()
+    start_s = time.perf_counter()
+    missing = prepare_nvidia_libraries(onnxruntime)
+    prepare_s = time.perf_counter() - start_s
+    return {
+        "driver_cuda": ".".join(map(str, driver.release)),
+        "driver_failure": driver.failure,
+        "devices": [device._asdict() for device in driver.devices],
+        "folders": list(map(str, wheel_folders())),
+        "missing": "" if missing is None else str(missing),
+        "prepare_s": prepare_s,
+        "loaded": _loaded(),
+    }
+
+
+def _loaded() -> list[str]:
+    maps = Path("/proc/self/maps")
+    lines = (
+        maps.read_text(encoding="utf-8", errors="replace").splitlines() if maps.is_file() else []
+    )
+    paths = {line.split(maxsplit=5)[5] for line in lines if len(line.split(maxsplit=5)) == 6}
+    return sorted(path for path in paths if Path(path).name.startswith(_PARTS))
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))
