@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ortpkg.errors import ModelFileError, ModelNotFoundError, quoted
 from ortpkg.names import did_you_mean_path
+from ortpkg.storage.file_stamp import FileStamp
 
 ByteArray = npt.NDArray[np.uint8]
 
@@ -71,7 +72,7 @@ class MappedFile:
         self._lock = threading.Lock()
         self._mapping: _FileMapping | None = None
         try:
-            self._nbytes = path.stat().st_size
+            status = path.stat()
         except FileNotFoundError as error:
             raise ModelNotFoundError(
                 f"there is no file {quoted(path)}{did_you_mean_path(path)}"
@@ -80,6 +81,9 @@ class MappedFile:
             raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
         if not path.is_file():
             raise ModelFileError(f"{quoted(path)} is not a regular file")
+        self._nbytes = status.st_size
+        #: What the file system said of the file when it was opened.
+        self.stamp = FileStamp.of(status)
 
     @property
     def nbytes(self) -> int:

@@ -98,11 +98,8 @@ class ClaimBlame:
         ):
             return False
         try:
-            self.library.compile_model(
-                native_model(
-                    partition_body(graph, [node], meta, self.ep_name, takes_subgraphs=False)
-                )
-            )
+            body = partition_body(graph, [node], meta, self.ep_name, takes_subgraphs=False)
+            self.library.compile_model(native_model(body, form=self.library.weight_form))
         except (
             LimitExceededError,
             InvalidSessionOptionError,

@@ -83,7 +83,8 @@ class NativeContextLoader:
     def load_request(self, entry: ContextEntry, fused: FusedNode) -> Message:
         del fused
         is_weightless = bool(entry.descriptor.weights_source)
-        return import_member_request(entry.parts) if is_weightless else import_request(entry.parts)
+        make = import_member_request if is_weightless else import_request
+        return make(entry.parts, entry.file)
 
     def trial_requests(self, fused: FusedNode) -> Iterable[Message]:
         del fused

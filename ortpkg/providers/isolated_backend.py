@@ -7,28 +7,38 @@ Loads numpy and that library, and nothing else that takes long. The parent's sid
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import mmap
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.devices.json_form import ep_device_from_json
+from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.errors import ExecutionProviderError, OrtpkgError, quoted
 from ortpkg.isolation.worker import Buffer, Message
 from ortpkg.providers.native_library import (
     CompiledModel,
     ContextLibrary,
+    FileRange,
     NativeLibrary,
     NativeModel,
+    NativeWeight,
     Part,
     WeightlessLibrary,
+    replaced_file,
 )
 from ortpkg.providers.session_settings import settings_from_json
+from ortpkg.storage.file_stamp import FileStamp
 
 _TEXT = "text"
+#: In a request about a model: size of its weights in files, which no buffer contains.
+FILES_NBYTES = "files_nbytes"
 
 
 def open_backend(
@@ -79,13 +89,15 @@ class _Server:
                 self._compiled = self._library.compile_model(_model_of(request))
             case "import":
                 assert isinstance(self._library, ContextLibrary)
-                self._compiled = self._library.import_model(_parts_of(request))
+                self._compiled = self._library.import_model(*_parts_of(request))
             case "import_member":
                 assert isinstance(self._library, WeightlessLibrary)
-                self._compiled = self._library.import_member(_parts_of(request), None)
+                self._compiled = self._library.import_member(_parts_of(request)[0], None)
             case "describe":
                 found = self._library.describe_environment()
                 return Message(header={"environment": None if found is None else found.to_json()})
+            case "weight_form":
+                return Message(header={"weight_form": self._library.weight_form.value})
             case action:
                 assert self._compiled is not None
                 return self._answer_of(self._compiled, action, request)
@@ -105,20 +117,113 @@ class _Server:
         return pack_arrays(compiled.compute(unpack_arrays(request), _UnlimitedRun()))
 
 
-def _parts_of(request: Message) -> dict[str, Part]:
-    parts = zip(request.header["parts"], request.buffers, strict=True)
-    return {name: memoryview(part) for name, part in parts}
+def parts_message(action: str, parts: Mapping[str, Part], file: PartsFile | None) -> Message:
+    """Return a request about the parts of a context.
+
+    Those in ``file`` cross over as its name, as long as the file is still there.
+    """
+    offsets = file.offsets if file is not None and file.is_same else {}
+    ranges = {
+        name: (offsets[name], memoryview(part).nbytes)
+        for name, part in parts.items()
+        if name in offsets
+    }
+    own = {name: part for name, part in parts.items() if name not in ranges}
+    header = {
+        "action": action,
+        "parts": list(own),
+        "ranges": ranges,
+        FILES_NBYTES: sum(nbytes for _, nbytes in ranges.values()),
+    }
+    if file is not None and ranges:
+        header |= {"path": str(file.path.absolute()), "stamp": list(file.stamp)}
+    return Message(header=header, buffers=list(own.values()))
+
+
+def _parts_of(request: Message) -> tuple[dict[str, Part], PartsFile | None]:
+    """Return the parts of a context, and the file which they are mapped from.
+
+    Raises ModelFileError if that is not the one that the parent opened.
+    """
+    header = request.header
+    own = zip(header["parts"], request.buffers, strict=True)
+    parts: dict[str, Part] = {name: memoryview(part) for name, part in own}
+    ranges = header["ranges"]
+    if not ranges:
+        return parts, None
+    stamp = FileStamp(*header["stamp"])
+    view = memoryview(_mapped(header["path"], stamp))
+    parts |= {name: view[offset : offset + nbytes] for name, (offset, nbytes) in ranges.items()}
+    offsets = {name: offset for name, (offset, _) in ranges.items()}
+    return parts, PartsFile(path=Path(header["path"]), stamp=stamp, offsets=offsets)
+
+
+def model_message(action: str, model: NativeModel) -> Message:
+    """Return a request about a model: its message, and its weights in memory.
+
+    Weights in files cross over as the files' names.
+    """
+    own = [weight.data for weight in model.weights.values() if weight.file is None]
+    header = {
+        "action": action,
+        "inputs": model.inputs,
+        "outputs": model.outputs,
+        "config_entries": dict(model.config_entries),
+        "is_kept": model.is_kept,
+        "weights": [
+            (name, weight.element_type, weight.shape, weight.file and asdict(weight.file))
+            for name, weight in model.weights.items()
+        ],
+        "folder": model.folder,
+        "files": {path: list(stamp) for path, stamp in model.files.items()},
+        FILES_NBYTES: model.weights_nbytes - sum(data.nbytes for data in own),
+    }
+    return Message(header=header, buffers=[model.data, *own])
 
 
 def _model_of(request: Message) -> NativeModel:
     header = request.header
+    data, *own = request.buffers
     return NativeModel(
-        data=bytes(request.buffers[0]),
+        data=bytes(data),
         inputs=tuple(header["inputs"]),
         outputs=tuple(header["outputs"]),
-        config_entries=header.get("config_entries", {}),
-        is_kept=header.get("is_kept", False),
+        config_entries=header["config_entries"],
+        is_kept=header["is_kept"],
+        weights=dict(_weights_of(header["weights"], map(memoryview, own))),
+        folder=header["folder"],
+        files={path: FileStamp(*stamp) for path, stamp in header["files"].items()},
     )
+
+
+def _weights_of(
+    entries: Sequence[tuple[str, int, Sequence[int], Mapping[str, Any] | None]],
+    own: Iterator[memoryview],
+) -> Iterator[tuple[str, NativeWeight]]:
+    """Yield the weights of a request: received, or mapped from their files."""
+    mappings: dict[str, mmap.mmap] = {}
+    for name, element_type, shape, stated in entries:
+        file = None
+        if stated is not None:
+            file = FileRange(**{**stated, "stamp": FileStamp(*stated["stamp"])})
+            if file.path not in mappings:
+                mappings[file.path] = _mapped(file.path, file.stamp)
+            view = memoryview(mappings[file.path])
+            data = view[file.offset : file.offset + file.nbytes]
+        else:
+            data = next(own)
+        yield (
+            name,
+            NativeWeight(element_type=element_type, shape=tuple(shape), data=data, file=file),
+        )
+
+
+def _mapped(path: str, stamp: FileStamp) -> mmap.mmap:
+    """Map a file; ModelFileError if it is not the one that the parent opened."""
+    with Path(path).open("rb") as opened:
+        if not stamp.is_same_content(FileStamp.of(os.fstat(opened.fileno()))):
+            raise replaced_file(path)
+        return mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class _UnlimitedRun:

@@ -35,7 +35,14 @@ from ortpkg.isolation.worker import (
     WorkerEndedError,
 )
 from ortpkg.providers.execution_provider import BackendPlacement
-from ortpkg.providers.isolated_backend import pack_arrays, unpack_arrays
+from ortpkg.providers.isolated_backend import (
+    FILES_NBYTES,
+    model_message,
+    pack_arrays,
+    parts_message,
+    unpack_arrays,
+)
+from ortpkg.providers.library_traits import WeightForm
 from ortpkg.providers.native_library import CompiledModel, NativeModel, Part, WeightlessLibrary
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.session_settings import SessionSettings
@@ -85,6 +92,15 @@ class IsolatedLibrary(WeightlessLibrary):
         self._worker: Worker | None = self._start()
         self._models: list[_IsolatedModel] = []
         self._environment: ContextDescriptor | None = None
+        self._weight_form: WeightForm | None = None
+
+    @property
+    def weight_form(self) -> WeightForm:
+        """As the library says, which may depend on its release."""
+        if self._weight_form is None:
+            self._worker = self._open(self._worker)
+            self._weight_form = WeightForm(self._worker.call(_WEIGHT_FORM).header["weight_form"])
+        return self._weight_form
 
     def unapplied(self, settings: SessionSettings) -> tuple[str, ...]:
         device = (
@@ -102,16 +118,17 @@ class IsolatedLibrary(WeightlessLibrary):
         assert isinstance(compiled, _IsolatedModel)
         return compiled.export(model)
 
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
-        return self._made(import_request(parts))
+    def import_model(
+        self, parts: Mapping[str, Part], file: PartsFile | None = None
+    ) -> CompiledModel:
+        return self._made(import_request(parts, file))
 
     @property
     def unshared_reason(self) -> str:
         return "each model is in a child process of its own"
 
     def import_member(self, parts: Mapping[str, Part], file: PartsFile | None) -> CompiledModel:
-        del file  # the child is given what was compared with its digests
-        return self._made(import_member_request(parts))
+        return self._made(import_member_request(parts, file))
 
     def describe_environment(self) -> ContextDescriptor | None:
         if self._environment is None:
@@ -133,6 +150,7 @@ class IsolatedLibrary(WeightlessLibrary):
         """
         worker = self._open(worker)
         nbytes = sum(memoryview(buffer).nbytes for buffer in request.buffers)
+        nbytes += request.header.get(FILES_NBYTES, 0)
         context = _LoadContext(self._limits, allowance_nbytes=COPIES_OF_A_MODEL * nbytes)
         try:
             call_watched(worker, context, request)
@@ -201,30 +219,22 @@ def open_request(settings: SessionSettings) -> Message:
 
 def compile_request(model: NativeModel) -> Message:
     """Asks a worker to compile a model."""
-    header = {
-        "action": "compile",
-        "inputs": model.inputs,
-        "outputs": model.outputs,
-        "config_entries": dict(model.config_entries),
-        "is_kept": model.is_kept,
-    }
-    return Message(header=header, buffers=[model.data])
+    return model_message("compile", model)
 
 
-def import_request(parts: Mapping[str, Part]) -> Message:
-    """Asks a worker to load a context."""
-    return Message(header={"action": "import", "parts": list(parts)}, buffers=list(parts.values()))
+def import_request(parts: Mapping[str, Part], file: PartsFile | None) -> Message:
+    """Asks a worker to load a context, which it maps from its file if there is one."""
+    return parts_message("import", parts, file)
 
 
-def import_member_request(parts: Mapping[str, Part]) -> Message:
+def import_member_request(parts: Mapping[str, Part], file: PartsFile | None) -> Message:
     """Asks a worker to load a context of a group, which is weightless."""
-    return Message(
-        header={"action": "import_member", "parts": list(parts)}, buffers=list(parts.values())
-    )
+    return parts_message("import_member", parts, file)
 
 
 _PLACEMENT = Message(header={"action": "placement"})
 _DESCRIBE = Message(header={"action": "describe"})
+_WEIGHT_FORM = Message(header={"action": "weight_form"})
 
 
 class _IsolatedModel:
@@ -272,12 +282,11 @@ class _IsolatedModel:
 
     def export(self, model: NativeModel) -> Mapping[str, Part]:
         """What the library keeps of it."""
-        header = {"action": "export", "inputs": model.inputs, "outputs": model.outputs}
         holder = threading.Lock()
         with holder:
             self._turn.take(holder, lambda: None)
             try:
-                reply = self._worker.call(Message(header=header, buffers=[model.data]))
+                reply = self._worker.call(model_message("export", model))
             except WorkerEndedError as error:
                 raise CompileError(
                     f"the process in which {self._library.backend} kept the model is no more:"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.graph.graph import Graph
@@ -12,6 +13,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.providers.onnxruntime_differences import onnxruntime_faults
 from ortpkg.providers.openvino_differences import openvino_faults
 from ortpkg.providers.session_settings import OBEYED_BY_SESSION, SessionSettings
+from ortpkg.versions import parse_version
 
 #: Element types that numpy has by itself, so that they cross the border to a library without
 #: conversion.
@@ -32,6 +34,8 @@ NUMERIC_TYPES: frozenset[ElementType] = frozenset(
     }
 )
 
+#: The first release of onnxruntime that reads external data of a model from memory.
+_READS_FILES_SINCE = (1, 21)
 #: Behind an operator of ONNX's, in OpenVINO's messages.
 _VERSION = re.compile(r"-\d+$")
 
@@ -42,6 +46,19 @@ Operator = tuple[str, str]
 def _no_faults(graph: Graph) -> Mapping[int, str]:
     del graph
     return {}
+
+
+class WeightForm(Enum):
+    """How a library takes a model's large weights."""
+
+    #: The message contains them, as far as it may be so long.
+    INSIDE = "inside"
+    #: The message names file and offset of those in files; the others are handed over by name.
+    EXTERNAL = "external"
+    #: All of them are handed over by name.
+    NAMED = "named"
+    #: They are inputs of the model's graph, handed over by name, to become constants there.
+    INPUTS = "inputs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +79,7 @@ class LibraryTraits:
         verifies_runs: whether it reports a run that ONNX defines as an error, and says why.
         index_verifiers: its execution providers that refuse an index out of range; None for all.
             Kernels of GPUs read somewhere else, or give zeros.
+        weight_form: how it takes weights beside the message of a model; by default inside it.
     """
 
     border_types: frozenset[ElementType] = NUMERIC_TYPES
@@ -74,6 +92,7 @@ class LibraryTraits:
     faults: Callable[[Graph], Mapping[int, str]] = _no_faults
     verifies_runs: bool = True
     index_verifiers: frozenset[str] | None = None
+    weight_form: WeightForm = WeightForm.INSIDE
 
     def verifies_indices(self, ep_name: str) -> bool:
         """Return True if that execution provider refuses an index out of range."""
@@ -122,6 +141,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         ),
         faults=openvino_faults,
         verifies_runs=False,
+        weight_form=WeightForm.INPUTS,
     ),
     "onnxruntime": LibraryTraits(
         border_types=NUMERIC_TYPES | {ElementType.STRING},
@@ -130,6 +150,7 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         takes_patches=True,
         faults=onnxruntime_faults,
         index_verifiers=frozenset({CPU_EP}),
+        weight_form=WeightForm.EXTERNAL,
         operators=(
             # "Fatal error: acme:Frobnicate(-1) is not a registered function/op"
             re.compile(
@@ -142,3 +163,13 @@ LIBRARY_TRAITS: Mapping[str, LibraryTraits] = {
         ),
     ),
 }
+
+
+def onnxruntime_weight_form(version: str) -> WeightForm:
+    """Return how that release of onnxruntime takes weights.
+
+    Before 1.21 it reads no files for a model from memory.
+    """
+    parsed = parse_version(version)
+    is_older = parsed is not None and parsed.release < _READS_FILES_SINCE
+    return WeightForm.NAMED if is_older else WeightForm.EXTERNAL

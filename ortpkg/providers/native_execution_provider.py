@@ -429,7 +429,7 @@ class NativeExecutionProvider(CompilingProvider):
                 return self._library.import_member(entry.parts, entry.file)
             raise TypeError("its library loads no weightless contexts")
         if isinstance(self._library, ContextLibrary):
-            return self._library.import_model(entry.parts)
+            return self._library.import_model(entry.parts, entry.file)
         raise TypeError("its library loads no contexts")
 
     def _tried_of_member(self, entry: ContextEntry) -> Mapping[str, Any]:
@@ -498,7 +498,7 @@ class NativeExecutionProvider(CompilingProvider):
     def _model_of(self, body: Graph) -> NativeModel:
         if self._handed_over is not None and self._handed_over[0] is body:
             return self._handed_over[1]
-        model = native_model(body, self._guards_of(body))
+        model = native_model(body, self._guards_of(body), form=self._library.weight_form)
         if (
             self.ep_context.cache is not None
         ):  # what is compiled is kept at once, which takes the model again

@@ -11,15 +11,17 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
-from ortpkg.errors import quoted
+from ortpkg.errors import ModelFileError, quoted
 from ortpkg.isolation.run_watch import WatchedRun
 from ortpkg.providers.execution_provider import BackendPlacement
-from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits
+from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits, WeightForm
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
+from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 #: Bytes of what a library keeps: anything that has a buffer.
 Part = bytes | memoryview
@@ -38,15 +40,54 @@ _SOURCE_FUNCTION = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileRange:
+    """A run of bytes in a file.
+
+    Attributes:
+        path: absolute path of the file.
+        offset, nbytes: where they lie.
+        stamp: what the file system said of the file when its bytes were judged.
+    """
+
+    path: str
+    offset: int
+    nbytes: int
+    stamp: FileStamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeWeight:
+    """A weight beside the message of a model.
+
+    Attributes:
+        element_type: ONNX's number of it.
+        shape: of the tensor.
+        data: its elements as ``raw_data`` of ONNX has them, in mapped or own memory.
+        file: where ``data`` was mapped from; None for own memory.
+    """
+
+    element_type: int
+    shape: tuple[int, ...]
+    data: memoryview
+    file: FileRange | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NativeModel:
     """A model, or a part of one, as a library reads it.
 
     Attributes:
-        data: ONNX bytes.
+        data: ONNX bytes, without large weights if the library has a ``weight_form`` for them.
         inputs, outputs: their names, in order.
         config_entries: what the library must know of the session, by ONNX Runtime's keys.
         is_kept: whether what is compiled of it will be exported: some libraries make that on the
             way.
+        weights: those that are handed over by name. Their memory must live as long as what is
+            compiled of them.
+        folder: absolute path of the folder in which locations of external data in ``data`` begin;
+            "" if it has none.
+        files: the files that these locations lead to, by absolute path, as the session opened them.
+        weights_nbytes: size of all weights outside of ``data``.
     """
 
     data: bytes
@@ -54,6 +95,21 @@ class NativeModel:
     outputs: tuple[str, ...]
     config_entries: Mapping[str, str] = field(default_factory=dict)
     is_kept: bool = False
+    weights: Mapping[str, NativeWeight] = field(default_factory=dict)
+    folder: str = ""
+    files: Mapping[str, FileStamp] = field(default_factory=dict)
+    weights_nbytes: int = 0
+
+    def verify_files(self) -> None:
+        """Raise ModelFileError if a file that ``data`` names was replaced since it was opened."""
+        for path, stamp in self.files.items():
+            if not stamp.is_same_content(file_stamp(Path(path))):
+                raise replaced_file(path)
+
+
+def replaced_file(path: str) -> ModelFileError:
+    """Return the error of a file that is another one than when the session opened it."""
+    return ModelFileError(f"{quoted(path)} was replaced while a session was being made from it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +166,11 @@ class NativeLibrary(ABC):
         """
         return LIBRARY_TRAITS.get(self.backend, LibraryTraits())
 
+    @property
+    def weight_form(self) -> WeightForm:
+        """How it takes weights beside the message of a model."""
+        return self.traits.weight_form
+
     #: What the session's options say to libraries.
     settings: SessionSettings = NO_SETTINGS
 
@@ -153,8 +214,15 @@ class ContextLibrary(NativeLibrary):
         """What to keep of ``compiled``, which was made from ``model``."""
 
     @abstractmethod
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
-        """The compiled model again from what was kept. Raises whatever the library raises."""
+    def import_model(
+        self, parts: Mapping[str, Part], file: PartsFile | None = None
+    ) -> CompiledModel:
+        """The compiled model again from what was kept. Raises whatever the library raises.
+
+        Args:
+            parts: as :meth:`export_model` gave them.
+            file: which they were mapped from; None if they are in memory.
+        """
 
 
 class WeightlessLibrary(ContextLibrary):

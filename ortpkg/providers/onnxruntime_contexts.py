@@ -17,6 +17,7 @@ from typing import Any
 
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
@@ -27,23 +28,24 @@ from ortpkg.providers.ep_library_target import (
     is_registered_library,
     precision_options,
 )
+from ortpkg.providers.library_traits import WeightForm
 from ortpkg.providers.native_library import (
     CompiledModel,
     ContextLibrary,
     NativeModel,
     Part,
-    read_signature,
-    required_part,
-    signature_part,
 )
 from ortpkg.providers.nvidia_libraries import CUDA_EPS, prepare_nvidia_libraries
-from ortpkg.providers.onnxruntime_library import OnnxRuntimeLibrary, OnnxRuntimeModel
+from ortpkg.providers.onnxruntime_library import (
+    OnnxRuntimeLibrary,
+    OnnxRuntimeModel,
+    add_weights,
+)
+from ortpkg.providers.onnxruntime_parts import model_of_parts, parts_of_model
 from ortpkg.providers.onnxruntime_turns import turn
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 
 onnxruntime = load_onnxruntime()
-
-_MODEL = "model"
 
 
 def open_onnxruntime(
@@ -85,7 +87,12 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
             with contextlib.suppress(Exception):  # whatever it was, it may be the writing
                 session, optimized = self._optimized(model)
                 return OnnxRuntimeModel(
-                    session, model.inputs, model.outputs, self._ep_name, optimized=optimized
+                    session,
+                    model.inputs,
+                    model.outputs,
+                    self._ep_name,
+                    optimized=optimized,
+                    keeps=model.weights,
                 )
         return super().compile_model(model)
 
@@ -102,14 +109,15 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
         optimized = compiled.take_optimized()
         if optimized is None:
             _, optimized = self._optimized(model)
-        return {_MODEL: optimized, **signature_part(model.inputs, model.outputs)}
+        return parts_of_model(optimized, model)
 
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
-        inputs, outputs = read_signature(parts)
-        options = self._session_options()
+    def import_model(
+        self, parts: Mapping[str, Part], file: PartsFile | None = None
+    ) -> CompiledModel:
+        model = model_of_parts(parts, file if self.weight_form is WeightForm.EXTERNAL else None)
+        options = self._options_of(model)
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = self._session(bytes(required_part(parts, _MODEL)), options)
-        return self._model(session, inputs, outputs)
+        return self._loaded(model, options)
 
     def describe_environment(self) -> ContextDescriptor:
         return ContextDescriptor(
@@ -142,27 +150,37 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
         Raises what onnxruntime does where it takes no node of it.
         """
         del compiled
+        options = self.target_options()
+        add_weights(options, model)
         flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
         with turn(self._ep_name):
             compiler = onnxruntime.ModelCompiler(
-                self.target_options(), model.data, embed_compiled_data_into_model=True, flags=flags
+                options, model.data, embed_compiled_data_into_model=True, flags=flags
             )
             data = compiler.compile_to_bytes()
-        return {_MODEL: data, **signature_part(model.inputs, model.outputs)}
+        return parts_of_model(data, model)
 
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
-        inputs, outputs = read_signature(parts)
-        session = self._session(bytes(required_part(parts, _MODEL)), self._session_options())
-        return self._model(session, inputs, outputs)
+    def import_model(
+        self, parts: Mapping[str, Part], file: PartsFile | None = None
+    ) -> CompiledModel:
+        model = model_of_parts(parts, file if self.weight_form is WeightForm.EXTERNAL else None)
+        return self._loaded(model, self._options_of(model))
 
     def describe_environment(self) -> ContextDescriptor:
         return self._target.describe(self._own_options())
 
     def _model(
-        self, session: Any, inputs: Sequence[str], outputs: Sequence[str]
+        self,
+        session: Any,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        keeps: object = None,
     ) -> OnnxRuntimeModel:
         name_there = str(self._target.ep_devices[0].ep_name)
-        return OnnxRuntimeModel(session, inputs, outputs, self._ep_name, name_there=name_there)
+        return OnnxRuntimeModel(
+            session, inputs, outputs, self._ep_name, name_there=name_there, keeps=keeps
+        )
 
     def _session(self, data: bytes, options: Any) -> Any:
         options.add_provider_for_devices(list(self._target.ep_devices), self._own_options())

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
+import numpy as np
+
+from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
 from ortpkg.providers.execution_provider import BackendPlacement
+from ortpkg.providers.library_traits import WeightForm, onnxruntime_weight_form
 from ortpkg.providers.native_library import (
     CompiledModel,
     NativeLibrary,
     NativeModel,
+    NativeWeight,
     words_of,
 )
 from ortpkg.providers.onnxruntime_turns import turn
@@ -48,6 +54,10 @@ class OnnxRuntimeLibrary(NativeLibrary):
         self._options = dict(options)
         self._is_opened = False
 
+    @property
+    def weight_form(self) -> WeightForm:
+        return onnxruntime_weight_form(onnxruntime.__version__)
+
     def opened(self) -> None:
         """Raises InvalidSessionOptionError if onnxruntime makes no session with these options."""
         if self._is_opened or not self.settings:
@@ -69,18 +79,29 @@ class OnnxRuntimeLibrary(NativeLibrary):
             ) from error
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
-        session = self._session(model.data, self._options_of(model))
-        return self._model(session, model.inputs, model.outputs)
+        return self._loaded(model, self._options_of(model))
+
+    def _loaded(self, model: NativeModel, options: Any) -> OnnxRuntimeModel:
+        """Return a session of the model, with options that have its weights."""
+        session = self._session(model.data, options)
+        model.verify_files()
+        return self._model(session, model.inputs, model.outputs, keeps=model.weights)
 
     def _model(
-        self, session: Any, inputs: Sequence[str], outputs: Sequence[str]
+        self,
+        session: Any,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        keeps: object = None,
     ) -> OnnxRuntimeModel:
-        return OnnxRuntimeModel(session, inputs, outputs, self._ep_name)
+        return OnnxRuntimeModel(session, inputs, outputs, self._ep_name, keeps=keeps)
 
     def _options_of(self, model: NativeModel) -> Any:
         options = self._session_options()
         for key, value in model.config_entries.items():
             options.add_session_config_entry(key, value)
+        add_weights(options, model)
         return options
 
     def _session_options(self) -> Any:
@@ -106,6 +127,23 @@ class OnnxRuntimeLibrary(NativeLibrary):
         if self._ep_name != CPU_EP:
             providers.append(CPU_EP)
         return onnxruntime.InferenceSession(data, options, providers=providers)
+
+
+def add_weights(options: Any, model: NativeModel) -> None:
+    """Give onnxruntime's session options the weights that are not in the model's message."""
+    if model.folder:
+        options.add_session_config_entry(EXTERNAL_DATA_FOLDER, model.folder)
+    if model.weights:
+        values = [_ort_value(weight) for weight in model.weights.values()]
+        options.add_external_initializers(list(model.weights), values)
+
+
+def _ort_value(weight: NativeWeight) -> Any:
+    """Return onnxruntime's view of the weight; its elements are words to numpy."""
+    count = prod(weight.shape)
+    word = np.dtype(f"u{weight.data.nbytes // count}")
+    array = np.frombuffer(weight.data, word).reshape(weight.shape)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, weight.element_type)
 
 
 def _member(name: str, value: int | bool | str) -> Any:
@@ -144,6 +182,7 @@ class OnnxRuntimeModel:
         *,
         name_there: str = "",
         optimized: bytes | None = None,
+        keeps: object = None,
     ) -> None:
         """Wraps an onnxruntime session.
 
@@ -154,7 +193,9 @@ class OnnxRuntimeModel:
             name_there: what onnxruntime calls the provider: the program may have registered its
                 library under another name.
             optimized: the model as it was optimized, until it is asked for.
+            keeps: memory that must live as long as the session.
         """
+        self._keeps = keeps
         self._session = session
         self._ep_name = ep_name
         self._name_there = name_there or ep_name

@@ -34,6 +34,7 @@ from ortpkg.providers.native_library import (
     Part,
     required_part,
 )
+from ortpkg.providers.openvino_memory import lent_array, port_of
 from ortpkg.providers.openvino_reading import read_onnx
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.quiet_openvino import operations as ops
@@ -228,7 +229,7 @@ def _import_properties(properties: Mapping[str, str], path: Path) -> dict[str, s
 
 
 def _read(core: Any, model: NativeModel) -> Any:
-    read = read_onnx(core, model.data)
+    read = read_onnx(core, model)
     # What compiling would fold is folded here, so that the outcome too is a weight that models can
     # share.
     with contextlib.suppress(ImportError):  # it is not in OpenVINO's documented interface
@@ -360,33 +361,6 @@ def _ports(member: _Member, compiled: Any) -> Ports:
         for number in range(member.selector_count)
     }
     return Ports(inputs=member.inputs, outputs=member.outputs, constants=constants)
-
-
-def port_of(ports: Sequence[Any], name: str) -> int:
-    """The position of the port with that ONNX name.
-
-    ValueError where OpenVINO made it a constant.
-    """
-    for position, port in enumerate(ports):
-        if name in port.names:
-            return position
-    raise ValueError(f"OpenVINO does not know {quoted(name)} as an input or output of the model")
-
-
-class _LentMemory:
-    """Memory that a library only reads, as if it were writable: OpenVINO takes nothing else."""
-
-    def __init__(self, part: Part) -> None:
-        self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive
-        self.__array_interface__ = {
-            **self._view.__array_interface__,
-            "data": (self._view.ctypes.data, False),
-        }
-
-
-def lent_array(part: Part) -> np.ndarray[Any, Any]:
-    """A part as OpenVINO takes it, without a copy."""
-    return np.asarray(_LentMemory(part))
 
 
 def _address(part: Part) -> tuple[int, int]:

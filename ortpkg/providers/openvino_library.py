@@ -42,9 +42,8 @@ from ortpkg.providers.openvino_group import (
     export_group,
     group_place,
     import_member,
-    lent_array,
-    port_of,
 )
+from ortpkg.providers.openvino_memory import lent_array, port_of
 from ortpkg.providers.openvino_reading import read_onnx
 from ortpkg.providers.quiet_openvino import openvino
 from ortpkg.providers.session_settings import SessionSettings
@@ -108,7 +107,7 @@ class OpenVinoLibrary(GroupLibrary):
         return self.traits.unapplied(settings, device=self._device)
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
-        read = read_onnx(self._core, model.data)
+        read = read_onnx(self._core, model)
         compiled = self._core.compile_model(read, self._device, self._properties)
         counts = (
             _count_nodes(self._core, read, self._device)
@@ -116,14 +115,22 @@ class OpenVinoLibrary(GroupLibrary):
             else {}
         )
         return _OpenVinoModel(
-            compiled, _ports_of(compiled, model.inputs, model.outputs), self._device, counts
+            compiled,
+            _ports_of(compiled, model.inputs, model.outputs),
+            self._device,
+            counts,
+            keeps=model.weights,
         )
 
     def export_model(self, compiled: CompiledModel, model: NativeModel) -> Mapping[str, Part]:
         assert isinstance(compiled, _OpenVinoModel)
         return {_BLOB: compiled.export(), **signature_part(model.inputs, model.outputs)}
 
-    def import_model(self, parts: Mapping[str, Part]) -> CompiledModel:
+    def import_model(
+        self,
+        parts: Mapping[str, Part],
+        file: PartsFile | None = None,  # noqa: ARG002 - the parts are mapped already
+    ) -> CompiledModel:
         inputs, outputs = read_signature(parts)
         # OpenVINO reads weights out of this memory, a mapped file as a rule, as long as the model
         # lives.

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortpkg.providers.native_library import NativeModel
+from ortpkg.providers.openvino_memory import lent_array, port_of
+from ortpkg.providers.quiet_openvino import openvino, passes
 from ortpkg.providers.quiet_openvino import operations as ops
-from ortpkg.providers.quiet_openvino import passes
 
 _TURNED = {"Greater": ops.less, "GreaterEqual": ops.less_equal}
 
@@ -35,10 +37,30 @@ def _turn(matcher: Any) -> bool:
     return True
 
 
-def read_onnx(core: Any, data: Any) -> Any:
-    """Return OpenVINO's model of an ONNX model's bytes; raises whatever OpenVINO does."""
-    model = core.read_model(data)
+def read_onnx(core: Any, model: NativeModel) -> Any:
+    """Return OpenVINO's model of an ONNX model, its weights where they are.
+
+    Raises whatever OpenVINO does.
+    """
+    read = _read_with_weights(core, model) if model.weights else core.read_model(model.data)
     manager = passes.Manager()
     manager.register_pass(_TurnComparisons())
-    manager.run_passes(model)
-    return model
+    manager.run_passes(read)
+    return read
+
+
+def _read_with_weights(core: Any, model: NativeModel) -> Any:
+    """Return the model with its weights, inputs of the graph until here, as constants."""
+    read = core.read_model(model.data)
+    for name, weight in model.weights.items():
+        port = read.inputs[port_of(read.inputs, name)]
+        parameter = port.get_node()
+        tensor = openvino.Tensor(
+            lent_array(weight.data), openvino.Shape(weight.shape), parameter.get_element_type()
+        )
+        constant = openvino.op.Constant(tensor, shared_memory=True)
+        constant.set_friendly_name(parameter.get_friendly_name())
+        constant.output(0).get_tensor().set_names(port.get_tensor().get_names())
+        port.replace(constant.output(0))
+        read.remove_parameter(parameter)
+    return read

@@ -34,6 +34,13 @@ class FileStamp(NamedTuple):
             status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
         )
 
+    def is_same_content(self, other: FileStamp | None) -> bool:
+        """Return True if the file is the same one with the same bytes, for all that can be told.
+
+        A new name of the file, or new permissions, change ``ctime_ns`` and nothing else.
+        """
+        return other is not None and self[:4] == other[:4]
+
     def is_settled(self, at_ns: int | None = None) -> bool:
         """Whether the file was old enough at ``at_ns`` for any later change to show in its stamp.
 

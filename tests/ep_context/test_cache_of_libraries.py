@@ -125,9 +125,9 @@ def test_a_miss_writes_the_model_down_once(
     """For the library; what is kept of what it made needs no second copy."""
     written: list[object] = []
 
-    def counted(model: Any) -> Any:
+    def counted(model: Any, **options: Any) -> Any:
         written.append(model)
-        return to_model_proto(model)
+        return to_model_proto(model, **options)
 
     monkeypatch.setattr(native_model, "to_model_proto", counted)
     run_once(from_memory(model), folder, backend)
