@@ -102,10 +102,12 @@ build/model-signing/.installed: tests/signing_interop/requirements.txt
 	@touch $@
 
 # In an environment of its own: with these wheels beside it, onnxruntime has more execution providers. The WebGPU wheel's
-# tests run on a GPU that chromium's Vulkan driver plays; where that is missing, what it takes is said instead.
-vendors:
+# tests run on a GPU that chromium's Vulkan driver plays; where that is missing, what it takes is said instead. ggml's needs
+# an older onnxruntime.
+vendors: build/ggml/.installed
 	@$(MAKE) --no-print-directory VENV=.venv-vendors .venv-vendors/.installed-vendors
 	.venv-vendors/bin/python -m pytest -m vendors --ignore tests/vendors/webgpu tests/vendors
+	build/ggml/bin/python -m pytest -m vendors tests/vendors/ggml
 	@missing="$$(.venv-vendors/bin/python -m tests.vendors.software_gpu --missing)"; \
 	if [ -n "$$missing" ]; then echo "tests/vendors/webgpu left out, no GPU in software: $$missing"; exit 0; fi; \
 	.venv-vendors/bin/python -m tests.vendors.software_gpu -- \
@@ -121,6 +123,13 @@ vendors:
 # Asks no network: the Python that runs it lends what WHEELS has not. Without a GPU the same steps run on the CPU.
 gpu:
 	@"$(or $(PYTHON),python3)" -m scripts.gpu $(if $(WHEELS),--wheels "$(WHEELS)") $(GPU)
+
+build/ggml/.installed: Makefile pyproject.toml
+	@echo "installing onnxruntime-ggml into build/ggml (once)"
+	@[ -x build/ggml/bin/pip ] || "$$(sh scripts/find_python.sh)" -m venv build/ggml
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= build/ggml/bin/python -m pip --disable-pip-version-check install --quiet \
+		--editable . onnxruntime-ggml==0.2.0 onnxruntime==1.30.0 hypothesis pytest pytest-timeout
+	@touch $@
 
 # In an environment of its own. What cannot be installed has its reason in the table. EXPORT=1 exports by torch, too.
 real: build/real/.installed

@@ -6,7 +6,7 @@ seed, so that every run has the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,18 @@ class DeviceModel(NamedTuple):
     model: onnx.ModelProto
     feeds: Mapping[str, Array]
     tolerance: float = 1e-5
+
+
+def largest_error(outputs: Sequence[Any], expected: Sequence[Any]) -> float:
+    """Largest difference, as a share of the largest element of its output; inf for shapes."""
+    errors = [0.0]
+    for array, right in zip(outputs, expected, strict=True):
+        if array.shape != right.shape or array.dtype != right.dtype:
+            return float("inf")
+        difference = np.abs(array.astype(np.float64) - right.astype(np.float64))
+        scale = max(float(np.abs(right.astype(np.float64)).max(initial=0)), 1e-9)
+        errors.append(float(difference.max(initial=0)) / scale)
+    return max(errors)
 
 
 def _rng() -> np.random.Generator:

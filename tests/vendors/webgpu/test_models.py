@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 import ortpkg
 from ortpkg.errors import RunError
 from tests.vendors.conftest import Loads
-from tests.vendors.device_models import DEVICE_MODELS, DeviceModel
+from tests.vendors.device_models import DEVICE_MODELS, DeviceModel, largest_error
 from tests.vendors.webgpu.conftest import WEBGPU
 
 #: SwiftShader has no 16-bit floats.
@@ -22,18 +21,6 @@ _HALF = "half"
 def _session(model: DeviceModel, ep: str) -> ortpkg.InferenceSession:
     data = model.model.SerializeToString()
     return ortpkg.InferenceSession(data, providers=[ep], enable_fallback=False)
-
-
-def _largest_error(outputs: list[Any], expected: list[Any]) -> float:
-    """Largest difference, as a share of the largest element of its output; inf for shapes."""
-    errors = [0.0]
-    for array, right in zip(outputs, expected, strict=True):
-        if array.shape != right.shape or array.dtype != right.dtype:
-            return float("inf")
-        difference = np.abs(array.astype(np.float64) - right.astype(np.float64))
-        scale = max(float(np.abs(right.astype(np.float64)).max(initial=0)), 1e-9)
-        errors.append(float(difference.max(initial=0)) / scale)
-    return max(errors)
 
 
 def _counts(session: ortpkg.InferenceSession) -> Mapping[str, int]:
@@ -49,7 +36,7 @@ def test_a_model_computes_on_the_gpu_what_the_engine_computes(kind: str, loads: 
     model = DEVICE_MODELS[kind]()
     feeds = dict(model.feeds)
     session = _session(model, WEBGPU)
-    error = _largest_error(session.run(None, feeds), _session(model, "cpu").run(None, feeds))
+    error = largest_error(session.run(None, feeds), _session(model, "cpu").run(None, feeds))
     assert error <= model.tolerance
     counts = _counts(session)
     assert counts[WEBGPU] > 0
@@ -75,7 +62,7 @@ def test_sizes_may_change_from_run_to_run() -> None:
             "x": rng.standard_normal((batch, length, 32)).astype(np.float32),
             "mask": np.zeros((batch, 1, 1, length), np.float32),
         }
-        error = _largest_error(session.run(None, feeds), engine.run(None, feeds))
+        error = largest_error(session.run(None, feeds), engine.run(None, feeds))
         assert error <= model.tolerance
 
 
@@ -98,7 +85,7 @@ def test_two_sessions_run_in_threads_of_one_process() -> None:
     def run(number: int) -> float:
         place = number % len(models)
         outputs = sessions[place].run(None, dict(models[place].feeds))
-        return _largest_error(outputs, expected[place])
+        return largest_error(outputs, expected[place])
 
     with ThreadPoolExecutor(4) as threads:
         assert max(threads.map(run, range(60))) <= 1e-5
