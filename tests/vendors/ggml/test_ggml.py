@@ -55,7 +55,7 @@ def test_a_package_with_a_variant_for_it_is_selected_and_runs(
     chosen = ortpkg("select", package)
     assert "on ggml (onnxruntime) on CPU" in chosen.out, chosen.err
     inputs = tmp_path / "inputs.npz"
-    np.savez(inputs, **DEVICE_MODELS["half"]().feeds)
+    np.savez(inputs, x=DEVICE_MODELS["half"]().feeds["x"])
     done = ortpkg("run", package, "--input", inputs, "--json")
     assert done.code == 0, done.err
     loads("half, in a package", "ggml, ortpkg run", "selected and run")
