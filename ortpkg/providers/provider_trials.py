@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ _LIBRARIES = {
 }
 #: A library of NVIDIA's TensorRT, and the wheel that brings it; {} is the release of CUDA.
 _TENSORRT, _TENSORRT_WHEEL = "libnvinfer", "tensorrt-cu{}"
+_CUDA_FAILURE = re.compile(r"CUDA failure \d+: [^;]+")
 #: y = Identity(x), of one float.
 SMALLEST_MODEL = bytes.fromhex(
     "08083a390a120a017812017922084964656e746974793a001201675a0f0a0178120a0a08080112040a020801"
@@ -127,10 +129,16 @@ def _failure(onnxruntime: Any, name: str) -> str:
             SMALLEST_MODEL, options, providers=[name], enable_fallback=0
         )
     except Exception as error:  # noqa: BLE001 - onnxruntime has an exception of its own for each status
-        return _missing_file(onnxruntime, name) or str(error)
+        return _missing_file(onnxruntime, name) or _sentence(str(error))
     if name in session.get_providers():
         return ""
     return _missing_file(onnxruntime, name) or "onnxruntime leaves it out without a reason"
+
+
+def _sentence(said: str) -> str:
+    """Return what CUDA says in a failure; onnxruntime adds source lines and the host's name."""
+    failure = _CUDA_FAILURE.search(said)
+    return failure[0].strip() if failure else said
 
 
 def _missing_file(onnxruntime: Any, name: str) -> str:
@@ -154,7 +162,8 @@ def _missing_file(onnxruntime: Any, name: str) -> str:
 def _advice(onnxruntime: Any, said: str) -> str:
     if not said.startswith(_TENSORRT):
         return ""
-    return f": pip install {_TENSORRT_WHEEL.format(cuda_release_of(onnxruntime) or '')}"
+    wheel = _TENSORRT_WHEEL.format(cuda_release_of(onnxruntime) or "")
+    return f": pip install {wheel}, and put its folder tensorrt_libs on LD_LIBRARY_PATH"
 
 
 def _library(onnxruntime: Any, name: str) -> Path | None:

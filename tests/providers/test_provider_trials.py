@@ -147,16 +147,33 @@ def test_a_provider_that_onnxruntime_leaves_out_says_what_the_loader_says(build:
 
 def test_nvidias_tensorrt_is_named_with_its_wheel(build: _Build) -> None:
     said = "libnvinfer.so.10: cannot open shared object file"
-    assert provider_trials._advice(build, said) == ": pip install tensorrt-cu13"
+    assert provider_trials._advice(build, said) == (
+        ": pip install tensorrt-cu13, and put its folder tensorrt_libs on LD_LIBRARY_PATH"
+    )
     assert provider_trials._advice(build, "libm.so.6: cannot open shared object file") == ""
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_provider_that_fails_says_what_onnxruntime_says(tmp_path: Path) -> None:
-    build = _Build(tmp_path, error="CUDA failure 35")
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ("no such option", "no such option"),
+        (
+            (
+                "cuda_call.cc:154 CudaCall [with ERRTYPE = cudaError] CUDA failure 35: driver too old ;"
+                " GPU=-1 ; hostname=private ; line=355 ; expr=cudaSetDevice(info_.device_id);"
+            ),
+            "CUDA failure 35: driver too old",
+        ),
+    ],
+)
+def test_a_provider_that_fails_says_why_without_naming_the_machine(
+    error: str, reason: str, tmp_path: Path
+) -> None:
+    build = _Build(tmp_path, error=error)
     build.add_library("cuda")
 
-    assert try_providers(build, [CUDA]).unusable == {CUDA: "CUDA failure 35"}
+    assert try_providers(build, [CUDA]).unusable == {CUDA: reason}
 
 
 @linux
