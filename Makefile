@@ -21,7 +21,7 @@ SETTINGS_TESTS := tests/cli/test_app.py tests/cli/test_interrupts.py tests/cli/t
 PACKAGE ?= sample_packages/digits.ortpackage
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors gpu registry oci-tools cross real crash-sweep store-stress fuzz mutants scale browser base format docs clean
+.PHONY: help run test test-fast check lint types layers tests conformance newest interop interop-signing vendors gpu registry oci-tools cross real crash-sweep every-case store-stress fuzz mutants scale browser base format docs clean
 
 help:
 	@echo "make run          install into $(VENV) and run the sample package"
@@ -39,6 +39,7 @@ help:
 	@echo "make base         machine code for three targets, run where pip installed what ortpkg requires and no more (downloads 60 MB once)"
 	@echo "make gpu          a machine's GPU in 8 minutes, with wheels of WHEELS=folder and no network; a table in build/gpu"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
+	@echo "make every-case   families of cases of which make test runs a part (python -m pytest --every-case tests/...)"
 	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
@@ -189,6 +190,9 @@ browser: $(VENV)/.installed-browser
 store-stress: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.store.stress $(STRESS)
 	$(BIN)/python -m tests.distribution.install_stress
+
+every-case: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n auto --dist worksteal --every-case tests/codegen tests/engine/transformers
 
 crash-sweep: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.crash_sweep

@@ -21,8 +21,8 @@ from ortpkg.host.cores import usable_cores
 from tests.npz import arrays_in
 from tests.warm.popen import warm_popen
 
-#: Ends what pytest-timeout cannot end.
-pytest_plugins = ("tests.ending",)
+#: Ends what pytest-timeout cannot end; runs a part of large families of cases.
+pytest_plugins = ("tests.ending", "tests.sampling")
 
 #: A shape function that cannot cope with a node is a mistake of ours: no session is made then, nor
 #: in child processes. Tests of what users meet instead, a warning, take it away

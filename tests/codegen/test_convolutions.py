@@ -132,6 +132,7 @@ def test_random_convolutions_are_those_of_numpy(seed: int, target: NativeTarget)
 _GROUPED = [each for each in _CHANNELS if each[2] > 1] + [(6, 6, 2), (32, 64, 32), (128, 128, 32)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("channels", _GROUPED, ids=str)
 @pytest.mark.parametrize(("is_plain", "are_weights_known"), [(True, True), (False, False)])

@@ -122,6 +122,7 @@ def _check(
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("sizes", _SIZES)
 @pytest.mark.parametrize("cell", Cell)
@@ -137,6 +138,7 @@ def test_directions(backward: tuple[bool, ...], cell: Cell) -> None:
     _check(_layer(cell, (4, 3, 20), backward), V3)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("cell", Cell)
 @pytest.mark.parametrize("backward", [_FORWARD, _BOTH])
 @pytest.mark.parametrize("target", [V4, V2], ids=str)
@@ -154,6 +156,7 @@ def test_lengths_that_do_not_fit_stay_within_the_steps(lengths: list[int]) -> No
     _check(layer, V3, given={tensor: np.array(lengths, np.int32)})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cell", [Cell.LSTM, Cell.GRU])
 @pytest.mark.parametrize("sizes", [(3, 1), (2, 8), (1, 5), (0, 3), (4, 0)])
 def test_steps_and_batch_may_be_open(sizes: tuple[int, int], cell: Cell) -> None:

@@ -83,6 +83,7 @@ def _operation(
     return operation, tensor, bias
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("width", _WIDTHS)
 @pytest.mark.parametrize("function", list(RowFunction), ids=str)

@@ -1,0 +1,50 @@
+"""Families of like cases, of which ``make test`` runs a part, and ``make every-case`` all.
+
+A test with the mark ``sampled(n)`` runs with each n-th of its cases; one that goes through cases
+itself asks the fixture ``sample``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TypeVar
+
+import pytest
+
+_EVERY_CASE = "--every-case"
+_Case = TypeVar("_Case")
+
+Sample = Callable[[Iterable[_Case], int], Iterable[_Case]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds ``--every-case``."""
+    parser.addoption(_EVERY_CASE, action="store_true", help="run families of cases whole")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects what a sample leaves out; the first case of each family always stays."""
+    if config.getoption(_EVERY_CASE):
+        return
+    numbers: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        if mark is not None:
+            family = item.nodeid.partition("[")[0]
+            if numbers[family] % mark.args[0]:
+                left_out.append(item)
+            numbers[family] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        dropped = set(left_out)
+        items[:] = [item for item in items if item not in dropped]
+
+
+@pytest.fixture(scope="session")
+def sample(pytestconfig: pytest.Config) -> Sample[object]:
+    """Returns ``(cases, n) -> cases``: each n-th of them, or all with ``--every-case``."""
+    is_whole = bool(pytestconfig.getoption(_EVERY_CASE))
+    return lambda cases, step: cases if is_whole else islice(cases, 0, None, step)
