@@ -13,6 +13,7 @@ from ortpkg.api.chosen_variants import ChosenVariants
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.choosing.package_selection import select_component
 from ortpkg.errors import NoSuitableVariantError, quoted, unquoted
+from ortpkg.package.derived_variants import compiled_unseen
 from ortpkg.package.named_parts import component_named, variant_named, verify_is_only_component
 from ortpkg.package.package_info import (
     ComponentInfo,
@@ -260,16 +261,17 @@ class ModelPackage:
         The arguments are those of :meth:`select`.
 
         With ``canary`` a variant must first load and run a sample in a child process; the best that
-        does is taken (:func:`ortpkg.measuring.canary.select_by_canary`).
+        does is taken (:func:`ortpkg.measuring.canary.select_by_canary`). So it is without, where
+        the best was compiled for a device that was not there: it never ran.
 
         Raises NoSuitableVariantError, whose ``selection`` says why each variant fell, and
         TrustRequiredError where nothing but trust is missing.
         """
         wishes = wishes.but("ModelPackage.best_variant", keywords)
-        if canary is False:
-            selection = self.select(component, wishes, canary_failures=canary_failures)
-        else:
-            selection = self._select_by_canary(component, canary, wishes, canary_failures)
+        selection = self.select(component, wishes, canary_failures=canary_failures)
+        if canary is not False or _never_ran(selection, wishes):
+            wished = True if canary is False else canary
+            selection = self._select_by_canary(component, wished, wishes, canary_failures)
         if selection.best is None and wishes.variant is not None:
             named = variant_named(self.component(component), wishes.variant)
             alone = ModelVariant(named, selection, package=self.info, trust=self._trust)
@@ -424,6 +426,12 @@ class ModelPackage:
 
     def __repr__(self) -> str:
         return f"ModelPackage({str(self.root)!r})"
+
+
+def _never_ran(selection: Selection, wishes: SelectionWishes) -> bool:
+    """Return True where the best variant for this machine was compiled without its device."""
+    best = selection.best
+    return wishes.profile is None and best is not None and bool(compiled_unseen(best.variant))
 
 
 def _folder_of(reference: str | PathLike[str]) -> Path:

@@ -129,7 +129,8 @@ def _compile_group(
         provider_options=dict(wishes.provider_options),
         is_embedded=wishes.is_embedded,
         is_shared=wishes.shares_weights and not wishes.is_embedded,
-        for_onnxruntime=wishes.for_onnxruntime,
+        for_onnxruntime=wishes.is_for_onnxruntime,
+        for_device=wishes.for_device,
         memory_limit_nbytes=wishes.memory_limit_nbytes,
     )
     models = compile_models(request, timeout_s=wishes.timeout_s, notify=notify)
@@ -145,7 +146,9 @@ def _compile_group(
             provider_options=_options_of_variant(wishes, target, model.device),
         )
         (prepared,) = prepare_variants([new_variant], notify)
-        record = record_of(target, wishes, digests_of, model.output)
+        record = record_of(
+            target, wishes, digests_of, model.output, absent_device=model.absent_device
+        )
         compiled.append((target, model, _with_facts(prepared, model, target, wishes, record)))
     return tuple(compiled)
 
@@ -155,7 +158,7 @@ def _options_of_variant(
 ) -> dict[str, str]:
     """The caller's, and what asks onnxruntime's OpenVINO for float32, which no context can."""
     own = {**wishes.provider_options, **target.provider_options}
-    if not wishes.for_onnxruntime or device != DeviceType.CPU:
+    if not wishes.is_for_onnxruntime or device != DeviceType.CPU:
         return own
     return {**precision_options(resolve_ep_name(wishes.ep), own), **own}
 

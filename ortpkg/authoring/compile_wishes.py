@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.ep_names import LLVM_EP, resolve_ep_name
@@ -15,6 +17,7 @@ from ortpkg.machine_code.cpu_targets import (
     target_named,
 )
 
+_NO_WORD = re.compile(r"[^a-z0-9]+")
 _FLOAT32_WORDS = ("fp32", "f32", "float32")
 
 
@@ -43,6 +46,7 @@ class CompileWishes:
         overwrites: a compiled variant of the name that is asked for is replaced.
         timeout_s: of all compiling together.
         memory_limit_nbytes: of a process that compiles, as in CompileRequest.
+        for_device: a device that is not here, as in CompileRequest; "" for one of this machine.
     """
 
     ep: str
@@ -60,6 +64,12 @@ class CompileWishes:
     overwrites: bool = False
     timeout_s: float = 3600.0
     memory_limit_nbytes: int | None = None
+    for_device: str = ""
+
+    @property
+    def is_for_onnxruntime(self) -> bool:
+        """Whether contexts are made as onnxruntime's EP makes them."""
+        return self.for_onnxruntime or bool(self.for_device)
 
     @property
     def rounds_to_bfloat(self) -> bool:
@@ -75,6 +85,10 @@ def check_wishes(wishes: CompileWishes) -> None:
     if wishes.is_embedded and wishes.shares_weights:
         raise UsageError(
             "contexts embedded in their models have nothing to share: embed them, or share weights"
+        )
+    if wishes.for_device and (wishes.device or wishes.targets):
+        raise UsageError(
+            "--for-device names the device itself: --device and --target do not go with it"
         )
     if not wishes.renews:
         if not wishes.ep:
@@ -119,4 +133,5 @@ def default_name(source: str, short: str, wishes: CompileWishes) -> str:
 
 def _short(wishes: CompileWishes) -> str:
     ep = resolve_ep_name(wishes.ep).removesuffix("ExecutionProvider").lower()
-    return "-".join(filter(None, (ep, wishes.device, wishes.backend)))
+    absent = _NO_WORD.sub("-", Path(wishes.for_device).name.removesuffix(".json").lower())
+    return "-".join(filter(None, (ep, wishes.device, absent.strip("-"), wishes.backend)))

@@ -12,6 +12,7 @@ from ortpkg.authoring.needed_files import needed_files
 from ortpkg.ep_names import resolve_ep_name
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.derived_variants import (
+    FOR_DEVICE,
     Derivation,
     DigestsOf,
     derivation_of,
@@ -30,11 +31,20 @@ _FOR_ONNXRUNTIME = "onnxruntime"
 
 
 def record_of(
-    target: CompileTarget, wishes: CompileWishes, digests_of: DigestsOf, context_model: Path
+    target: CompileTarget,
+    wishes: CompileWishes,
+    digests_of: DigestsOf,
+    context_model: Path,
+    *,
+    absent_device: str = "",
 ) -> Derivation:
     """Return the record of the source from which ``context_model`` was compiled.
 
-    ``digests_of``: recorded digests of the package's files, which were verified just before.
+    Args:
+        target, wishes: what was compiled, and how.
+        digests_of: recorded digests of the package's files, which were verified just before.
+        context_model: what came out.
+        absent_device: what it was compiled for, where that is not here.
     """
     source = target.source
     assert source.model_path is not None
@@ -46,7 +56,7 @@ def record_of(
         variant=source.name,
         model=_digest(source.model_path, digests_of),
         data={location: _digest(folder / location, digests_of) for location in locations},
-        made_by=_made_by(target, wishes),
+        made_by=_made_by(target, wishes, absent_device),
         contexts=context_digests(context_model),
     )
 
@@ -148,6 +158,7 @@ def _wishes_of(targets: Iterable[CompileTarget], wishes: CompileWishes) -> Compi
     assert derivation is not None
     made_by = derivation.made_by
     device, backend = (made_by.get(key) for key in ("device", "backend"))
+    absent = made_by.get(FOR_DEVICE)
     return CompileWishes(
         ep=str(made_by.get("ep", "")),
         device=device if isinstance(device, str) else None,
@@ -156,12 +167,13 @@ def _wishes_of(targets: Iterable[CompileTarget], wishes: CompileWishes) -> Compi
         is_embedded=made_by.get("embedded") is True,
         shares_weights=made_by.get("shares_weights") is True,
         for_onnxruntime=made_by.get("reader") == _FOR_ONNXRUNTIME,
+        for_device=absent if isinstance(absent, str) else "",
         timeout_s=wishes.timeout_s,
         memory_limit_nbytes=wishes.memory_limit_nbytes,
     )
 
 
-def _made_by(target: CompileTarget, wishes: CompileWishes) -> dict[str, object]:
+def _made_by(target: CompileTarget, wishes: CompileWishes, absent_device: str) -> dict[str, object]:
     record = {
         "command": _COMMAND,
         "ep": resolve_ep_name(wishes.ep),
@@ -170,7 +182,8 @@ def _made_by(target: CompileTarget, wishes: CompileWishes) -> dict[str, object]:
         "options": {**wishes.provider_options, **target.provider_options},
         "embedded": wishes.is_embedded,
         "shares_weights": wishes.shares_weights,
-        "reader": _FOR_ONNXRUNTIME if wishes.for_onnxruntime else None,
+        "reader": _FOR_ONNXRUNTIME if wishes.is_for_onnxruntime else None,
+        FOR_DEVICE: absent_device,
     }
     return {key: value for key, value in record.items() if value}
 

@@ -80,6 +80,17 @@ TargetsOption = Annotated[
         ),
     ),
 ]
+ForDeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--for-device",
+        metavar="D",
+        help=(
+            "A device that is not here, where the EP compiles for such ones: gpu or npu, KEY=VALUE"
+            " as the EP says of it, or the profile of its machine."
+        ),
+    ),
+]
 EmbedOption = Annotated[
     bool, typer.Option("--embed", help="Put contexts into the models, not beside them.")
 ]
@@ -115,6 +126,7 @@ def command(
     name: NameOption = None,
     provider_options: ProviderOptionsOption = None,
     targets: TargetsOption = None,
+    for_device: ForDeviceOption = "",
     embed: EmbedOption = False,
     share_weights: ShareWeightsOption = False,
     reader: CompileForOption = Reader.ORTPKG,
@@ -145,6 +157,7 @@ def command(
         name=name,
         provider_options=parse_options("--provider-option", provider_options),
         targets=tuple(targets or ()),
+        for_device=for_device,
         is_embedded=embed,
         shares_weights=share_weights,
         for_onnxruntime=reader is Reader.ONNXRUNTIME,

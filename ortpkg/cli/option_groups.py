@@ -144,7 +144,14 @@ OPTION_GROUPS: Mapping[str, OptionGroups] = {
     ),
     "compile": OptionGroups(
         common={
-            "What is compiled": ("--component", "--variant", "--ep", "--device", "--target"),
+            "What is compiled": (
+                "--component",
+                "--variant",
+                "--ep",
+                "--device",
+                "--for-device",
+                "--target",
+            ),
             "What comes out": ("--name", "--renew", "--overwrite", "--dry-run"),
             "Limits": ("--timeout", "--memory-limit"),
         },

@@ -57,6 +57,11 @@ class HardwareDevice:
     free_memory_nbytes: int | None = field(default=None, compare=False)
     fact_sources: Mapping[str, str] = field(default_factory=dict, compare=False)
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether an EP lists it for compiling alone: onnxruntime calls it virtual."""
+        return "is_virtual" in self.metadata
+
     def source_of(self, fact: str) -> str:
         """Who says it: an attribute ("memory_nbytes") or entry ("metadata.driver_version")."""
         return self.fact_sources.get(fact, self.source)

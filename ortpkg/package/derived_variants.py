@@ -26,6 +26,9 @@ from ortpkg.storage.file_stamp import FileStamp, file_stamp
 DERIVED_FACT = "derived_from"
 """Key of a variant's metadata: the variant that it was made of, by digest, and how it was made."""
 
+FOR_DEVICE = "for_device"
+"""Key of ``made_by``: the device that a variant was compiled for, which was not there."""
+
 #: Digests that a file may have; none where that is not known. Several while a change is committed.
 DigestsOf = Callable[[Path], Collection[str]]
 
@@ -38,7 +41,8 @@ class Derivation(NamedTuple):
         model: SHA-256 of the source's model file.
         data: the source's data files, by their location → SHA-256.
         made_by: the command and its options: ``command``, ``ep``, ``device``, ``backend``,
-            ``options``, ``embedded``, ``reader``, ``shares_weights``, as far as they were given.
+            ``options``, ``embedded``, ``reader``, ``shares_weights``, ``for_device``, as far as
+            they were given.
         contexts: SHA-256 of the compiled contexts that came out.
     """
 
@@ -81,6 +85,16 @@ def derivation_of(variant: VariantInfo) -> Derivation | None:
         made_by=made_by,
         contexts=tuple(map(str, contexts)) if isinstance(contexts, tuple | list) else (),
     )
+
+
+def compiled_unseen(variant: VariantInfo) -> str:
+    """Return the device that a variant was compiled for without it; "" for any other variant.
+
+    Such a variant never ran before its first use on a machine that has the device.
+    """
+    derivation = derivation_of(variant)
+    device = "" if derivation is None else derivation.made_by.get(FOR_DEVICE, "")
+    return device if isinstance(device, str) else ""
 
 
 def is_derived(variant: VariantInfo) -> bool:

@@ -7,6 +7,7 @@ somebody asks for it by name, and says what it is (ADR 17).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.providers.absent_devices import rate_for_absent
 from ortpkg.providers.compatibility_info import is_own_text
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_libraries import (
@@ -23,7 +25,7 @@ from ortpkg.providers.ep_libraries import (
     emulation_note,
     is_emulation_asked_for,
 )
-from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
+from ortpkg.providers.onnxruntime_factory import MOST_INFO_CHARACTERS, OnnxRuntimeEpFactory
 
 if TYPE_CHECKING:
     from ortpkg.providers.execution_provider import ExecutionProvider
@@ -91,7 +93,18 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
             info, self.backend
         ):
             return CompiledModelCompatibility.NOT_APPLICABLE
-        return super().validate_compiled_model_compatibility_info(devices, info)
+        rating = super().validate_compiled_model_compatibility_info(devices, info)
+        if rating is CompiledModelCompatibility.UNKNOWN and len(devices) == 1:
+            return self._rate_elsewhere(devices[0], info)
+        return rating
+
+    def _rate_elsewhere(self, device: HardwareDevice, info: str) -> CompiledModelCompatibility:
+        """Rate for a device of another machine, where the library compiles for such ones."""
+        if len(info) > MOST_INFO_CHARACTERS or device in self._reported[1]:
+            return CompiledModelCompatibility.UNKNOWN
+        with contextlib.suppress(ExecutionProviderError):
+            return rate_for_absent(self._library, device, info)
+        return CompiledModelCompatibility.UNKNOWN
 
     def has_device(self, ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> bool:
         return EMULATED in ep_device.ep_metadata or super().has_device(ep_device, hardware)

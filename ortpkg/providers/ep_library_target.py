@@ -80,10 +80,11 @@ def ep_library_target(
     Raises ExecutionProviderError where it cannot be registered, offers nothing, or would only
     emulate a device that nobody asked for.
     """
-    emulation = library.emulation
+    for_absent = any(each.device is not None and each.device.is_absent for each in wanted)
+    emulation = None if for_absent else library.emulation
     if emulation is not None and not is_emulation_asked_for(library.ep_name):
         raise ExecutionProviderError(emulation_note(library, emulation), ep_name=library.ep_name)
-    offered = _registered(onnxruntime, library)
+    offered = _registered(onnxruntime, library, allows_absent=for_absent)
     found = _found(offered, wanted) if wanted else list(offered[:1])
     if not found:
         raise ExecutionProviderError(
@@ -115,12 +116,14 @@ def ep_library_target(
     )
 
 
-def _registered(onnxruntime: Any, library: EpLibrary) -> tuple[Any, ...]:
+def _registered(onnxruntime: Any, library: EpLibrary, *, allows_absent: bool) -> tuple[Any, ...]:
     """Register the library in this process, prepared as the child process did that tried it."""
     if library.package is not None:
         with foreign_code(library.ep_name, "prepare its library"):
             import_ep_package(*library.package)
-    return register_ep_library(onnxruntime, library.ep_name, library.path, library.siblings)
+    return register_ep_library(
+        onnxruntime, library.ep_name, library.path, library.siblings, allows_absent=allows_absent
+    )
 
 
 def _found(offered: Sequence[Any], wanted: Sequence[EpDevice]) -> list[Any]:
@@ -143,7 +146,10 @@ def _is_same(offered: Any, device: EpDevice) -> bool:
     return all(known.get(key, value) == value for key, value in offered.ep_metadata.items()) and (
         device.device is None
         or "emulated" in known
-        or offered.device.type.name.lower() == device.device.type.value
+        or (
+            offered.device.type.name.lower() == device.device.type.value
+            and (not device.device.is_absent or offered.device.device_id == device.device.device_id)
+        )
     )
 
 

@@ -33,7 +33,7 @@ _FUNCTION = "ortpkg.providers.onnxruntime_probe:list_offers"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
 _OPERATORS_FUNCTION = "ortpkg.providers.onnxruntime_probe:missing_operators"
 #: A compatibility string that is longer is nobody's.
-_MOST_INFO_CHARACTERS = 1 << 16
+MOST_INFO_CHARACTERS = 1 << 16
 _TYPES = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "npu": DeviceType.NPU}
 #: Distributions that install the module ``onnxruntime``; two of them in one environment overwrite
 #: each other. Later releases of some (onnxruntime-qnn 2) bring only a library for it, and are none
@@ -191,7 +191,7 @@ class OnnxRuntimeEpFactory(EpFactory):
         if self.ep_name == CPU_EP or not devices:
             return CompiledModelCompatibility.NOT_APPLICABLE
         hardware, reported = self._reported
-        if any(device not in reported for device in devices) or len(info) > _MOST_INFO_CHARACTERS:
+        if any(device not in reported for device in devices) or len(info) > MOST_INFO_CHARACTERS:
             return CompiledModelCompatibility.UNKNOWN
         arguments = {
             "ep_name": self.ep_name,

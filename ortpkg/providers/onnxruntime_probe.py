@@ -72,16 +72,55 @@ def list_library_offers(
     }
 
 
+def list_absent_devices(
+    ep_name: str,
+    path: str,
+    package: Sequence[str] | None = None,
+    siblings: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return devices that are not here and for which the library compiles, as its EP devices.
+
+    The arguments are those of :func:`list_library_offers`.
+    """
+    onnxruntime = load_onnxruntime()
+    listed = _register(onnxruntime, ep_name, path, package, siblings, allows_absent=True)
+    return [_ep_device(ep_device) for ep_device in listed[:_MOST_EP_DEVICES]]
+
+
+def rate_for_absent_device(
+    ep_name: str,
+    place: int,
+    info: str,
+    path: str,
+    package: Sequence[str] | None = None,
+    siblings: Sequence[str] = (),
+) -> str | None:
+    """Rate a compatibility string for one of the devices that :func:`list_absent_devices` lists.
+
+    None where this build has no function for it.
+    """
+    onnxruntime = load_onnxruntime()
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    rate = getattr(state, "get_model_compatibility_for_ep_devices", None)
+    listed = _register(onnxruntime, ep_name, path, package, siblings, allows_absent=True)
+    if rate is None or place >= len(listed):
+        return None
+    return str(rate([listed[place]], info).name)
+
+
 def _register(
     onnxruntime: Any,
     ep_name: str,
     path: str,
     package: Sequence[str] | None,
     siblings: Sequence[str],
+    *,
+    allows_absent: bool = False,
 ) -> tuple[Any, ...]:
     if package is not None:
         import_ep_package(*package)
-    return register_ep_library(onnxruntime, ep_name, path, siblings)
+    return register_ep_library(onnxruntime, ep_name, path, siblings, allows_absent=allows_absent)
 
 
 def rate_compatibility(

@@ -15,13 +15,21 @@ from ortpkg.errors import ExecutionProviderError, quoted
 
 _lock = threading.Lock()
 _LIBRARY_PATH = "library_path"
+#: End of a registration name that allows a library to list devices that are not here, and the
+#: metadata by which onnxruntime tells them.
+_ABSENT_SUFFIX, _VIRTUAL = ".virtual", "is_virtual"
 #: Libraries that write to standard output while they are loaded → how such a line begins.
 _TALKATIVE = {"libQnnHtp.so": b" # LIBNATIVE: "}
 _loaded: set[str] = set()
 
 
 def register_ep_library(
-    onnxruntime: Any, ep_name: str, path: str, siblings: Collection[str] = ()
+    onnxruntime: Any,
+    ep_name: str,
+    path: str,
+    siblings: Collection[str] = (),
+    *,
+    allows_absent: bool = False,
 ) -> tuple[Any, ...]:
     """onnxruntime's EP devices of that execution provider.
 
@@ -29,7 +37,8 @@ def register_ep_library(
 
     A program may have registered it itself, under a name of its own: some execution providers then
     have that name. Those that are called as ``siblings`` are other execution providers of the same
-    library.
+    library. With ``allows_absent``, only devices come back that are not here, for compiling: the
+    library must not have been registered before without.
 
     Raises ExecutionProviderError where onnxruntime or the library refuses.
     """
@@ -44,7 +53,7 @@ def register_ep_library(
                     ep_name=ep_name,
                 )
             try:
-                register(ep_name, path)
+                register(f"{ep_name}{_ABSENT_SUFFIX}" if allows_absent else ep_name, path)
             except Exception as error:  # onnxruntime has an exception of its own for each status
                 if "already registered" not in str(error):
                     raise ExecutionProviderError(
@@ -53,6 +62,8 @@ def register_ep_library(
                         ep_name=ep_name,
                     ) from error
             own = registered_devices(onnxruntime, path)
+        if allows_absent:
+            return tuple(each for each in own if _VIRTUAL in dict(each.device.metadata))
         named = tuple(each for each in own if each.ep_name == ep_name)
         # OpenVINO's meta devices are named after it: "OpenVINOExecutionProvider.AUTO".
         names = {*siblings, *(each.ep_name for each in own)}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import quoted, unquoted
+from ortpkg.package.derived_variants import compiled_unseen
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.selection.candidate import Candidate
 from ortpkg.selection.judging import Judges
@@ -95,6 +96,11 @@ def _passed_over_text(candidate: Candidate) -> str:
 def _winner_warnings(winner: Candidate) -> Iterable[str]:
     judgement, name = winner.judgement, quoted(winner.variant.name)
     yield from (f"variant {name}: {each}" for each in judgement.unchecked)
+    if device := compiled_unseen(winner.variant):
+        yield (
+            f"variant {name} was compiled for {unquoted(device)} on a machine without it: its first"
+            " use here tries it in a child process"
+        )
     if judgement.compatibility is CompiledModelCompatibility.PREFER_RECOMPILATION:
         why = judgement.why_recompile
         yield (

@@ -38,6 +38,7 @@ from ortpkg.errors import (
     InvalidSessionOptionError,
     NoSuitableVariantError,
     OrtpkgError,
+    ProfileError,
     StatusCode,
     UnknownExecutionProviderError,
     UsageError,
@@ -45,6 +46,7 @@ from ortpkg.errors import (
 )
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.isolation.child import ChildOutcome, call_in_child
+from ortpkg.providers.absent_devices import absent_device_text, find_absent_device
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.missing_libraries import absent_library_text
 from ortpkg.providers.native_group import GROUP_LOG
@@ -95,6 +97,9 @@ class CompileRequest:
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
         memory_limit_nbytes: the child process that compiles is ended when it, with what it started,
             holds more; None: no limit.
+        for_device: a device that is not here, as
+            :func:`~ortpkg.providers.absent_devices.find_absent_device` takes it; "" for one of
+            this machine. Contexts are then made as onnxruntime's EP makes them.
     """
 
     jobs: tuple[CompileJob, ...]
@@ -107,6 +112,7 @@ class CompileRequest:
     is_shared: bool = False
     for_onnxruntime: bool = False
     memory_limit_nbytes: int | None = None
+    for_device: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +143,7 @@ class CompiledModel:
         left_by: why nodes are left to other EPs, as far as the EP says.
         files: all files that it needs beside it, by name.
         device: the kind of device that it was compiled for; "" where the EP reports none.
+        absent_device: what it was compiled for where that is not here; else "".
     """
 
     output: Path
@@ -146,6 +153,7 @@ class CompiledModel:
     device: str
     share: CompiledShare | None = None
     left_by: str = ""
+    absent_device: str = ""
 
 
 def compile_models(
@@ -242,6 +250,12 @@ class _Notes(logging.Handler):
 
 
 def _compile(request: CompileRequest) -> list[CompiledModel]:
+    if request.for_device:
+        absent = find_absent_device(request.ep, request.for_device)
+        text = absent_device_text(absent)
+        return [
+            replace(model, absent_device=text) for model in _compile_in_onnxruntime(request, absent)
+        ]
     ep_device = find_ep_device(request.ep, request.device, backend=request.backend)
     if request.for_onnxruntime and ep_device.backend == "onnxruntime":
         return _compile_in_onnxruntime(request, ep_device)
@@ -406,6 +420,8 @@ def _described(output: Path, device: str) -> CompiledModel:
 def _error(told: Mapping[str, str], request: CompileRequest) -> OrtpkgError:
     if told["kind"] == NoSuitableVariantError.__name__:
         return NoSuitableVariantError(told["message"])
+    if told["kind"] in {UsageError.__name__, ProfileError.__name__}:  # of ``for_device``
+        return UsageError(told["message"])
     if told["kind"] == InvalidSessionOptionError.__name__:
         return InvalidSessionOptionError(told["message"], key=told["key"])
     status = "" if told["code"] in (StatusCode.FAIL, StatusCode.EP_FAIL) else f" ({told['code']})"

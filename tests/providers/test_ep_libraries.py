@@ -223,7 +223,7 @@ def test_two_devices_of_which_the_library_says_the_same_are_told_apart_by_their_
 ) -> None:
     library, places = _library(tmp_path), ("0000:01:00.0", "0000:02:00.0")
     listed = [_listed(DeviceType.GPU, pci_bus_id=place) for place in places]
-    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: tuple(listed))
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_, **__: tuple(listed))
     here = [
         HardwareDevice(type=DeviceType.GPU, metadata={"pci_address": place}) for place in places
     ]
@@ -241,7 +241,7 @@ def test_two_devices_that_nothing_tells_apart_are_taken_one_for_each_that_is_wan
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     library, listed = _library(tmp_path), (_listed(DeviceType.NPU), _listed(DeviceType.NPU))
-    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: listed)
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_, **__: listed)
     device = EpDevice(
         ep_name=library.ep_name,
         device=HardwareDevice(type=DeviceType.NPU),
@@ -275,7 +275,7 @@ def test_a_context_is_for_the_device_by_its_kind_and_name(
     library = _library(tmp_path)
     kind = DeviceType.GPU if device is None else device.type
     there = _listed(kind)
-    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_: (there, there))
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_, **__: (there, there))
     wanted = EpDevice(
         ep_name=library.ep_name, device=device, backend="onnxruntime", ep_options={"a": "1"}
     )
@@ -310,7 +310,9 @@ def test_the_wheels_package_prepares_the_library_before_it_is_registered(
     Path(package.folder, "__init__.py").write_text(source)
     seen: list[Any] = []
 
-    def register(_onnxruntime: Any, name: str, path: str, siblings: Any) -> tuple[Any, ...]:
+    def register(
+        _onnxruntime: Any, name: str, path: str, siblings: Any, **_: object
+    ) -> tuple[Any, ...]:
         seen.append((name, path, siblings, Path(package.folder, "link").exists()))
         return (_listed(DeviceType.CPU),)
 
@@ -349,7 +351,7 @@ def test_more_devices_than_any_machine_has_are_refused(
 ) -> None:
     monkeypatch.setattr(onnxruntime_probe, "load_onnxruntime", lambda: None)
     many = (_listed(DeviceType.CPU),) * 10_000
-    monkeypatch.setattr(onnxruntime_probe, "register_ep_library", lambda *_: many)
+    monkeypatch.setattr(onnxruntime_probe, "register_ep_library", lambda *_, **__: many)
     with pytest.raises(ValueError, match="it offers 10000 devices; at most 256 are believed"):
         onnxruntime_probe.list_library_offers(**_library(tmp_path).arguments())
 
