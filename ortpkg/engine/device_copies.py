@@ -12,19 +12,23 @@ the CPU reads all memories. Afterwards each node finds its inputs where its kern
 - A copy for the body of a Loop or Scan stands before the loop, where it is made once; one for a
   branch of an If stands in the branch, where it is made only if that is taken.
 - What is no tensor of numbers (strings, sequences, maps) lies in the CPU's memory whoever makes it.
+- A node that copies by itself (``KernelDef.device_slots``) is handed arrays, and hands out arrays,
+  but for values that it shares with other nodes of its memory: these get there once and stay there.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ortpkg.engine.execution_plan import CPU_DEVICE, OrtDevice, implicit_inputs_of, may_cross
 from ortpkg.errors import InvalidGraphError
 from ortpkg.graph.graph import ONNX_DOMAIN, Graph, Initializer, Node
-from ortpkg.graph.topology import topological_order
-from ortpkg.kernels.kernel_registry import KernelDef
+from ortpkg.graph.topology import all_graphs, topological_order
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.kernel_registry import DeviceSlots, KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.allocator import DeviceAllocator
 
@@ -35,11 +39,30 @@ MEMCPY_TO_HOST = "MemcpyToHost"
 Given = Mapping[Graph, Mapping[str, OrtDevice]]
 
 
+class HostSlots(NamedTuple):
+    """Slots of one node that hold arrays though its provider's memory is another."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Crossings(NamedTuple):
+    """How values cross between memories.
+
+    Attributes:
+        given: see :data:`Given`.
+        host_slots: of nodes that copy by themselves.
+    """
+
+    given: Given
+    host_slots: Mapping[Node, HostSlots]
+
+
 def insert_copies(
     graph: Graph,
     devices: Mapping[str, OrtDevice],
     kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
-) -> Given:
+) -> Crossings:
     """Rewires ``graph`` and the graphs inside it so that no kernel is handed what it cannot read.
 
     Args:
@@ -48,11 +71,12 @@ def insert_copies(
         kernels_of: the kernel definition of each node of a graph, by node index.
     """
     if all(device.is_host_accessible for device in devices.values()):
-        return {}
+        return Crossings({}, {})
     inserter = _Inserter(devices, kernels_of)
+    inserter.count_readers(graph)
     inserter.place(graph)
     inserter.remove_unread_originals()
-    return inserter.given
+    return Crossings(inserter.given, inserter.host_slots)
 
 
 def is_copy(node: Node) -> bool:
@@ -77,20 +101,27 @@ def copy_kernel_def(node: Node) -> KernelDef:
 
 
 def copy_compute(node: Node, allocator: DeviceAllocator) -> Compute:
-    """What a copy node does, by the allocator of the memory that is not the CPU's."""
+    """What a copy node does, by the allocator of the memory that is not the CPU's.
+
+    A value that its caller handed over in that memory, or wants there, stays where it is.
+    """
 
     def from_host(context: OpKernelContext, value: Value) -> Value:
-        if value is None:
-            return None
+        if value is None or isinstance(value, DeviceTensor):
+            return value
+        source = value if value.flags.c_contiguous else value.copy(order="C")
+        if not allocator.is_divisible:
+            return allocator.upload(source)
         target = context.output(0, value.shape, value.dtype)
-        allocator.copy_from_host(
-            value if value.flags.c_contiguous else value.copy(order="C"), cast(Any, target)
-        )
+        allocator.copy_from_host(source, cast(Any, target))
         return target
 
     def to_host(context: OpKernelContext, value: Value) -> Value:
         if value is None:
             return None
+        wanted = context.device_target(0)
+        if wanted is not None:
+            return value
         target = context.output(0, value.shape, value.dtype)
         allocator.copy_to_host(value, target)
         return target
@@ -102,7 +133,7 @@ class _Inserter:
     """One pass over a graph and the graphs inside it.
 
     Attributes:
-        given: see :data:`Given`.
+        given, host_slots: see :class:`Crossings`.
     """
 
     def __init__(
@@ -111,6 +142,9 @@ class _Inserter:
         kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
     ) -> None:
         self.given: dict[Graph, dict[str, OrtDevice]] = {}
+        self.host_slots: dict[Node, HostSlots] = {}
+        #: How many slots read a value in a memory, by value and memory.
+        self._readers: Counter[tuple[Graph, str, OrtDevice]] = Counter()
         self._devices = devices
         self._kernels_of = kernels_of
         self._providers = {device: name for name, device in reversed([*devices.items()])}
@@ -119,13 +153,65 @@ class _Inserter:
         self._around: dict[Graph, Node] = {}
         self._originals: dict[tuple[Graph, str], None] = {}
 
+    def count_readers(self, graph: Graph) -> None:
+        """Count how many slots of ``graph`` and the graphs inside it read each value, by memory."""
+        for place in all_graphs(graph):
+            kernels = self._kernels_of(place)
+            for node in place.nodes:
+                device, kernel = self._memory_of(node), kernels[node.index]
+                if device == CPU_DEVICE:
+                    continue
+                slots = kernel.device_slots
+                for slot, value in enumerate(node.inputs):
+                    is_read = slot not in kernel.host_inputs and (
+                        slots is None or slot in slots.movable_inputs
+                    )
+                    owner = _owner_of(place, value) if value and is_read else None
+                    if owner is not None:
+                        self._readers[owner, value, device] += 1
+
+    def _host_slots_of(self, graph: Graph, node: Node, kernel: KernelDef) -> HostSlots:
+        """Return the slots of ``node`` that hold arrays."""
+        slots = kernel.device_slots
+        if slots is None:
+            return HostSlots(kernel.host_inputs, kernel.host_outputs)
+        device = self._memory_of(node)
+        found = self.host_slots[node] = HostSlots(
+            tuple(
+                slot
+                for slot, value in enumerate(node.inputs)
+                if not self._is_taken_there(graph, slot, value, slots, device)
+            ),
+            tuple(
+                slot
+                for slot, value in enumerate(node.outputs)
+                if slot not in slots.movable_outputs or not self._readers[graph, value, device]
+            ),
+        )
+        return found
+
+    def _is_taken_there(
+        self, graph: Graph, slot: int, value: str, slots: DeviceSlots, device: OrtDevice
+    ) -> bool:
+        """Whether a node that copies by itself takes an input in its provider's memory.
+
+        It does where the value is there, where it has another reader there, and where it comes from
+        around a loop, so that one copy serves all rounds.
+        """
+        owner = _owner_of(graph, value) if value and slot in slots.movable_inputs else None
+        if owner is None:
+            return False
+        is_there = self._home.get((owner, value), CPU_DEVICE) == device
+        is_shared = self._readers[owner, value, device] > 1 or owner is not graph
+        return is_there or is_shared or owner.is_constant(value)
+
     def place(self, graph: Graph) -> None:
         """Rewires the nodes of ``graph``, and, where they stand, the graphs inside it."""
         kernels = self._kernels_of(graph)
         for index in topological_order(graph):
             node = graph.node(index)
             device = self._memory_of(node)
-            host_inputs, host_outputs = kernels[index].host_inputs, kernels[index].host_outputs
+            host_inputs, host_outputs = self._host_slots_of(graph, node, kernels[index])
             for slot, value in enumerate(node.inputs):
                 if value:
                     target = CPU_DEVICE if slot in host_inputs else device

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
 
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.bound_outputs import BoundOutputs
@@ -19,7 +22,7 @@ from ortpkg.engine.run_gate import RunGate
 from ortpkg.engine.size_classes import SizeClassPlanner
 from ortpkg.engine.workspace import PatternEntry, Workspace, WorkspacePool
 from ortpkg.errors import LimitExceededError
-from ortpkg.kernels.op_kernel import Compute, Tensor, Value
+from ortpkg.kernels.op_kernel import Compute, Value
 
 #: Runs all instructions of a frame.
 Execute = Callable[[Sequence[Instruction], ExecutionFrame], None]
@@ -94,7 +97,7 @@ class ExecutableGraph:
         outer: Sequence[Value],
         control: RunControl,
         outputs: Sequence[int] | None = None,
-        targets: Mapping[int, Tensor] | None = None,
+        targets: Mapping[int, Any] | None = None,
     ) -> list[Value]:
         """Runs the graph once.
 
@@ -104,7 +107,8 @@ class ExecutableGraph:
             control: limits of the run.
             outputs: value indices to return; all graph outputs where None.
             targets: value index → memory in which the output is wanted; it is computed there where
-                that is safe, and then the same array is returned.
+                that is safe, and then the same array is returned. What is no array: see
+                ``OpKernelContext.device_target``.
 
         Raises:
             RunError, LimitExceededError, CancelledError: with the node's name where there is one.
@@ -130,7 +134,7 @@ class ExecutableGraph:
         outer: Sequence[Value],
         control: RunControl,
         outputs: Sequence[int],
-        targets: Mapping[int, Tensor] | None,
+        targets: Mapping[int, Any] | None,
     ) -> list[Value]:
         values = self.initial_values()
         for index, value in zip(self.plan.inputs, feeds, strict=True):
@@ -150,7 +154,7 @@ class ExecutableGraph:
         feeds: Sequence[Value],
         control: RunControl,
         outputs: Sequence[int],
-        targets: Mapping[int, Tensor] | None,
+        targets: Mapping[int, Any] | None,
     ) -> list[Value]:
         """In a workspace where there are patterns for these sizes; else traced, to make them."""
         sizes = () if self.size_classes is None else self.size_classes.sizes_of(feeds)
@@ -173,10 +177,12 @@ class ExecutableGraph:
         frame: ExecutionFrame,
         feeds: Sequence[Value],
         outputs: Sequence[int],
-        targets: Mapping[int, Tensor] | None,
+        targets: Mapping[int, Any] | None,
     ) -> list[Value]:
         if targets:
-            frame.bind(self._bound_outputs.choose(targets, feeds))
+            arrays = {at: to for at, to in targets.items() if isinstance(to, np.ndarray)}
+            frame.bind(self._bound_outputs.choose(arrays, feeds))
+            frame.device_targets = {at: to for at, to in targets.items() if at not in arrays}
         try:
             self._execute(self.instructions, frame)
             return frame.fetch_all(outputs, self._handed_on)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +37,7 @@ LEAST_COUNTED_NBYTES = 1 << 16
 
 #: The kinds that a planned output can have, beside ALLOCATE_OUTPUT.
 _PLANNED_KINDS = (AllocKind.ALLOCATE, AllocKind.REUSE)
+_NO_TARGETS: Mapping[int, object] = MappingProxyType({})
 
 
 class RunSubgraph(Protocol):
@@ -90,6 +92,13 @@ class NodeContext:
         self.handed.append(array)
         return array
 
+    def device_target(self, index: int) -> object:
+        slot = self.instruction.outputs[index]
+        device = slot.device
+        if device is not None and not device.is_host_accessible:
+            return device
+        return self._frame.device_targets.get(slot.value_index)
+
     @property
     def control(self) -> RunControl:
         """Limits of the run."""
@@ -126,6 +135,8 @@ class ExecutionFrame:
         views: by value index (and one at the end): arrays cut from the workspace, None where there
             is none.
         control: limits of the run.
+        device_targets: outputs of the graph that this run leaves in the memory that they are made
+            in: value index → what ``OpKernelContext.device_target`` returns.
         parts: what counts texts and elements of sequences; None where the caller set no limit.
         is_bookkeeping: whether a node's end needs more than forgetting dead values.
     """
@@ -137,6 +148,7 @@ class ExecutionFrame:
         "_tracer",
         "_workspace",
         "control",
+        "device_targets",
         "is_bookkeeping",
         "parts",
         "values",
@@ -159,6 +171,7 @@ class ExecutionFrame:
         self._charges: dict[int, int] = {}
         self.parts = None if control.stated_limit_nbytes is None else KeptParts(control)
         self.control = control
+        self.device_targets: Mapping[int, object] = _NO_TARGETS
         self.values = values
         self.views: Sequence[Any] = ground.no_views if workspace is None else workspace.views
         self.is_bookkeeping = tracer is not None
@@ -342,8 +355,10 @@ class ExecutionFrame:
         TypeError or ValueError where it lies in another memory than the plan says, and all that
         reads it expects.
         """
-        if value is None:
-            return None
+        if value is None or (
+            slot.value_index in self.device_targets and isinstance(value, DeviceTensor)
+        ):
+            return value
         expected = "of the CPU" if slot.device is None else repr(slot.device.name)
         if not isinstance(value, DeviceTensor):
             raise TypeError(
@@ -358,6 +373,8 @@ class ExecutionFrame:
             slot.is_alias and slot.kind is AllocKind.REUSE
         ):
             return value
+        if not slot.device.is_divisible and any(value is given for given in context.arguments):
+            return value  # handed through: nobody writes over tensors of such memory
         if any(value.shares_bytes_with(argument) for argument in context.arguments):
             return self._copied_far(slot, value)
         if value.nbytes >= LEAST_COUNTED_NBYTES:

@@ -29,11 +29,13 @@ class OrtDevice:
         alignment: of blocks and of offsets in them, in bytes.
         is_host_accessible: whether the CPU reads and writes it; else values get there and back in
             copy nodes.
+        is_divisible: whether several values may lie in one block of it.
     """
 
     name: str = "Cpu"
     alignment: int = 64
     is_host_accessible: bool = True
+    is_divisible: bool = True
 
 
 CPU_DEVICE = OrtDevice()

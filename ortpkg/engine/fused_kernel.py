@@ -56,6 +56,7 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
         uses_output_buffer=False,
         is_async=kernel.compute_info.is_async,
         is_strict=kernel.compute_info.is_strict,
+        device_slots=kernel.compute_info.device_slots,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ortpkg.engine.execution_plan import CPU_DEVICE, OrtDevice
@@ -31,8 +32,13 @@ class Memories:
     def __init__(self, allocators: Mapping[str, Allocator]) -> None:
         """``allocators``: by execution provider; of several for one memory the first is used."""
         self.devices = {
-            name: OrtDevice(each.name, each.alignment, each.is_host_accessible)
-            for name, each in allocators.items()
+            name: OrtDevice(
+                allocator.name,
+                allocator.alignment,
+                allocator.is_host_accessible,
+                allocator.is_divisible,
+            )
+            for name, allocator in allocators.items()
         }
         self._allocators: dict[OrtDevice, Allocator] = {CPU_DEVICE: CPUAllocator()}
         self._providers: dict[OrtDevice, str] = {}
@@ -82,24 +88,33 @@ class Memories:
         """
         if device.is_host_accessible:
             return constant
+        source = constant if constant.flags.c_contiguous else constant.copy(order="C")
+        if not device.is_divisible:
+            with self._copying(device, f"{constant.dtype}{list(constant.shape)}", name):
+                return self.device_allocator(device).upload(source)
         block = self.allocate(device, max(constant.nbytes, 1))
         target = DeviceTensor(
             memory=device.name, block=block, offset=0, shape=constant.shape, dtype=constant.dtype
         )
-        try:
-            source = constant if constant.flags.c_contiguous else constant.copy(order="C")
+        with self._copying(device, str(target), name):
             self.device_allocator(device).copy_from_host(source, target)
+        return target
+
+    @contextmanager
+    def _copying(self, device: OrtDevice, shown: str, name: str) -> Iterator[None]:
+        """Raises what happens inside as an ExecutionProviderError that names the constant."""
+        try:
+            yield
         except OrtpkgError:
             raise
         except Exception as error:
             pass_on_handlers_error(error)
             ep_name = self._providers[device]
             raise ExecutionProviderError(
-                f"{ep_name}: constant {quoted(name)} ({target}) could not be copied there:"
+                f"{ep_name}: constant {quoted(name)} ({shown}) could not be copied there:"
                 f" {printable(error)}",
                 ep_name=ep_name,
             ) from error
-        return target
 
 
 def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
@@ -120,7 +135,11 @@ def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
                 " allocator cannot copy; derive it from DeviceAllocator",
                 ep_name=provider.name,
             )
-        traits = True if allocator.is_host_accessible else ("device", allocator.alignment)
+        traits = (
+            True
+            if allocator.is_host_accessible
+            else ("device", allocator.alignment, allocator.is_divisible)
+        )
         known, by = said.setdefault(allocator.name, (traits, provider.name))
         if known != traits:
             raise ExecutionProviderError(

@@ -22,6 +22,9 @@ class PlainContext:
         self.control.charge(math.prod(shape) * np.dtype(dtype).itemsize)
         return np.empty(shape, dtype)
 
+    def device_target(self, index: int) -> object:  # noqa: ARG002 - all outputs are arrays
+        return None
+
     def check_allocation(self, nbytes: int) -> None:
         self.control.check_allocation(nbytes)
 

@@ -9,10 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import NamedTuple
 
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.op_kernel import KernelFactory
+
+
+class DeviceSlots(NamedTuple):
+    """Slots of a kernel that copies by itself between the CPU's memory and its provider's.
+
+    What lies in its provider's memory already is read there, and what other kernels read there
+    stays there; all else is handed over as arrays, and the kernel copies it.
+
+    Attributes:
+        inputs, outputs: slots whose values it reads, or makes, in its provider's memory.
+        read_inputs, read_outputs: slots whose elements the CPU looks at, too, so that they are
+            arrays wherever the kernel reads or makes them.
+    """
+
+    inputs: frozenset[int] = frozenset()
+    outputs: frozenset[int] = frozenset()
+    read_inputs: frozenset[int] = frozenset()
+    read_outputs: frozenset[int] = frozenset()
+
+    @property
+    def movable_inputs(self) -> frozenset[int]:
+        """Slots that take values in the provider's memory."""
+        return self.inputs - self.read_inputs
+
+    @property
+    def movable_outputs(self) -> frozenset[int]:
+        """Slots whose values may stay in the provider's memory."""
+        return self.outputs - self.read_outputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +67,8 @@ class KernelDef:
             ``uses_output_buffer`` is False, and nothing is in place.
         is_strict: without it, the compute function is called while inputs are still under way, and
             gets these as objects whose ``result()`` waits.
+        device_slots: of a kernel that copies by itself between the two memories; None where copy
+            nodes do that.
 
     Raises ValueError for an asynchronous kernel that would write to planned memory.
     """
@@ -54,6 +85,7 @@ class KernelDef:
     host_outputs: tuple[int, ...] = ()
     is_async: bool = False
     is_strict: bool = True
+    device_slots: DeviceSlots | None = None
 
     def __post_init__(self) -> None:
         if self.is_async and (self.uses_output_buffer or self.in_place or self.alias):

@@ -58,6 +58,14 @@ class OpKernelContext(Protocol):
         """
         ...
 
+    def device_target(self, index: int) -> object:
+        """Return where output ``index`` is to stay in the memory of the node's provider.
+
+        None: it is to be an array. A DeviceTensor: the caller's own, to be written into. Anything
+        else: a new DeviceTensor.
+        """
+        ...
+
     def check_allocation(self, nbytes: int) -> None:
         """Raises LimitExceededError where ``nbytes`` more would pass the run's memory limit."""
         ...

@@ -29,11 +29,13 @@ class Allocator(ABC):
             ("Acme:1").
         alignment: of every block and of every offset in it, in bytes; a power of two.
         is_host_accessible: whether the CPU reads and writes it, and its provider reads the CPU's.
+        is_divisible: whether several tensors may lie in one block, each at an offset of its own.
     """
 
     name = "Cpu"
     alignment = 64
     is_host_accessible = True
+    is_divisible = True
 
     @abstractmethod
     def allocate(self, nbytes: int) -> Any:
@@ -57,11 +59,13 @@ class DeviceAllocator(Allocator):
     """Memory that the CPU cannot read. A copy is done when its method returns.
 
     Attributes:
+        device_name: onnxruntime's word for the device, e.g. "cuda".
         seconds_per_copy, seconds_per_byte: what a copy to or from the CPU's memory takes, as far as
             its maker knows; plans weigh copies by it.
     """
 
     name = "Device"
+    device_name = "device"
     is_host_accessible = False
     seconds_per_copy = 10e-6
     seconds_per_byte = 1 / 10e9
@@ -74,8 +78,21 @@ class DeviceAllocator(Allocator):
     def copy_to_host(self, source: DeviceTensor, target: Tensor) -> None:
         """Writes a tensor of this memory into a C-contiguous array of the same shape and type."""
 
+    def upload(self, source: Tensor) -> DeviceTensor:
+        """Return a new tensor in this memory with the elements of a C-contiguous array."""
+        block = self.allocate(max(source.nbytes, 1))
+        target = DeviceTensor(
+            memory=self.name, block=block, offset=0, shape=source.shape, dtype=source.dtype
+        )
+        self.copy_from_host(source, target)
+        return target
+
+    def download(self, source: DeviceTensor) -> Tensor:
+        """Return a new array with the elements of a tensor of this memory."""
+        target = np.empty(source.shape, source.dtype)
+        self.copy_to_host(source, target)
+        return target
+
     def copy(self, source: DeviceTensor, target: DeviceTensor) -> None:
         """Copies within this memory. By default by way of the CPU's."""
-        staged = np.empty(source.shape, source.dtype)
-        self.copy_to_host(source, staged)
-        self.copy_from_host(staged, target)
+        self.copy_from_host(self.download(source), target)

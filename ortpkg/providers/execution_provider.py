@@ -17,7 +17,7 @@ from ortpkg.errors import CompileError, quoted
 from ortpkg.graph.graph import Attribute, Graph, Node
 from ortpkg.graph.topology import topological_order
 from ortpkg.graph.types import ElementType
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.kernels.kernel_registry import DeviceSlots, KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Value
 from ortpkg.machine_code.compilation_stages import Stage, StageTexts
 from ortpkg.providers.allocator import Allocator, CPUAllocator, DeviceAllocator
@@ -29,6 +29,7 @@ __all__ = [
     "CPUAllocator",
     "ComputeCapability",
     "DeviceAllocator",
+    "DeviceSlots",
     "ExecutionProvider",
     "FusedNode",
     "GraphEngine",
@@ -94,6 +95,9 @@ class NodeComputeInfo:
             nodes run until they are needed. Inputs stay as they are until it is done.
         is_strict: without it, ``compute`` is called while inputs are still under way, and gets
             these as objects whose ``result()`` waits; it may do without some of them.
+        device_slots: slots of a ``compute`` that copies by itself between the CPU's memory and
+            its provider's; ``context.device_target(slot)`` says which outputs stay there. None:
+            all values are in the provider's memory, and copy nodes stand around the fused node.
     """
 
     compute: Callable[[Any, Sequence[Any], OpKernelContext], Sequence[Any]]
@@ -101,6 +105,7 @@ class NodeComputeInfo:
     release_state: Callable[[Any], None] = lambda _state: None
     is_async: bool = False
     is_strict: bool = True
+    device_slots: DeviceSlots | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

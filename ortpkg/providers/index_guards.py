@@ -75,6 +75,11 @@ class IndexGuards:
         """Whether any index of the partition has to be checked."""
         return bool(self._before or self._after)
 
+    @property
+    def read_values(self) -> frozenset[str]:
+        """Values whose elements the checks look at."""
+        return frozenset(guard.indices for guard in (*self._before, *self._after) if guard.indices)
+
     def verify_inputs(self, inputs: Sequence[Any]) -> None:
         """Raise RunError for an index out of range that shows before the run."""
         if self._before:

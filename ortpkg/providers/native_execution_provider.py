@@ -43,8 +43,10 @@ from ortpkg.providers.compatibility_info import compatibility_text
 from ortpkg.providers.compiled_partition import CompiledPartition, NotCompiled
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.execution_provider import (
+    Allocator,
     BackendPlacement,
     ComputeCapability,
+    DeviceSlots,
     FusedNode,
     GraphViewer,
     NodeComputeInfo,
@@ -128,10 +130,37 @@ class NativeExecutionProvider(CompilingProvider):
 
     def compile(self, fused_nodes: Sequence[FusedNode]) -> list[NodeComputeInfo]:
         infos = super().compile(fused_nodes)
+        if self._library.memory is not None:
+            pairs = zip(infos, fused_nodes, strict=True)
+            infos = [replace(info, device_slots=self._device_slots(fused)) for info, fused in pairs]
         if self._library.traits.verifies_indices(self.name):
             return infos
-        pairs = zip(infos, fused_nodes, strict=True)
-        return [self._watched(info, fused) for info, fused in pairs]
+        watched = zip(infos, fused_nodes, strict=True)
+        return [self._watched(info, fused) for info, fused in watched]
+
+    def create_allocator(self) -> Allocator:
+        return self._library.memory or super().create_allocator()
+
+    def _device_slots(self, fused: FusedNode) -> DeviceSlots:
+        """Return the inputs and outputs that a partition has in the library's memory.
+
+        None of them for a context, whose inputs and outputs may be others than its node's.
+        """
+        compiled = self._compiled.get(fused.node.name)
+        slots = getattr(compiled, "device_slots", None)
+        if slots is None or self.context_node_of(fused) is not None:
+            return DeviceSlots()
+        guards = self._guards_of(fused.body)
+        read = frozenset[str]() if guards is None else guards.read_values
+        outputs = range(len(fused.body.outputs))
+        return DeviceSlots(
+            inputs=slots.inputs,
+            outputs=slots.outputs.intersection(outputs),
+            read_inputs=frozenset(
+                slot for slot, name in enumerate(fused.body.inputs) if name in read
+            ),
+            read_outputs=frozenset(slot for slot in outputs if fused.body.outputs[slot] in read),
+        )
 
     def _watched(self, info: NodeComputeInfo, fused: FusedNode) -> NodeComputeInfo:
         guards = self._guards_of(fused.body)

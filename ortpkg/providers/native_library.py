@@ -18,6 +18,7 @@ from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.errors import ModelFileError, quoted
 from ortpkg.isolation.run_watch import WatchedRun
+from ortpkg.providers.allocator import Allocator
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import LIBRARY_TRAITS, LibraryTraits, WeightForm
 from ortpkg.providers.session_settings import NO_SETTINGS, SessionSettings
@@ -193,6 +194,14 @@ class NativeLibrary(ABC):
 
     def describe_environment(self) -> ContextDescriptor | None:
         """What kept models depend on here and now; None where it keeps nothing."""
+        return None
+
+    @property
+    def memory(self) -> Allocator | None:
+        """The memory of its device, in which compiled models take and give values.
+
+        None where that is the CPU's.
+        """
         return None
 
     def opened(self) -> None:  # noqa: B027 - optional to implement

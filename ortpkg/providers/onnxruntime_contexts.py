@@ -21,6 +21,7 @@ from ortpkg.ep_context.ep_context_checks import PartsFile
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.providers.allocator import Allocator
 from ortpkg.providers.ep_libraries import ep_library_of
 from ortpkg.providers.ep_library_target import (
     EpLibraryTarget,
@@ -41,6 +42,7 @@ from ortpkg.providers.onnxruntime_library import (
     OnnxRuntimeModel,
     add_weights,
 )
+from ortpkg.providers.onnxruntime_memory import DeviceRuns, device_memory
 from ortpkg.providers.onnxruntime_parts import model_of_parts, parts_of_model
 from ortpkg.providers.onnxruntime_turns import turn
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
@@ -137,6 +139,11 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
             ep_name, {**target.options, **precision_options(ep_name, options), **options}
         )
         self._target = target
+        self._memory = device_memory(ep_name, target.ep_devices[0])
+
+    @property
+    def memory(self) -> Allocator | None:
+        return self._memory
 
     def target_options(self) -> Any:
         """onnxruntime's session options with the provider."""
@@ -179,7 +186,15 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
     ) -> OnnxRuntimeModel:
         name_there = str(self._target.ep_devices[0].ep_name)
         return OnnxRuntimeModel(
-            session, inputs, outputs, self._ep_name, name_there=name_there, keeps=keeps
+            session,
+            inputs,
+            outputs,
+            self._ep_name,
+            name_there=name_there,
+            keeps=keeps,
+            device_runs=(
+                None if self._memory is None else DeviceRuns(session, inputs, outputs, self._memory)
+            ),
         )
 
     def _session(self, data: bytes, options: Any) -> Any:

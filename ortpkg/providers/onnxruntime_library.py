@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -12,6 +12,8 @@ from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.kernel_registry import DeviceSlots
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import WeightForm, onnxruntime_weight_form
 from ortpkg.providers.native_library import (
@@ -21,6 +23,7 @@ from ortpkg.providers.native_library import (
     NativeWeight,
     words_of,
 )
+from ortpkg.providers.onnxruntime_memory import DeviceRuns
 from ortpkg.providers.onnxruntime_turns import turn
 from ortpkg.providers.provider_trials import SMALLEST_MODEL, why_left_out
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
@@ -183,6 +186,7 @@ class OnnxRuntimeModel:
         name_there: str = "",
         optimized: bytes | None = None,
         keeps: object = None,
+        device_runs: DeviceRuns | None = None,
     ) -> None:
         """Wraps an onnxruntime session.
 
@@ -194,7 +198,9 @@ class OnnxRuntimeModel:
                 library under another name.
             optimized: the model as it was optimized, until it is asked for.
             keeps: memory that must live as long as the session.
+            device_runs: its runs with values on the device; None where all are arrays.
         """
+        self._device_runs = device_runs
         self._keeps = keeps
         self._session = session
         self._ep_name = ep_name
@@ -209,15 +215,15 @@ class OnnxRuntimeModel:
         return optimized
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        feeds = dict(zip(self._inputs, inputs, strict=True))
+        run = self._run_of(inputs, context)
         with turn(self._ep_name, context):
             if not context.is_watched:
-                return self._run(feeds, None)
+                return run(None)
             options = onnxruntime.RunOptions()
             options.log_severity_level = FATAL_ONLY
             return run_watched(
                 context,
-                lambda: self._run(feeds, options),
+                lambda: run(options),
                 lambda: setattr(options, "terminate", True),
             )
 
@@ -256,6 +262,17 @@ class OnnxRuntimeModel:
             for ep_name, own in names.items()
         ]
 
-    def _run(self, feeds: dict[str, Any], options: Any) -> Sequence[Any]:
-        outputs: Sequence[Any] = self._session.run(self._outputs, feeds, options)
-        return outputs
+    @property
+    def device_slots(self) -> DeviceSlots:
+        """Inputs and outputs that the session has in its device's memory."""
+        return DeviceSlots() if self._device_runs is None else self._device_runs.slots
+
+    def _run_of(self, inputs: Sequence[Any], context: WatchedRun) -> Callable[[Any], Sequence[Any]]:
+        """Return one run on these inputs, of onnxruntime's run options."""
+        runs = self._device_runs
+        if runs is not None:
+            targets = runs.targets(context)
+            if targets or any(type(value) is DeviceTensor for value in inputs):
+                return lambda options: runs.run(inputs, targets, options)
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        return lambda options: self._session.run(self._outputs, feeds, options)

@@ -1,13 +1,14 @@
 """Checks what a caller feeds against what the model declares, and brings it into the engine's form.
 
 Tensors are numpy arrays (or numpy scalars), OrtValues, or lists of what numpy makes an array of, as
-in onnxruntime.
+in onnxruntime. Those on a device stay there where the session takes them so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from ortpkg.graph.types import (
     ValueType,
     numpy_dtype,
 )
+from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor, Value
 from ortpkg.kernels.polling import poll_run, polled
 from ortpkg.names import did_you_mean
+from ortpkg.session.device_values import as_array
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.sparse_tensor import SparseTensor
@@ -33,6 +36,7 @@ from ortpkg.session.sparse_tensor import SparseTensor
 _MOST_NAMES_SHOWN = 10
 _MOST_BYTES_SHOWN = 40
 _LEFT_OUT = object()
+_NO_MEMORIES: Mapping[str, str] = MappingProxyType({})
 #: Of so many texts a run asks once whether it is to end.
 _TEXTS_AT_ONCE = 10_000
 
@@ -55,9 +59,22 @@ class _PlainInput:
 class FeedCheck:
     """:func:`check_feeds` for the inputs of one model, quick for arrays that are right as given."""
 
-    def __init__(self, inputs: Sequence[NodeArg], optional: Collection[str]) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[NodeArg],
+        optional: Collection[str],
+        memories: Mapping[str, str] = _NO_MEMORIES,
+    ) -> None:
+        """Checks feeds of one model.
+
+        Args:
+            inputs: all that it takes.
+            optional: names of those that need not be fed.
+            memories: name → memory of a device, for inputs that are taken there without a copy.
+        """
         self._inputs = inputs
         self._optional = optional
+        self._memories = memories
         self._plain = _plain_inputs(inputs)
 
     def __call__(self, feeds: Mapping[str, Any], check: Callable[[], None]) -> list[Value]:
@@ -86,7 +103,7 @@ class FeedCheck:
             else:
                 return values
         with polled(check):
-            return check_feeds(feeds, self._inputs, self._optional)
+            return check_feeds(feeds, self._inputs, self._optional, self._memories)
 
 
 def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...] | None:
@@ -124,9 +141,15 @@ def _has_shape(shape: tuple[int, ...], rank: int, fixed: Sequence[tuple[int, int
 
 
 def check_feeds(
-    feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]
+    feeds: Mapping[str, Any],
+    inputs: Sequence[NodeArg],
+    optional: Collection[str],
+    memories: Mapping[str, str] = _NO_MEMORIES,
 ) -> list[Value]:
     """One value per input, in order; None for an input in ``optional`` that is not fed.
+
+    A tensor in the memory that ``memories`` names for its input stays there; one in another is
+    copied to the CPU's.
 
     Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed
     dimension.
@@ -152,10 +175,18 @@ def check_feeds(
     values: list[Value] = []
     for declared in inputs:
         if declared.name in feeds:
-            values.append(_checked(declared.name, declared.value_type, feeds[declared.name]))
+            value = _near_or_taken(feeds[declared.name], memories.get(declared.name, ""))
+            values.append(_checked(declared.name, declared.value_type, value))
         else:
             values.append(None)
     return values
+
+
+def _near_or_taken(value: Any, memory: str) -> Any:
+    """Return the value of a feed; as an array unless it lies in ``memory``."""
+    if isinstance(value, OrtValue):
+        value = value.value
+    return value if isinstance(value, DeviceTensor) and value.memory == memory else as_array(value)
 
 
 def check_all_are_fed(
@@ -212,11 +243,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
     if isinstance(value, OrtValue):
-        value = value.value
+        value = as_array(value.value)
     if isinstance(declared, OptionalType):
         return None if value is None else _checked(name, declared.element, value)
     if isinstance(declared, TensorType):
-        return _checked_tensor(name, declared, value)
+        is_far = isinstance(value, DeviceTensor)
+        return (_checked_device_tensor if is_far else _checked_tensor)(name, declared, value)
     if isinstance(declared, SparseTensorType):
         return _checked_sparse(name, declared, value)
     if isinstance(declared, SequenceType):
@@ -283,6 +315,15 @@ def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
         array = array.reshape(())
     _check_shape(name, declared, array)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
+
+
+def _checked_device_tensor(name: str, declared: TensorType, value: DeviceTensor) -> Any:
+    if declared.element_type is not ElementType.UNDEFINED:
+        dtype = numpy_dtype(declared.element_type)
+        if value.dtype != dtype:
+            raise _wrong(name, f"{declared} (numpy {dtype})", f"numpy {value.dtype}")
+    _check_shape(name, declared, value)
+    return value
 
 
 def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
@@ -373,7 +414,7 @@ def _checked_text(name: str, declared: TensorType, element: Any) -> str:
     return element
 
 
-def _check_shape(name: str, declared: TensorType, array: Tensor) -> None:
+def _check_shape(name: str, declared: TensorType, array: Tensor | DeviceTensor) -> None:
     if declared.shape is None:
         return
     expected = "[" + ", ".join("?" if d is None else str(d) for d in declared.shape) + "]"

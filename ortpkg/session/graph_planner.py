@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.async_executor import AsyncExecutor
-from ortpkg.engine.device_copies import Given, copy_compute, insert_copies, is_copy
+from ortpkg.engine.device_copies import Crossings, copy_compute, insert_copies, is_copy
 from ortpkg.engine.executable_graph import ExecutableGraph, Execute, Subgraph
 from ortpkg.engine.execution_frame import ExecutionFrame
 from ortpkg.engine.execution_plan import ExecutionPlan, NodeStep, create_execution_plan
@@ -85,7 +86,7 @@ class GraphPlanner:
         self._foreign = {
             name: provider for name, provider in self._by_name.items() if is_foreign(provider)
         }
-        self._given: Given = {}
+        self._crossings = Crossings({}, {})
         self.releases: list[Callable[[], None]] = []
 
     def plan(self, graph: Graph) -> ExecutableGraph:
@@ -94,11 +95,20 @@ class GraphPlanner:
         Then, for each graph, execution plan, allocation plan, memory pattern, verified if asked
         for, kernels and weights.
         """
-        self._given = insert_copies(graph, self._memories.devices, self._kernels)
+        self._crossings = insert_copies(graph, self._memories.devices, self._kernels)
         return self._plan(graph)
 
     def _kernels(self, graph: Graph) -> Mapping[int, KernelDef]:
-        return find_kernels(graph, self._providers, self._fused)
+        kernels = find_kernels(graph, self._providers, self._fused)
+        for node in graph.nodes:
+            if is_copy(node) and not self._memories.devices[node.execution_provider].is_divisible:
+                kernels[node.index] = replace(kernels[node.index], uses_output_buffer=False)
+            slots = self._crossings.host_slots.get(node)
+            if slots is not None:
+                kernels[node.index] = replace(
+                    kernels[node.index], host_inputs=slots.inputs, host_outputs=slots.outputs
+                )
+        return kernels
 
     def _plan(self, graph: Graph) -> ExecutableGraph:
         subgraphs = {
@@ -110,7 +120,7 @@ class GraphPlanner:
         is_parallel = self._threads is not None and graph.parent is None
         viewer = GraphViewer(graph, topological_order(graph))
         plan = create_execution_plan(
-            viewer, self._memories.devices, self._kernels(graph), self._given.get(graph)
+            viewer, self._memories.devices, self._kernels(graph), self._crossings.given.get(graph)
         )
         allocation = plan_memory(
             plan,

@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
+import numpy as np
+
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.engine.provider_answers import end_quietly
 from ortpkg.engine.run_control import RunControl
@@ -20,11 +22,12 @@ from ortpkg.graph.model_file import ModelSource
 from ortpkg.host.cores import threads_for_quota
 from ortpkg.host.signal_handlers import call_with_handlers_errors
 from ortpkg.kernels.blas_threads import call_with_blas_threads
-from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.session.added_transformers import OwnTransformers
 from ortpkg.session.async_runs import AsyncCallback, AsyncRuns
 from ortpkg.session.caller_warnings import warn_caller
+from ortpkg.session.device_values import NO_BORDERS, DeviceBorders, Left, device_borders, placed
 from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_names
 from ortpkg.session.lora_adapter import LoraAdapter, fed_with_adapters
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
@@ -36,11 +39,13 @@ from ortpkg.session.options import (
     check_run_options,
 )
 from ortpkg.session.options_of_model import with_options_of_model
+from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.pickled_session import remade, session_recipe
 from ortpkg.session.provider_list import ProviderName
 from ortpkg.session.session_answers import SessionAnswers
 from ortpkg.session.session_parts import make_session_parts
 from ortpkg.session.session_providers import ProviderRequest
+from ortpkg.session.session_state import SessionState
 from ortpkg.session.session_wishes import (
     ContextCheck,
     SessionParts,
@@ -153,8 +158,14 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             parts.sparse_outputs,
         )
         self._weight_nbytes = sum(partition.weight_nbytes for partition in parts.state.partitions)
+        state = parts.state
+        self._borders = (
+            device_borders(state.executable) if isinstance(state, SessionState) else NO_BORDERS
+        )
         self._check_feeds = FeedCheck(
-            parts.declared, frozenset(each.name for each in parts.overridable)
+            parts.declared,
+            frozenset(each.name for each in parts.overridable),
+            self._borders.inputs,
         )
         self._output_names = [declared.name for declared in parts.outputs]
         #: The linear-algebra library has a thread for each core, and knows no quota.
@@ -192,7 +203,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self,
         output_names: Sequence[str],
         input_feed: Mapping[str, Any],
-        _targets: Mapping[str, Tensor],
+        _targets: Mapping[str, object],
         run_options: RunOptions | None,
     ) -> list[Value]:
         return self._run_or_fall_back(output_names, input_feed, run_options, _targets)
@@ -202,7 +213,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None,
-        targets: Mapping[str, Tensor] | None = None,
+        targets: Mapping[str, object] | None = None,
     ) -> list[Value]:
         try:
             return self._run(output_names, input_feed, run_options, targets)
@@ -224,7 +235,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None,
-        targets: Mapping[str, Tensor] | None,
+        targets: Mapping[str, object] | None,
     ) -> list[Value]:
         self._check_open()
         positions = check_output_names(output_names, self._output_names)
@@ -245,7 +256,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         positions: Sequence[int] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None,
-        targets: Mapping[str, Tensor] | None,
+        targets: Mapping[str, object] | None,
     ) -> list[Value]:
         if run_options is not None and (adapters := _adapters_of(run_options)):
             input_feed = fed_with_adapters(input_feed, adapters)
@@ -253,7 +264,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         feeds = self._check_feeds(input_feed, control.check)
         bound = None
         if targets:
-            bound = {self._output_names.index(name): targets[name] for name in targets}
+            left = self._borders.outputs
+            bound = {
+                self._output_names.index(name): target
+                for name, target in targets.items()
+                if isinstance(target, np.ndarray) or getattr(target, "memory", "") == left.get(name)
+            }
         start_ns = time.perf_counter_ns()
         compute = partial(self._state.run, feeds, control, positions, bound)
         # threads are the library's matter; setting numpy's would cost as much as a small model
@@ -293,6 +309,32 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             is_terminated=lambda: run_options.terminate,
             weight_nbytes=self._weight_nbytes,
         )
+
+    def get_device_borders(self) -> DeviceBorders:
+        """Return the inputs and outputs that it takes, and leaves, on a device without a copy."""
+        return self._borders
+
+    def run_with_values_left(
+        self,
+        output_names: Sequence[str],
+        input_feed: Mapping[str, Any],
+        left: Mapping[str, str],
+        run_options: RunOptions | None = None,
+    ) -> list[Value]:
+        """:meth:`run`, whose outputs in ``left`` stay in the memory of a device, as OrtValues.
+
+        Args:
+            output_names: outputs to be returned, in order.
+            input_feed: a value for each input.
+            left: output → name of the memory (:meth:`get_device_borders`).
+            run_options: limits.
+        """
+        targets = {name: Left(memory) for name, memory in left.items()}
+        results = self._run_or_fall_back(output_names, input_feed, run_options, targets)
+        return [
+            OrtValue(placed(result, targets[name])) if name in left else result
+            for name, result in zip(output_names, results, strict=True)
+        ]
 
     def run_async(
         self,

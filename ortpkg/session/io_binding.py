@@ -8,8 +8,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ortpkg.engine.output_checks import shown_type, value_check
 from ortpkg.errors import InvalidFeedError, UsageError, quoted
+from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.session.device_values import Left, as_array, copy_tensor, open_memory, placed
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_value import OrtValue, array_at
@@ -40,13 +43,13 @@ class IOBinding:
     def __init__(self, session: BoundSession) -> None:
         self.session = session
         self._inputs: dict[str, Value] = {}
-        self._outputs: dict[str, Tensor | None] = {}
+        self._outputs: dict[str, Tensor | DeviceTensor | Left | None] = {}
         self._results: list[OrtValue] = []
         self._known_inputs = {declared.name: declared for declared in session.get_inputs()}
         self._known_inputs |= {
             declared.name: declared for declared in session.get_overridable_initializers()
         }
-        self._known_outputs = [declared.name for declared in session.get_outputs()]
+        self._known_outputs = {declared.name: declared for declared in session.get_outputs()}
 
     @property
     def inputs(self) -> dict[str, Value]:
@@ -54,8 +57,8 @@ class IOBinding:
         return self._inputs
 
     @property
-    def targets(self) -> dict[str, Tensor]:
-        """Memory of the caller's by the name of the output that is bound to it."""
+    def targets(self) -> dict[str, Tensor | DeviceTensor | Left]:
+        """Memory of the caller's, or of a device, by the name of the output that is bound to it."""
         return {name: target for name, target in self._outputs.items() if target is not None}
 
     @property
@@ -108,14 +111,15 @@ class IOBinding:
     ) -> None:
         """Binds an output to memory of the caller's, or (no ``buffer_ptr``) to what the run makes.
 
-        What the run makes lies in the memory of the CPU whatever ``device_type`` is asked for, as
-        with onnxruntime's package for the CPU. Raises UsageError for an unknown output or device,
-        and for memory of another device.
+        What the run makes lies in the memory of that device where a session of this process is on
+        it, else in the memory of the CPU, as with onnxruntime's package for the CPU. Raises
+        UsageError for an unknown output or device, and for an address on another device.
         """
         self._known_output(name)
         if buffer_ptr is None:
-            OrtDevice.make(device_type, device_id)
-            self._outputs[name] = None
+            device = OrtDevice.make(device_type, device_id)
+            memory = open_memory(device)
+            self._outputs[name] = None if memory is None else Left(memory.name)
             return
         check_is_host(device_type, device_id)
         if element_type is None or shape is None:
@@ -125,10 +129,16 @@ class IOBinding:
         self._outputs[name] = array_at(buffer_ptr, shape, element_type)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Binds an output to a tensor that the run writes into."""
+        """Binds an output to a tensor, an array or one on a device, that the run writes into.
+
+        UsageError for an unknown output, an array that is read-only, and a tensor on a device of
+        another type or shape than the output has.
+        """
         self._known_output(name)
-        target = ortvalue.numpy()
-        if not target.flags.writeable:
+        target = ortvalue.tensor()
+        if isinstance(target, DeviceTensor):
+            self._check_fits(name, target)
+        if isinstance(target, np.ndarray) and not target.flags.writeable:
             raise UsageError(f"output {quoted(name)} is bound to a read-only array")
         self._outputs[name] = target
 
@@ -142,10 +152,10 @@ class IOBinding:
         self._results = []
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for: all values lie in the memory of the CPU."""
+        """Nothing to wait for: a run reads its inputs before it returns."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing to wait for: all values lie in the memory of the CPU."""
+        """Nothing to wait for: whoever reads a value on a device waits for it."""
 
     def get_outputs(self) -> list[OrtValue]:
         """The bound outputs of the last run."""
@@ -156,7 +166,10 @@ class IOBinding:
         return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Value]:
-        """The bound outputs of the last run as arrays of the caller's own."""
+        """The bound outputs of the last run as arrays of the caller's own.
+
+        Those on a device are copied from there.
+        """
         return [_copied(result.value) for result in self._results]
 
     def take_results(self, results: Sequence[Value]) -> None:
@@ -166,23 +179,16 @@ class IOBinding:
         """
         taken = []
         for (name, target), result in zip(self._outputs.items(), results, strict=True):
-            if target is None:
-                taken.append(OrtValue(result))
+            if target is None or isinstance(target, Left):
+                taken.append(OrtValue(placed(result, target)))
                 continue
-            if (
-                not isinstance(result, np.ndarray)
-                or result.shape != target.shape
-                or result.dtype != target.dtype
-            ):
-                made = (
-                    f"{result.dtype}{list(result.shape)}"
-                    if isinstance(result, np.ndarray)
-                    else "no tensor"
-                )
+            is_tensor = isinstance(result, np.ndarray | DeviceTensor)
+            if not is_tensor or result.shape != target.shape or result.dtype != target.dtype:
+                made = f"{result.dtype}{list(result.shape)}" if is_tensor else "no tensor"
                 bound = f"{target.dtype}{list(target.shape)}"
                 raise UsageError(f"output {quoted(name)} is {made}, but is bound to {bound}")
             if result is not target:
-                np.copyto(target, result)
+                copy_tensor(result, target)
             taken.append(OrtValue(target))
         self._results = taken
 
@@ -191,10 +197,20 @@ class IOBinding:
             raise InvalidFeedError(f"the model has no input {quoted(name)}", name=name)
         return self._known_inputs[name]
 
+    def _check_fits(self, name: str, target: DeviceTensor) -> None:
+        """Raises UsageError where the output cannot be written into the tensor."""
+        declared = self._known_outputs[name].value_type
+        fits = value_check(declared, with_shape=True)
+        if fits is not None and not fits(target):
+            bound = f"{target.dtype}{list(target.shape)}"
+            raise UsageError(
+                f"output {quoted(name)} is {shown_type(declared)}, but is bound to {bound}"
+            )
+
     def _known_output(self, name: str) -> None:
         if name not in self._known_outputs:
             raise UsageError(f"the model has no output {quoted(name)}")
 
 
 def _copied(value: Value) -> Value:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value.copy() if isinstance(value, np.ndarray) else as_array(value)

@@ -31,7 +31,7 @@ from ortpkg.host.turns import Turn
 from ortpkg.isolation.own_values import load_value
 from ortpkg.isolation.run_watch import Watched, run_watched
 from ortpkg.isolation.worker import Message, Worker, WorkerCallError, WorkerEndedError
-from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.plugins import Plugin
 from ortpkg.quantities import amount_text, limit_text, nbytes_text, time_limit_text
@@ -97,7 +97,7 @@ class IsolatedSession:
         feeds: Sequence[Value],
         control: RunControl,
         positions: Sequence[int] | None = None,
-        _targets: Mapping[int, Tensor] | None = None,
+        _targets: Mapping[int, Any] | None = None,
     ) -> list[Value]:
         """The outputs at ``positions``, all for None; nothing is computed in the caller's memory.
 

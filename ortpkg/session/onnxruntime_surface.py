@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ortpkg.engine.partition import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError
-from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.op_kernel import Value
 from ortpkg.session.io_binding import IOBinding
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.node_args import NodeArg
@@ -109,7 +109,7 @@ class OnnxruntimeSurface(ABC):
         self,
         output_names: Sequence[str],
         input_feed: Mapping[str, Any],
-        _targets: Mapping[str, Tensor],
+        _targets: Mapping[str, object],
         run_options: RunOptions | None,
     ) -> list[Value]:
         """:meth:`run`, with the memory that is bound to outputs.

@@ -1,4 +1,4 @@
-"""OrtValue, as onnxruntime's Python API has it, over arrays in the memory of the CPU."""
+"""OrtValue, as onnxruntime's Python API has it, over arrays, and over tensors on devices."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import numpy.typing as npt
 
 from ortpkg.errors import UsageError, quoted
 from ortpkg.graph.types import ElementType, SequenceType, TensorType, element_type_of, numpy_dtype
+from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.session.device_values import copy_tensor, is_host, memory_of, open_memory_named
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.onnxruntime_enums import OrtMemoryInfoDeviceType
-from ortpkg.session.ort_device import OrtDevice, check_is_host
+from ortpkg.session.ort_device import OrtDevice
 from ortpkg.session.sparse_tensor import SparseTensor
 
 _CPU = "cpu"
@@ -50,19 +52,26 @@ class OrtValue:
         /,
         device_type: str | OrtDevice = _CPU,
         device_id: int = 0,
-        vendor_id: int = -1,  # noqa: ARG003 - the CPU's is any
+        vendor_id: int = -1,
     ) -> OrtValue:
         """Wraps ``array``, which must outlive the OrtValue unchanged; copied if not contiguous.
 
-        Raises UsageError for what is no array or scalar of numpy's, and for another device than the
-        CPU.
+        On another device than the CPU it is a copy there.
+
+        Raises UsageError for what is no array or scalar of numpy's, and for a device that no
+        session of this process is on.
         """
-        check_is_host(device_type, device_id)
+        is_near = is_host(device_type, device_id, vendor_id)
         if not isinstance(array, np.ndarray | np.generic):
             raise UsageError(
                 f"an OrtValue is made of an array of numpy's, not of a {type(array).__name__}"
             )
-        return cls(_contiguous(_checked(np.asarray(array))))
+        checked = _contiguous(_checked(np.asarray(array)))
+        if is_near:
+            return cls(checked)
+        if checked.dtype.hasobject:
+            raise UsageError("texts lie in the memory of the CPU; no device takes them")
+        return cls(memory_of(device_type, device_id, vendor_id).upload(checked))
 
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(
@@ -95,11 +104,12 @@ class OrtValue:
         Args:
             shape: its sizes.
             element_type: a numpy type, or a number of TensorProto.DataType.
-            device_type, device_id, vendor_id: the CPU.
+            device_type, device_id, vendor_id: the CPU, or a device that a session is on.
             memory_info: instead of these; of the host's memory.
 
         Raises UsageError for another device, or a shape that no tensor has.
         """
+        is_near = True
         if memory_info is not None:
             if (device_type, device_id, vendor_id) != (_CPU, 0, -1):
                 warnings.warn(
@@ -109,10 +119,13 @@ class OrtValue:
             if memory_info.device_type is not OrtMemoryInfoDeviceType.CPU:
                 raise UsageError(f"values lie in the memory of the CPU, not in {memory_info!r}")
         else:
-            check_is_host(device_type, device_id)
+            is_near = is_host(device_type, device_id, vendor_id)
         if any(size < 0 for size in shape):
             raise UsageError(f"a tensor has no negative sizes, unlike {list(shape)}")
-        return cls(np.empty(tuple(shape), dtype_of(element_type)))
+        array = np.empty(tuple(shape), dtype_of(element_type))
+        if is_near:
+            return cls(array)
+        return cls(memory_of(device_type, device_id, vendor_id).upload(array))
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> OrtValue:
@@ -139,10 +152,16 @@ class OrtValue:
     # --- its content ------------------------------------------------------------------------------
 
     def numpy(self) -> Tensor:
-        """The array itself. UsageError for what is not a tensor."""
+        """The array itself; of a tensor on a device a copy. UsageError for what is not a tensor."""
+        if isinstance(self._value, DeviceTensor):
+            return open_memory_named(self._value.memory).download(self._value)
         if not isinstance(self._value, np.ndarray):
             raise UsageError(f"only a tensor has an array, this is a {self.data_type()}")
         return self._value
+
+    def tensor(self) -> Tensor | DeviceTensor:
+        """The tensor where it lies, without a copy. UsageError for what is not a tensor."""
+        return self._value if isinstance(self._value, DeviceTensor) else self.numpy()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Tensor:
         """The array, for ``numpy.asarray``; of another type, or a copy, where asked for."""
@@ -164,26 +183,28 @@ class OrtValue:
 
         UsageError where shape or type differ, TypeError for what is no tensor.
         """
-        array = data.numpy() if isinstance(data, OrtValue) else data
-        if not isinstance(array, np.ndarray):
+        array = data.tensor() if isinstance(data, OrtValue) else data
+        if not isinstance(array, np.ndarray | DeviceTensor):
             raise TypeError(
                 "an OrtValue is overwritten by an array or an OrtValue, not by a"
                 f" {type(data).__name__}"
             )
-        own = self.numpy()
+        own = self.tensor()
         if own.shape != array.shape or own.dtype != array.dtype:
             raise UsageError(
                 f"cannot write {array.dtype}{list(array.shape)} over {own.dtype}{list(own.shape)}"
             )
-        if not own.flags.writeable:
+        if isinstance(own, np.ndarray) and not own.flags.writeable:
             raise UsageError("the tensor lies in an array that is read-only")
-        np.copyto(own, array)
+        copy_tensor(array, own)
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
         """A DLPack capsule that shares the tensor's memory.
 
         UsageError for elements that DLPack does not have here.
         """
+        if _is_far(self._value):
+            raise UsageError(f"{self._value} is no memory of the CPU's, which DLPack shares")
         array = self.numpy()
         try:
             return (
@@ -196,7 +217,7 @@ class OrtValue:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's numbers of the CPU."""
-        self.numpy()
+        self.tensor()
         return _DLPACK_CPU
 
     def to_dlpack(self) -> Any:
@@ -212,7 +233,7 @@ class OrtValue:
         """
         if isinstance(self._value, SparseTensor):
             return self._value.dense_shape()
-        return list(self.numpy().shape)
+        return list(self.tensor().shape)
 
     def data_type(self) -> str:
         """ONNX Runtime's text, e.g. "tensor(float)".
@@ -220,7 +241,7 @@ class OrtValue:
         "sequence" for an empty one, whose elements are not known.
         """
         value = self._value
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray | DeviceTensor):
             return str(TensorType(element_type_of(value.dtype)))
         if isinstance(value, SparseTensor):
             return value.data_type()
@@ -232,18 +253,24 @@ class OrtValue:
         """TensorProto.DataType of the elements."""
         if isinstance(self._value, SparseTensor):
             return int(self._value.element_type())
-        return int(element_type_of(self.numpy().dtype))
+        return int(element_type_of(self.tensor().dtype))
 
     def tensor_size_in_bytes(self) -> int:
         """What the elements take. UsageError for what is not a tensor."""
-        return int(self.numpy().nbytes)
+        return int(self.tensor().nbytes)
 
     def device_name(self) -> str:
-        """Always "cpu": values of this engine live in the host's memory."""
-        return _CPU
+        """ "cpu", or onnxruntime's word for the device that the value lies on."""
+        value = self._value
+        return open_memory_named(value.memory).device_name if _is_far(value) else _CPU
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """The address of the first element.
+
+        UsageError for a tensor on a device, whose memory has no addresses for the CPU.
+        """
+        if _is_far(self._value):
+            raise UsageError(f"{self._value} has no address that the CPU reads")
         return int(self.numpy().ctypes.data)
 
     def has_value(self) -> bool:
@@ -252,7 +279,7 @@ class OrtValue:
 
     def is_tensor(self) -> bool:
         """Whether the value is one tensor."""
-        return isinstance(self._value, np.ndarray)
+        return isinstance(self._value, np.ndarray | DeviceTensor)
 
     def is_sparse_tensor(self) -> bool:
         """Whether the value is a sparse tensor."""
@@ -272,6 +299,10 @@ class OrtValue:
 
     def _get_c_value(self) -> OrtValue:
         return self
+
+
+def _is_far(value: Any) -> bool:
+    return isinstance(value, DeviceTensor)
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortpkg.engine.allocation_planner import AllocKind, AllocPlanPerValue
 from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
 from ortpkg.engine.executable_graph import ExecutableGraph
-from ortpkg.engine.execution_plan import ABSENT, NodeStep
+from ortpkg.engine.execution_plan import ABSENT, CPU_DEVICE, NodeStep
 from ortpkg.engine.memory_pattern import MemoryPatternGroup
 from ortpkg.engine.partition import Partition
 from ortpkg.engine.partition_policy import PartitionChoice
@@ -241,10 +241,9 @@ def _graph_plan(executable: ExecutableGraph, path: str, sizes: Mapping[str, int]
             for location, pattern in zip(patterns.locations, patterns.patterns, strict=True)
         },
         copies=tuple(
-            _planned_copy(executable, number, step, sizes)
+            copy
             for number, step in enumerate(plan.steps)
-            if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST}
-            and step.kernel.domain == ONNX_DOMAIN
+            for copy in _copies_at(executable, number, step, sizes)
         ),
         subgraphs=tuple(_subgraph_plans(executable, path, sizes)),
     )
@@ -264,17 +263,45 @@ def _input_symbols(executable: ExecutableGraph) -> frozenset[str] | None:
     return None if executable.size_classes is None else executable.size_classes.symbols
 
 
-def _planned_copy(
+def _copies_at(
     executable: ExecutableGraph, number: int, step: NodeStep, sizes: Mapping[str, int]
+) -> Iterator[PlannedCopy]:
+    """Yield the copies of a copy node, and those that a kernel makes by itself."""
+    plan, kernel = executable.plan, step.kernel
+    if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and kernel.domain == ONNX_DOMAIN:
+        (source,), (target,) = step.inputs, step.outputs
+        places = plan.locations[source].name, plan.locations[target].name
+        # Of the two, the value in the CPU's memory is the one whose size may be known.
+        sized = source if step.op_type == MEMCPY_FROM_HOST else target
+        copy = _planned_copy(executable, number, step, sized, places, sizes)
+        yield replace(copy, value=plan.values.name_of(source))
+    slots = kernel.device_slots
+    if slots is None:
+        return
+    for slot, index in enumerate(step.inputs):
+        if index != ABSENT and slot in slots.inputs and slot in kernel.host_inputs:
+            places = CPU_DEVICE.name, step.device.name
+            yield _planned_copy(executable, number, step, index, places, sizes)
+    for slot, index in enumerate(step.outputs):
+        if index != ABSENT and slot in slots.outputs and slot in kernel.host_outputs:
+            places = step.device.name, CPU_DEVICE.name
+            yield _planned_copy(executable, number, step, index, places, sizes)
+
+
+def _planned_copy(
+    executable: ExecutableGraph,
+    number: int,
+    step: NodeStep,
+    index: int,
+    places: tuple[str, str],
+    sizes: Mapping[str, int],
 ) -> PlannedCopy:
-    plan = executable.plan
-    (source,), (target,) = step.inputs, step.outputs
-    size = _planned_size(executable.allocation.values[target].size, sizes)
+    size = _planned_size(executable.allocation.values[index].size, sizes)
     return PlannedCopy(
         step=number,
-        value=plan.values.name_of(source),
-        source=plan.locations[source].name,
-        target=plan.locations[target].name,
+        value=executable.plan.values.name_of(index),
+        source=places[0],
+        target=places[1],
         nbytes=size,
         duration_s=None if size is None else executable.memories.copy_s(step.device, size),
     )

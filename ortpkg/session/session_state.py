@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ortpkg.engine.ep_context_model import dump_ep_context_model
 from ortpkg.engine.executable_graph import ExecutableGraph
@@ -34,7 +35,7 @@ from ortpkg.graph.attribute_checks import verify_fits
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import save_model
 from ortpkg.graph.type_checks import verify_types
-from ortpkg.kernels.op_kernel import Tensor, Value
+from ortpkg.kernels.op_kernel import Value
 from ortpkg.providers.cpu_execution_provider import CPU_EXECUTION_PROVIDER
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
@@ -90,7 +91,7 @@ class SessionState:
         feeds: Sequence[Value],
         control: RunControl,
         positions: Sequence[int] | None = None,
-        targets: Mapping[int, Tensor] | None = None,
+        targets: Mapping[int, Any] | None = None,
     ) -> list[Value]:
         """Runs the model once, as :meth:`ExecutableGraph.run` does.
 

@@ -65,6 +65,9 @@ class RunContext:
     in_place_inputs: dict[int, list[Tensor]] = field(default_factory=dict)
     asked: list[tuple[int, ...]] = field(default_factory=list)
 
+    def device_target(self, index: int) -> object:
+        return None
+
     def output(self, index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         assert isinstance(dtype, np.dtype), "kernels ask with a dtype, not with a type"
         assert all(type(dimension) is int for dimension in shape), (

@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
+from onnx.reference import ReferenceEvaluator
 
 from ortpkg.graph.graph import Node
 from ortpkg.graph.types import ElementType
 from ortpkg.kernels.device_tensor import DeviceTensor
-from ortpkg.kernels.kernel_registry import KernelDef, KernelRegistry
+from ortpkg.kernels.kernel_registry import DeviceSlots, KernelDef, KernelRegistry
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo
 from ortpkg.providers.execution_provider import (
     Allocator,
+    BackendPlacement,
     ComputeCapability,
     DeviceAllocator,
     ExecutionProvider,
@@ -31,6 +34,7 @@ from ortpkg.providers.execution_provider import (
     MetaDef,
     NodeComputeInfo,
 )
+from ortpkg.providers.native_library import NativeLibrary, NativeModel
 
 Array = npt.NDArray[Any]
 _EVERY_VERSION = tuple(range(1, 30))
@@ -118,6 +122,92 @@ class FarDevice(DeviceAllocator):
         assert tensor.offset % self.alignment == 0
         assert 0 <= tensor.offset <= block.nbytes - tensor.nbytes
         return block[tensor.offset : tensor.offset + tensor.nbytes]
+
+
+class FarLibrary(NativeLibrary):
+    """A native library on a device, whose models copy by themselves what they are not left there.
+
+    Its memory is a table of values: several never lie in one block. ``device`` counts all copies.
+
+    Args:
+        device: where it computes.
+        reads_on_cpu, makes_on_cpu: values of models that it has in the CPU's memory.
+    """
+
+    backend = "acme"
+
+    def __init__(
+        self,
+        device: FarDevice,
+        *,
+        reads_on_cpu: Sequence[str] = (),
+        makes_on_cpu: Sequence[str] = (),
+    ) -> None:
+        device.is_divisible = False
+        self.device = device
+        self._on_cpu = frozenset((*reads_on_cpu, *makes_on_cpu))
+
+    @property
+    def memory(self) -> Allocator | None:
+        return self.device
+
+    def compile_model(self, model: NativeModel) -> FarModel:
+        loaded = onnx.load_from_string(model.data)
+        operators = {node.op_type for node in loaded.graph.node}
+        if not operators <= FUNCTIONS.keys():
+            raise ValueError(f"no kernel of {', '.join(sorted(operators - FUNCTIONS.keys()))}")
+        return FarModel(self.device, loaded, model, self._on_cpu)
+
+
+class FarModel:
+    """A model in that library."""
+
+    def __init__(
+        self,
+        device: FarDevice,
+        loaded: onnx.ModelProto,
+        model: NativeModel,
+        on_cpu: frozenset[str],
+    ) -> None:
+        self._device, self._model = device, model
+        self._evaluator = ReferenceEvaluator(loaded)
+        self.device_slots = DeviceSlots(
+            frozenset(at for at, name in enumerate(model.inputs) if name not in on_cpu),
+            frozenset(at for at, name in enumerate(model.outputs) if name not in on_cpu),
+        )
+
+    def compute(self, inputs: Sequence[Any], context: Any) -> Sequence[Any]:
+        device = self._device
+        arrays = []
+        for slot, value in enumerate(inputs):
+            if isinstance(value, DeviceTensor):
+                arrays.append(device.read(value))
+                continue
+            if slot in self.device_slots.inputs:
+                device.to_device.append(value.nbytes)
+            arrays.append(value)
+        feeds = dict(zip(self._model.inputs, arrays, strict=True))
+        made = self._evaluator.run(list(self._model.outputs), feeds)
+        return [self._given(slot, array, context) for slot, array in enumerate(made)]
+
+    def _given(self, slot: int, array: Array, context: Any) -> Any:
+        if slot not in self.device_slots.outputs:
+            return array
+        target = context.device_target(slot)
+        if target is None:
+            self._device.to_host.append(array.nbytes)
+            return array
+        if not isinstance(target, DeviceTensor):
+            block = self._device.allocate(max(array.nbytes, 1))
+            target = DeviceTensor(
+                memory=self._device.name, block=block, offset=0, shape=array.shape,
+                dtype=array.dtype,
+            )  # fmt: skip
+        self._device.write(target, array)
+        return target
+
+    def get_placement(self) -> Sequence[BackendPlacement]:
+        return ()
 
 
 class FarKernelProvider(ExecutionProvider):

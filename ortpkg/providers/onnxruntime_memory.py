@@ -1,0 +1,236 @@
+"""Memory of devices of onnxruntime's plug-in execution providers, and runs with values in it.
+
+onnxruntime says where a session reads each input and makes each output. Values there are OrtValues
+that only onnxruntime understands; they pass from one session on the device to another as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ortpkg.graph.types import ElementType, element_type_of, numpy_dtype
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.kernel_registry import DeviceSlots
+from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.providers.allocator import DeviceAllocator
+from ortpkg.providers.device_memories import DeviceNumbers, memory_named, open_memory
+from ortpkg.providers.onnxruntime_turns import turn
+from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
+
+onnxruntime = load_onnxruntime()
+
+_log = logging.getLogger(__name__)
+_SUFFIX = "ExecutionProvider"
+#: onnxruntime's numbers (OrtDevice) of the kinds of devices that have memory of their own.
+_DEVICE_TYPES = {"GPU": 1, "NPU": 3}
+#: The word of ``bind_output`` for a device of that kind and vendor; it has no other way to say a
+#: vendor.
+_WORDS = {("GPU", 0): "gpu", ("NPU", 0): "npu", ("GPU", 0x10DE): "cuda", ("NPU", 0x19E5): "cann"}
+
+
+class _Block:
+    """A value of onnxruntime's on a device, with what must live as long as it."""
+
+    __slots__ = ("_ep_name", "keeps", "value")
+
+    def __init__(self, ep_name: str, value: Any, keeps: object = None) -> None:
+        self._ep_name = ep_name
+        self.value = value
+        self.keeps = keeps
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception), turn(self._ep_name):
+            self.value = self.keeps = None
+
+
+class OnnxRuntimeMemory(DeviceAllocator):
+    """The memory of one device of an execution provider.
+
+    Attributes:
+        info: onnxruntime's description of it.
+        word: the device's name for ``bind_output``; None where that has none for its vendor.
+    """
+
+    is_divisible = False
+
+    def __init__(self, ep_name: str, info: Any, device_type: str) -> None:
+        self.name = f"{ep_name.removesuffix(_SUFFIX)}:{info.device_id}"
+        self.info = info
+        self.word = _WORDS.get((device_type, int(info.device_vendor_id)))
+        self._ep_name = ep_name
+        self._numbers = DeviceNumbers(
+            _DEVICE_TYPES[device_type], int(info.device_vendor_id), int(info.device_id)
+        )
+
+    def allocate(self, nbytes: int) -> Any:
+        return self._new((nbytes,), ElementType.UINT8).block
+
+    def upload(self, source: Tensor) -> DeviceTensor:
+        target = self._new(source.shape, element_type_of(source.dtype))
+        self.copy_from_host(source, target)
+        return target
+
+    def copy_from_host(self, source: Tensor, target: DeviceTensor) -> None:
+        with turn(self._ep_name):
+            onnxruntime.copy_tensors([_host_value(source)], [target.block.value])
+
+    def copy_to_host(self, source: DeviceTensor, target: Tensor) -> None:
+        with turn(self._ep_name):
+            onnxruntime.copy_tensors([source.block.value], [_host_value(target)])
+
+    def copy(self, source: DeviceTensor, target: DeviceTensor) -> None:
+        with turn(self._ep_name):
+            onnxruntime.copy_tensors([source.block.value], [target.block.value])
+
+    def tensor_of(self, value: Any, keeps: object) -> DeviceTensor:
+        """Return a value that a session made on the device.
+
+        ``keeps``: what must live as long.
+        """
+        return DeviceTensor(
+            memory=self.name,
+            block=_Block(self._ep_name, value, keeps),
+            offset=0,
+            shape=tuple(value.shape()),
+            dtype=np.dtype(numpy_dtype(ElementType(value.element_type()))),
+        )
+
+    def is_open(self) -> bool:
+        """Return True if values get there and back; tried once there is a session on the device.
+
+        Before that the device may not have the options that the session gives it.
+        """
+        known = memory_named(self.name)
+        if known is not None:
+            return True
+        probe = np.arange(4, dtype=np.float32)
+        try:
+            uploaded = self.upload(probe)
+            self.device_name = str(uploaded.block.value.device_name())
+            works = bool(np.array_equal(self.download(uploaded), probe))
+        except Exception as error:  # noqa: BLE001 - onnxruntime has an exception for each status
+            works = False
+            _log.info("%s: values stay in the CPU's memory: %s", self._ep_name, error)
+        if works:
+            open_memory(self._numbers, self)
+        return works
+
+    def _new(self, shape: tuple[int, ...], element_type: ElementType) -> DeviceTensor:
+        with turn(self._ep_name):
+            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                shape, int(element_type), memory_info=self.info
+            )
+        return self.tensor_of(value, None)
+
+
+def device_memory(ep_name: str, ep_device: Any) -> OnnxRuntimeMemory | None:
+    """Return the memory of onnxruntime's EP device.
+
+    None where that is the CPU's, and where this onnxruntime does not say.
+    """
+    kind = ep_device.device.type.name
+    memory_type = getattr(onnxruntime, "OrtDeviceMemoryType", None)
+    if kind not in _DEVICE_TYPES or memory_type is None or not hasattr(ep_device, "memory_info"):
+        return None
+    info = ep_device.memory_info(memory_type.DEFAULT)
+    return None if info is None else OnnxRuntimeMemory(ep_name, info, kind)
+
+
+class DeviceRuns:
+    """Runs of one session with values in the memory of its device.
+
+    Attributes:
+        slots: inputs and outputs that the session has there.
+    """
+
+    def __init__(
+        self, session: Any, inputs: Sequence[str], outputs: Sequence[str], memory: OnnxRuntimeMemory
+    ) -> None:
+        self._session = session
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        self._memory = memory
+        works = memory.is_open()
+        self.slots = DeviceSlots(
+            inputs=_slots_in(
+                memory, inputs, session.get_inputs, session.get_input_memory_infos, works=works
+            ),
+            outputs=_slots_in(
+                memory,
+                outputs,
+                session.get_outputs,
+                session.get_output_memory_infos,
+                works=works and memory.word is not None,
+            ),
+        )
+        self._movable = tuple(sorted(self.slots.outputs))
+
+    def targets(self, context: object) -> Mapping[int, object]:
+        """Return the outputs that are to stay on the device: slot → the run's word for where."""
+        ask = getattr(context, "device_target", None)
+        if ask is None or not self._movable:
+            return {}
+        asked = {slot: ask(slot) for slot in self._movable}
+        return {slot: target for slot, target in asked.items() if target is not None}
+
+    def run(self, inputs: Sequence[Any], targets: Mapping[int, object], options: Any) -> list[Any]:
+        """Run the session once; the turn is its caller's.
+
+        Args:
+            inputs: arrays, or tensors on the device, in order.
+            targets: as :meth:`targets` returns them.
+            options: onnxruntime's run options, or None.
+        """
+        binding = self._session.io_binding()
+        for name, value in zip(self._inputs, inputs, strict=True):
+            if isinstance(value, DeviceTensor):
+                binding.bind_ortvalue_input(name, value.block.value)
+            else:
+                binding.bind_cpu_input(name, value)
+        for slot, name in enumerate(self._outputs):
+            target = targets.get(slot)
+            if isinstance(target, DeviceTensor):
+                binding.bind_ortvalue_output(name, target.block.value)
+            elif target is not None:
+                binding.bind_output(name, self._memory.word, self._memory.info.device_id)
+            else:
+                binding.bind_output(name)
+        self._session.run_with_iobinding(binding, options)
+        # The vector keeps the binding, and that the session, whose allocator made the values.
+        made = binding.get_outputs_as_ortvaluevector()
+        return [
+            self._result(onnxruntime.OrtValue(made[slot]), made, targets.get(slot))
+            for slot in range(len(self._outputs))
+        ]
+
+    def _result(self, value: Any, made: Any, target: object) -> Any:
+        if isinstance(target, DeviceTensor):
+            return target
+        return value.numpy() if target is None else self._memory.tensor_of(value, made)
+
+
+def _slots_in(
+    memory: OnnxRuntimeMemory, names: Sequence[str], arguments: Any, infos: Any, *, works: bool
+) -> frozenset[int]:
+    """Return the positions among ``names`` of values that a session has in ``memory``."""
+    if not works:
+        return frozenset()
+    there = {
+        argument.name
+        for argument, info in zip(arguments(), infos(), strict=True)
+        if (info.name, info.device_id) == (memory.info.name, memory.info.device_id)
+    }
+    return frozenset(slot for slot, name in enumerate(names) if name in there)
+
+
+def _host_value(array: Tensor) -> Any:
+    """Return onnxruntime's view of an array; elements that numpy lacks are words to it."""
+    if array.dtype.isbuiltin == 1:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    words = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    kind = int(element_type_of(array.dtype))
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(words, kind)

@@ -1,0 +1,195 @@
+"""Values in the memory of a device, as programs hold them between runs.
+
+Which inputs and outputs of a session may lie there follows from its plan: an input that nothing but
+kernels on the device reads, an output that one of them makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ortpkg.engine.device_copies import MEMCPY_FROM_HOST, MEMCPY_TO_HOST
+from ortpkg.engine.executable_graph import ExecutableGraph
+from ortpkg.engine.execution_plan import NodeStep
+from ortpkg.errors import UsageError, quoted
+from ortpkg.graph.graph import ONNX_DOMAIN
+from ortpkg.kernels.device_tensor import DeviceTensor
+from ortpkg.kernels.op_kernel import Tensor
+from ortpkg.providers.allocator import DeviceAllocator
+from ortpkg.providers.device_memories import DeviceNumbers, memory_named, memory_of_device
+from ortpkg.session.ort_device import OrtDevice, check_is_host
+
+_CPU = "cpu"
+
+
+class Left(NamedTuple):
+    """An output that is to stay in the memory of a device.
+
+    Attributes:
+        memory: its name.
+    """
+
+    memory: str
+
+
+class DeviceBorders(NamedTuple):
+    """The memories in which a session takes inputs and leaves outputs without a copy.
+
+    Attributes:
+        inputs, outputs: name → memory; those that are arrays are left out.
+    """
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+NO_BORDERS = DeviceBorders({}, {})
+
+
+def device_borders(executable: ExecutableGraph) -> DeviceBorders:
+    """Return what the plan of a session says of its inputs and outputs."""
+    plan = executable.plan
+    if all(device.is_host_accessible for device in executable.memories.devices.values()):
+        return NO_BORDERS
+    readers: dict[int, list[str]] = {}
+    makers: dict[int, str] = {}
+    for step in plan.steps:
+        for slot, index in enumerate(step.inputs):
+            readers.setdefault(index, []).append(_memory_of_input(step, slot))
+        for index in step.implicit_inputs:
+            readers.setdefault(index, []).append("")
+        for slot, index in enumerate(step.outputs):
+            makers[index] = _memory_of_output(step, slot)
+    outputs = frozenset(plan.outputs)
+    inputs = {
+        plan.values.name_of(index): memories.pop()
+        for index in plan.inputs
+        if index not in outputs and len(memories := {*readers.get(index, [""])}) == 1
+    }
+    left = {
+        plan.values.name_of(index): makers[index]
+        for index in plan.outputs
+        if index in makers and index not in readers
+    }
+    return DeviceBorders(_named(inputs), _named(left))
+
+
+def _named(memories: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: memory for name, memory in memories.items() if memory}
+
+
+def _is_copy(step: NodeStep, op_type: str) -> bool:
+    return step.op_type == op_type and step.kernel.domain == ONNX_DOMAIN
+
+
+def _memory_of_input(step: NodeStep, slot: int) -> str:
+    """Return the memory in which a step takes an input without a copy; "" for the CPU's."""
+    slots = step.kernel.device_slots
+    takes = _is_copy(step, MEMCPY_FROM_HOST) or (slots is not None and slot in slots.movable_inputs)
+    return step.device.name if takes and not step.device.is_divisible else ""
+
+
+def _memory_of_output(step: NodeStep, slot: int) -> str:
+    slots = step.kernel.device_slots
+    leaves = _is_copy(step, MEMCPY_TO_HOST) or (slots is not None and slot in slots.movable_outputs)
+    return step.device.name if leaves and not step.device.is_divisible else ""
+
+
+def memory_of(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) -> DeviceAllocator:
+    """Return the open memory of a device.
+
+    UsageError where no session in this process is on such a device, and for a name that is none.
+    """
+    if isinstance(device, str):
+        device = OrtDevice.make(device, device_id, vendor_id)
+    memory = open_memory(device)
+    if memory is None:
+        raise UsageError(
+            f"no memory of {device!r} is open in this process: values lie there once there is a"
+            " session on it"
+        )
+    return memory
+
+
+def open_memory(device: OrtDevice) -> DeviceAllocator | None:
+    """Return the memory of a device; None for the CPU, and where it is not open."""
+    if not device.device_type():
+        return None
+    return memory_of_device(
+        DeviceNumbers(device.device_type(), device.device_vendor_id(), device.device_id())
+    )
+
+
+def is_host(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) -> bool:
+    """Return True for the CPU, False for a device whose memory is open.
+
+    UsageError for any other device.
+    """
+    name = device if isinstance(device, str) else ""
+    if name == _CPU or (not name and isinstance(device, OrtDevice) and not device.device_type()):
+        check_is_host(device, device_id)
+        return True
+    try:
+        memory_of(device, device_id, vendor_id)
+    except UsageError:
+        check_is_host(device, device_id)  # says what is possible without one
+    return False
+
+
+def open_memory_named(name: str) -> DeviceAllocator:
+    """Return the memory that a value says it lies in; UsageError where it is not open."""
+    memory = memory_named(name)
+    if memory is None:
+        raise UsageError(f"there is no memory {quoted(name)} in this process")
+    return memory
+
+
+def as_array(value: Any) -> Any:
+    """Return a value with its elements in the CPU's memory: itself, or a copy."""
+    return (
+        open_memory_named(value.memory).download(value)
+        if isinstance(value, DeviceTensor)
+        else value
+    )
+
+
+def copy_tensor(source: Tensor | DeviceTensor, target: Tensor | DeviceTensor) -> None:
+    """Copy elements between any two memories; shapes and types are equal."""
+    if isinstance(target, DeviceTensor):
+        memory = open_memory_named(target.memory)
+        if not isinstance(source, DeviceTensor):
+            memory.copy_from_host(np.ascontiguousarray(source).reshape(source.shape), target)
+        elif source.memory == target.memory:
+            memory.copy(source, target)
+        else:
+            memory.copy_from_host(as_array(source), target)
+    elif isinstance(source, DeviceTensor):
+        memory = open_memory_named(source.memory)
+        if target.flags.c_contiguous:
+            memory.copy_to_host(source, target)
+        else:
+            np.copyto(target, memory.download(source))
+    else:
+        np.copyto(target, source)
+
+
+def placed(value: Any, target: object) -> Any:
+    """Return a run's result where its caller wants it.
+
+    Args:
+        value: an array, or a tensor on a device.
+        target: a :class:`Left`, or None for arrays.
+    """
+    if not isinstance(target, Left):
+        return as_array(value)
+    if isinstance(value, DeviceTensor) and value.memory == target.memory:
+        return value
+    array = as_array(value)
+    is_number = isinstance(array, np.ndarray) and not array.dtype.hasobject
+    if not is_number:
+        return array  # texts, sequences and maps lie in the CPU's memory whoever asks
+    source = array if array.flags.c_contiguous else array.copy(order="C")
+    return open_memory_named(target.memory).upload(source)
