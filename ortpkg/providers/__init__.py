@@ -4,11 +4,11 @@ What authors of plug-ins implement: ``ep_factory`` and ``execution_provider``.
 
 Other folders may import: ``absent_devices``, ``allocator``, ``bridged_execution_provider``,
 ``compatibility_info``, ``compiled_partition``, ``compiling_provider``, ``cpu_execution_provider``,
-``ep_factory``, ``ep_libraries``, ``ep_library_target``, ``ep_registry``, ``execution_provider``,
-``foreign_code``, ``foreign_contexts``, ``installed_distribution``, ``isolated_model``,
-``llvm_compiler``, ``machine_offer``, ``missing_libraries``, ``native_execution_provider``,
-``native_group``, ``native_model``, ``node_indices``, ``node_work``, ``nvidia_libraries``,
-``onnxruntime_args``, ``onnxruntime_compiler``, ``onnxruntime_factory``, ``openvino_factory``,
-``openvino_requirements``, ``operator_support``, ``partition_body``, ``partition_cache``,
-``plugin_probe``, ``plugins``, ``provider_trials``, ``session_settings``.
+``device_memories``, ``ep_factory``, ``ep_libraries``, ``ep_library_target``, ``ep_registry``,
+``execution_provider``, ``foreign_code``, ``foreign_contexts``, ``installed_distribution``,
+``isolated_model``, ``llvm_compiler``, ``machine_offer``, ``missing_libraries``,
+``native_execution_provider``, ``native_group``, ``native_model``, ``node_indices``, ``node_work``,
+``nvidia_libraries``, ``onnxruntime_args``, ``onnxruntime_compiler``, ``onnxruntime_factory``,
+``openvino_factory``, ``openvino_requirements``, ``operator_support``, ``partition_body``,
+``partition_cache``, ``plugin_probe``, ``plugins``, ``provider_trials``, ``session_settings``.
 """
