@@ -16,6 +16,7 @@ from ortpkg.engine.executable_graph import ExecutableGraph
 from ortpkg.engine.execution_plan import NodeStep
 from ortpkg.errors import UsageError, quoted
 from ortpkg.graph.graph import ONNX_DOMAIN
+from ortpkg.graph.types import ElementType, TensorType, ValueType, numpy_dtype
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.providers.allocator import DeviceAllocator
@@ -145,6 +146,21 @@ def open_memory_named(name: str) -> DeviceAllocator:
     if memory is None:
         raise UsageError(f"there is no memory {quoted(name)} in this process")
     return memory
+
+
+def may_be(tensor: DeviceTensor, declared: ValueType | None) -> bool:
+    """Return True unless a value of the declared type has another element type or shape."""
+    if not isinstance(declared, TensorType):
+        return declared is None
+    if declared.element_type is ElementType.UNDEFINED:
+        return True
+    if tensor.dtype != numpy_dtype(declared.element_type):
+        return False
+    sizes = tensor.shape if declared.shape is None else declared.shape
+    return len(sizes) == tensor.ndim and all(
+        not isinstance(size, int) or size == own
+        for size, own in zip(sizes, tensor.shape, strict=True)
+    )
 
 
 def as_array(value: Any) -> Any:

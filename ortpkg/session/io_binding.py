@@ -8,11 +8,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ortpkg.engine.output_checks import shown_type, value_check
 from ortpkg.errors import InvalidFeedError, UsageError, quoted
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor, Value
-from ortpkg.session.device_values import Left, as_array, copy_tensor, open_memory, placed
+from ortpkg.session.device_values import Left, as_array, copy_tensor, may_be, open_memory, placed
 from ortpkg.session.node_args import NodeArg
 from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_value import OrtValue, array_at
@@ -199,12 +198,12 @@ class IOBinding:
 
     def _check_fits(self, name: str, target: DeviceTensor) -> None:
         """Raises UsageError where the output cannot be written into the tensor."""
-        declared = self._known_outputs[name].value_type
-        fits = value_check(declared, with_shape=True)
-        if fits is not None and not fits(target):
+        declared = self._known_outputs[name]
+        if not may_be(target, declared.value_type):
             bound = f"{target.dtype}{list(target.shape)}"
             raise UsageError(
-                f"output {quoted(name)} is {shown_type(declared)}, but is bound to {bound}"
+                f"output {quoted(name)} is {declared.type}{declared.shape or ''}, but is bound to"
+                f" {bound}"
             )
 
     def _known_output(self, name: str) -> None:
