@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ortpkg.errors import InvalidFeedError, RunError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep, Step, read_pipeline
 from ortpkg.package.package_info import PackageInfo, ValueInfo
+from ortpkg.pipelines.kept_values import component_steps, kept_values
 from ortpkg.pipelines.run_limits import SharedRunOptions
 from ortpkg.session.options import RunOptions
 
@@ -44,6 +45,19 @@ class ComponentSession(Protocol):
         """What of it runs where."""
 
 
+class DeviceSession(Protocol):
+    """A component's session whose outputs may stay on a device."""
+
+    def run_with_values_left(
+        self,
+        output_names: Sequence[str],
+        input_feed: Mapping[str, Any],
+        left: Mapping[str, str],
+        run_options: Any = None,
+    ) -> list[Any]:
+        """As :meth:`InferenceSession.run_with_values_left`."""
+
+
 class PipelineSession:
     """A session over several component models; runs like an :class:`~ortpkg.InferenceSession`.
 
@@ -64,6 +78,13 @@ class PipelineSession:
         self.sessions = dict(sessions)
         self.on_component: Callable[[str, float], None] | None = None
         self.pipeline: Pipeline = read_pipeline(package) or wire_by_name(self.sessions)
+        kept = kept_values(self.pipeline, self.sessions)
+        #: Outputs that stay on a device until another component takes them, by the step's identity.
+        self._kept = {
+            id(step): kept[number]
+            for number, step in enumerate(component_steps(self.pipeline.steps))
+            if number in kept
+        }
 
     @property
     def gathered_outputs(self) -> tuple[str, ...]:
@@ -156,10 +177,23 @@ class PipelineSession:
             limits.check()
             feed = {name: values[source] for name, source in step.inputs.items()}
             began_s = time.perf_counter()
-            results = self.sessions[step.component].run(list(step.outputs), feed, limits)
+            results = self._run_component(step, feed, limits)
             if self.on_component is not None:
                 self.on_component(step.component, time.perf_counter() - began_s)
             values.update(zip(step.outputs.values(), results, strict=True))
+
+    def _run_component(
+        self, step: ComponentStep, feed: Mapping[str, Any], limits: SharedRunOptions
+    ) -> list[Any]:
+        session, names = self.sessions[step.component], list(step.outputs)
+        kept = self._kept.get(id(step))
+        if kept is None:
+            return session.run(names, feed, limits)
+        results = cast("DeviceSession", session).run_with_values_left(names, feed, kept, limits)
+        return [
+            result.value if name in kept else result
+            for name, result in zip(names, results, strict=True)
+        ]
 
     def _run_repeat(
         self,

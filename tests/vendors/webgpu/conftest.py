@@ -21,6 +21,7 @@ from tests.vendors.software_gpu import REPOSITORY, Card, is_on_software_gpu, on_
 
 WEBGPU = "WebGpuExecutionProvider"
 DIGITS = REPOSITORY / "sample_packages/digits.ortpackage"
+TINYCHAR = REPOSITORY / "sample_packages/tinychar.ortpackage"
 #: For processes that somebody stops where they hang.
 _LIMIT_S = 280
 _WHEEL = "onnxruntime_ep_webgpu"

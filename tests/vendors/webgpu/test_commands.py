@@ -17,10 +17,8 @@ import numpy as np
 import pytest
 
 from tests.vendors.conftest import Loads
-from tests.vendors.software_gpu import REPOSITORY
-from tests.vendors.webgpu.conftest import DIGITS, WEBGPU, OnCards
+from tests.vendors.webgpu.conftest import DIGITS, TINYCHAR, WEBGPU, OnCards
 
-TINYCHAR = REPOSITORY / "sample_packages/tinychar.ortpackage"
 _OPTIONS = ("dawnBackendType=Vulkan", "powerPreference=low-power")
 _COUNT = 12
 #: Seconds until a server has loaded and run its packages.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ import pytest
 import ortpkg
 from ortpkg import OrtValue
 from ortpkg.errors import InvalidFeedError, UsageError
-from ortpkg.providers.onnxruntime_memory import OnnxRuntimeMemory
 from ortpkg.providers.onnxruntime_turns import turn
 from tests.vendors.conftest import Loads
 from tests.vendors.device_models import DEVICE_MODELS, largest_error
 from tests.vendors.webgpu.conftest import WEBGPU
+from tests.vendors.webgpu.copies import noted_copies
 
 MEMORY = "WebGpu:0"
 _STEPS = 4
@@ -46,21 +45,8 @@ def _places(kind: str) -> tuple[set[str], set[str]]:
 
 @pytest.fixture
 def copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes the copies that ortpkg makes, between any two memories."""
-    made: list[str] = []
-    for name in ("copy_from_host", "copy_to_host", "copy"):
-        monkeypatch.setattr(OnnxRuntimeMemory, name, _noting(name, made))
-    return made
-
-
-def _noting(name: str, made: list[str]) -> Callable[..., None]:
-    original = getattr(OnnxRuntimeMemory, name)
-
-    def noted(*arguments: object) -> None:
-        made.append(name)
-        original(*arguments)
-
-    return noted
+    """Notes the copies that ortpkg makes."""
+    return noted_copies(monkeypatch)
 
 
 @pytest.mark.parametrize(
