@@ -181,7 +181,8 @@ class ExecutableGraph:
     ) -> list[Value]:
         if targets:
             arrays = {at: to for at, to in targets.items() if isinstance(to, np.ndarray)}
-            frame.bind(self._bound_outputs.choose(arrays, feeds))
+            if arrays:
+                frame.bind(self._bound_outputs.choose(arrays, feeds))
             frame.device_targets = {at: to for at, to in targets.items() if at not in arrays}
         try:
             self._execute(self.instructions, frame)

@@ -19,11 +19,11 @@ from ortpkg.isolation.run_watch import WatchedRun
 _ONE_AT_A_TIME = ("WebGpuExecutionProvider",)
 #: How often a run that waits asks whether it is to end, in seconds.
 _INTERVAL_S = 0.02
-_NO_TURN: AbstractContextManager[None] = nullcontext()
+_NO_TURN: AbstractContextManager[object] = nullcontext()
 _locks: dict[str, threading.RLock] = {}
 
 
-def turn(ep_name: str, context: WatchedRun | None = None) -> AbstractContextManager[None]:
+def turn(ep_name: str, context: WatchedRun | None = None) -> AbstractContextManager[object]:
     """Return a context in which no other session of that execution provider works.
 
     Most execution providers need none; then it does nothing.
@@ -34,16 +34,15 @@ def turn(ep_name: str, context: WatchedRun | None = None) -> AbstractContextMana
             end while it waits.
     """
     lock = _locks.get(ep_name)
-    return _NO_TURN if lock is None else _held(lock, context)
+    if lock is None:
+        return _NO_TURN
+    return lock if context is None or not context.is_watched else _watched_turn(lock, context)
 
 
 @contextmanager
-def _held(lock: threading.RLock, context: WatchedRun | None) -> Iterator[None]:
-    if context is None or not context.is_watched:
-        lock.acquire()
-    else:
-        while not lock.acquire(timeout=_INTERVAL_S):
-            context.check_cancelled()
+def _watched_turn(lock: threading.RLock, context: WatchedRun) -> Iterator[None]:
+    while not lock.acquire(timeout=_INTERVAL_S):
+        context.check_cancelled()
     try:
         yield
     finally:

@@ -86,12 +86,17 @@ class FeedCheck:
             values: list[Value] = []
             for each in self._plain:
                 value = feeds.get(each.name, _LEFT_OUT)
-                if type(value) is not np.ndarray or value.dtype != each.dtype:
+                if type(value) is np.ndarray:
+                    flags = value.flags
+                    # carray: C-contiguous, aligned and writable, as most are; a server's are not
+                    # the last, since they are views of the bytes that came.
+                    if not flags.carray and not (flags.c_contiguous and flags.aligned):
+                        break
+                elif (
+                    type(value) is not DeviceTensor or self._memories.get(each.name) != value.memory
+                ):
                     break
-                flags = value.flags
-                # carray: C-contiguous, aligned and writable, as most are; a server's are not the
-                # last, since they are views of the bytes that came.
-                if not flags.carray and not (flags.c_contiguous and flags.aligned):
+                if value.dtype != each.dtype:
                     break
                 shape = value.shape
                 if each.shape is not None:
