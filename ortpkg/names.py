@@ -38,17 +38,26 @@ def did_you_mean_path(path: str | os.PathLike[str]) -> str:
 
     The first part of the path that does not exist is compared with the entries of the folder that
     it would lie in: entries that only add an ending ("digits" for "digits.ortpackage") come before
-    those of similar spelling.
+    those of similar spelling. An ending that two names share makes them no more alike.
     """
     folder, missing, rest = _split_at_missing(os.fspath(path))
     names = _entries(folder)
     suggestion = next((name for name in names if missing and name.startswith(f"{missing}.")), None)
-    suggestion = suggestion or closest(missing, names)
+    suggestion = suggestion or _spelled_alike(missing, names)
     if suggestion is None:
         return ""
     corrected = os.path.join(folder, suggestion)  # noqa: PTH118  # keeps "./" as it was typed
     whole = os.path.join(corrected, rest) if rest else corrected  # noqa: PTH118
     return f" (did you mean {quoted(whole if os.path.lexists(whole) else corrected)}?)"
+
+
+def _spelled_alike(missing: str, names: Iterable[str]) -> str | None:
+    """Return the name that is nearest to ``missing``, if they are alike without endings, too."""
+    stem = os.path.splitext(missing)[0]  # noqa: PTH122  # a name that begins with a dot keeps it
+    return closest(
+        missing,
+        (name for name in names if closest(stem, [os.path.splitext(name)[0]]) is not None),  # noqa: PTH122
+    )
 
 
 def _split_at_missing(path: str) -> tuple[str, str, str]:

@@ -33,7 +33,10 @@ def test_a_path_is_corrected_at_its_first_missing_part(typed: str, meant: str) -
     assert did_you_mean_path(typed) == f" (did you mean '{meant}'?)"
 
 
-@pytest.mark.parametrize("typed", ["", "/", "..", "zzz", "zzz/x\0"])
+@pytest.mark.parametrize(
+    "typed",
+    ["", "/", "..", "zzz", "zzz/x\0", "nope.ortpackage", "digits.ortpackage/models/nope.onnx"],
+)
 def test_a_path_like_no_other_has_no_suggestion(typed: str) -> None:
     assert did_you_mean_path(typed) == ""
 

@@ -77,11 +77,20 @@ def _files_of(path: Path) -> Iterable[Path]:
             problem = (
                 "is no file or folder" if is_there else f"does not exist{did_you_mean_path(path)}"
             )
-            raise UsageError(f"cannot read {quoted(path)}: it {problem}")
+            hint = _unnamed(path)
+            raise UsageError(f"cannot read {quoted(path)}: it {problem}{hint}")
         if path.suffix.lower() not in _FORMATS:
             raise UsageError(f"cannot read {quoted(path)}: {_what_is_read()}")
         return [path]
     return sorted(_files_below(path))
+
+
+def _unnamed(path: Path) -> str:
+    """Return a hint for NAME=FILE, which other commands take; "" where FILE is not there."""
+    _, separator, file = str(path).partition("=")
+    if not separator or not os.path.exists(file):  # noqa: PTH110  # a text that may be no path
+        return ""
+    return f"; a batch takes the file alone, as {quoted(file)}: its columns name the inputs"
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

@@ -218,8 +218,15 @@ def _invoke(
         place = f"; see {refused.command_path} --help" if refused is not None else ""
         # Some releases of typer list the choices of a missing argument on separate lines.
         message = " ".join(map(str.strip, error.format_message().splitlines())).rstrip(".")
-        return _wrong_usage(f"{message}{place}", output)
+        return _wrong_usage(f"{message}{_models_hint(message, words)}{place}", output)
     return ExitCode.DONE
+
+
+def _models_hint(message: str, words: Sequence[str]) -> str:
+    """Return how ``create`` takes model files, where one was given behind the package."""
+    if _first_word(words) != "create" or "unexpected extra argument" not in message:
+        return ""
+    return ": each model comes behind an option that says for what it is, as --cpu MODEL"
 
 
 def _without_help_command(words: Sequence[str]) -> list[str]:

@@ -13,6 +13,11 @@ _TENSORFLOW = "a TensorFlow model: convert it with tf2onnx"
 _GGUF = "a GGUF file of llama.cpp: export the original model to ONNX"
 _OPENVINO = "a model of OpenVINO: take the ONNX model that it was converted from"
 _POINTER = "a pointer to a large file that git did not fetch: git lfs pull"
+_PICKLE = (
+    "a pickle of Python objects: load it where it was made, and convert the model to ONNX"
+    " (scikit-learn's with skl2onnx)"
+)
+_WEB_PAGE = "a web page, no model: what was downloaded is the page that shows the file"
 _COMPILED = "compiled for one device: take the ONNX model that it was compiled from"
 
 #: Ending → what the file is, and what to do.
@@ -27,6 +32,9 @@ _BY_SUFFIX = {
     ".pb": _TENSORFLOW,
     ".tflite": _TENSORFLOW,
     ".gguf": _GGUF,
+    ".pkl": _PICKLE,
+    ".pickle": _PICKLE,
+    ".joblib": _PICKLE,
     ".mlmodel": "a Core ML model: take the ONNX model that it was converted from",
     ".engine": _COMPILED,
     ".plan": _COMPILED,
@@ -37,7 +45,12 @@ _BY_BYTES = (
     (4, b"TFL3", _TENSORFLOW),
     (0, b"\x89HDF\r\n\x1a\n", _TENSORFLOW),
     (0, b"\x80\x02", _PYTORCH),  # a pickle, as torch.save wrote it before 1.6
+    (0, b"\x80\x03", _PICKLE),
+    (0, b"\x80\x04", _PICKLE),
+    (0, b"\x80\x05", _PICKLE),
     (0, b"<?xml", _OPENVINO),
+    (0, b"<!doctype html", _WEB_PAGE),
+    (0, b"<html", _WEB_PAGE),
     (
         0,
         b"version https://git-lfs",
@@ -63,7 +76,7 @@ def foreign_model(path: Path) -> str:
         (
             sentence
             for start, magic, sentence in _BY_BYTES
-            if beginning[start : start + len(magic)] == magic
+            if beginning[start : start + len(magic)].lower() == magic.lower()
         ),
         "",
     )

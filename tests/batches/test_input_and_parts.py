@@ -56,6 +56,17 @@ def test_input_that_cannot_be_read_is_told_before_anything_runs(
         find_input([tmp_path / name for name in names])
 
 
+def test_input_with_a_name_says_that_files_come_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("x\n")
+    with pytest.raises(UsageError, match=r"a batch takes the file alone, as 'a\.csv'"):
+        find_input([Path("x=a.csv")])
+    with pytest.raises(UsageError, match=r"does not exist$"):
+        find_input([Path("x=b.csv")])
+
+
 def test_rows_are_numbered_through_all_files(tmp_path: Path) -> None:
     for name, count in (("a.jsonl", 4), ("b.jsonl", 2)):
         lines = (json.dumps({"x": f"{name}{place}"}) for place in range(count))

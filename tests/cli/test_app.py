@@ -239,6 +239,7 @@ def test_a_mistyped_option_is_a_usage_error(ortpkg: RunCommand) -> None:
         ),
         (["selct", DIGITS], "there is no command 'selct' (did you mean 'select'?)"),
         (["inspect", DIGITS, "more"], "unexpected extra argument"),
+        (["create", "p.ortpackage", "a.onnx"], "as --cpu MODEL; see ortpkg create --help"),
     ],
 )
 def test_wrong_usage_is_json_too_where_json_was_asked_for(

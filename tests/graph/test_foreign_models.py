@@ -21,6 +21,11 @@ FILES = {
     "net.bin": (b"GGUF\x03\0\0\0", "a GGUF file of llama.cpp"),
     "renamed.onnx": (b"\x1c\0\0\0TFL3", "a TensorFlow model"),
     "old.onnx": (b"\x80\x02\x8a\nl\xfc\x9cF", "a PyTorch file"),
+    "forest.pkl": (b"", "a pickle of Python objects"),
+    "forest.joblib": (b"\x80\x04\x95", "scikit-learn's with skl2onnx"),
+    "forest.onnx": (b"\x80\x05\x95", "a pickle of Python objects"),
+    "downloaded.onnx": (b"<!DOCTYPE html><html>", "a web page, no model"),
+    "page.onnx": (b"<HTML lang=en>", "a web page, no model"),
     "model.onnx": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
 }
 
