@@ -124,18 +124,22 @@ def _overlapping_distributions(situation: Situation) -> Iterator[Complaint]:
 def _failed_backends(situation: Situation) -> Iterator[Complaint]:
     for failure in situation.failures:
         message, _, wheels = failure.partition(_INSTALL)
-        is_spared = bool(wheels) and _is_spared(situation, failure)
-        yield Complaint(
-            check="failed-backend",
-            gravity=Gravity.INFO if is_spared else Gravity.ERROR,
-            message=message,
-            remedy=(
-                f"{_INSTALL.removeprefix(': ')}{wheels}"
-                + (", if you want it: another execution provider runs there" if is_spared else "")
-                if wheels
-                else "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again"
-            ),
-        )
+        remedy, gravity = f"{_INSTALL.removeprefix(': ')}{wheels}", Gravity.ERROR
+        if vendor := _absent_vendor(situation, failure):
+            remedy, gravity = f"nothing, as long as there is no {vendor} device", Gravity.INFO
+        elif not wheels:
+            remedy = "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again"
+        elif _is_spared(situation, failure):
+            remedy += ", if you want it: another execution provider runs there"
+            gravity = Gravity.INFO
+        yield Complaint(check="failed-backend", gravity=gravity, message=message, remedy=remedy)
+
+
+def _absent_vendor(situation: Situation, failure: str) -> str:
+    """Return whose devices a failed EP is for, where none of them is here; else ""."""
+    vendor = next((vendor for ep, vendor in IMPLIED_VENDORS.items() if ep in failure), "")
+    is_here = any(device.vendor == vendor for device in situation.machine.hardware)
+    return "" if is_here else vendor
 
 
 def _is_spared(situation: Situation, failure: str) -> bool:

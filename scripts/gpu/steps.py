@@ -17,6 +17,8 @@ _NVIDIA_SMI = ("nvidia-smi", "/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidi
 _QUERY = "name,driver_version,memory.total,memory.free,compute_cap,pci.bus_id"
 _BIG_NBYTES, _SMALL_NBYTES = 2_264_924_160, 64 << 20
 _BATCH_ROWS = 20_000
+#: How much longer than plain onnxruntime a run may take, on a machine that others use, too.
+_MOST_RATIO = 1.1
 _PLACES = (
     "/sys/class/drm/*",
     "/sys/bus/pci/devices/*",
@@ -118,6 +120,8 @@ def libraries(trial: Trial) -> None:
         if answer["driver_failure"]:
             return not trial.is_on_gpu, answer["driver_failure"]
         trial.report.facts["driver's CUDA"] = answer["driver_cuda"]
+        for name, version in answer["versions"].items():
+            trial.report.facts[name.removeprefix("nvidia-")] = version
         loaded = [Path(path).name for path in answer["loaded"]]
         own = [name for name in loaded if "onnxruntime" not in name]
         return not answer["missing"], (
@@ -286,7 +290,9 @@ def _judge_latency(is_bound: bool) -> Callable[[Any], tuple[bool, str]]:
     def judge(answer: Any) -> tuple[bool, str]:
         fallback = any(entry["fallback"] for entry in answer["placement"])
         is_device = not is_bound or answer["how"].startswith("both bound")
-        is_right = answer["started"] and not fallback and answer["ratio"] <= 1.25 and is_device
+        is_right = (
+            answer["started"] and not fallback and answer["ratio"] <= _MOST_RATIO and is_device
+        )
         return is_right, (
             f"{answer['own_s'] * 1e3:.3f} ms, plain onnxruntime {answer['onnxruntime_s'] * 1e3:.3f}"
             f" ms: {answer['ratio']:.2f} times; outputs differ by {answer['difference']:.2g};"

@@ -301,6 +301,20 @@ def test_a_provider_of_a_gpu_that_another_one_runs_on_is_no_error() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("device", "gravity"), [(_GPU, Gravity.ERROR), (_device(DeviceType.GPU, "AMD"), Gravity.INFO)]
+)
+def test_a_vendors_library_that_fails_where_no_such_device_is_matters_little(
+    device: HardwareDevice, gravity: Gravity
+) -> None:
+    failure = "the library behind NvTensorRTRTXExecutionProvider failed: libcuda.so.1: " + _NO_FILE
+    complaint = _one(_situation(device, failures=(failure,)), "failed-backend")
+
+    assert complaint.gravity is gravity
+    is_spared = complaint.remedy == "nothing, as long as there is no NVIDIA device"
+    assert is_spared is (gravity is Gravity.INFO)
+
+
 def test_a_library_whose_provider_was_tried_and_runs_is_no_complaint() -> None:
     library = "onnxruntime/capi/libonnxruntime_providers_cuda.so"
     situation = _situation(

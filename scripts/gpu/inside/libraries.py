@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,18 @@ def main() -> dict[str, Any]:
         "driver_cuda": ".".join(map(str, driver.release)),
         "driver_failure": driver.failure,
         "devices": [device._asdict() for device in driver.devices],
+        "versions": _versions(),
         "folders": list(map(str, wheel_folders())),
         "missing": "" if missing is None else str(missing),
         "prepare_s": prepare_s,
         "loaded": _loaded(),
     }
+
+
+def _versions() -> dict[str, str]:
+    names = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-runtime")
+    recorded = {found.name: found.version for found in metadata.distributions() if found.name}
+    return {name: text for name, text in sorted(recorded.items()) if name.startswith(names)}
 
 
 def _loaded() -> list[str]:
