@@ -14,6 +14,7 @@ from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.isolation.run_watch import WatchedRun, run_watched
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.kernel_registry import DeviceSlots
+from ortpkg.providers.allocator import Allocator
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import WeightForm, onnxruntime_weight_form
 from ortpkg.providers.native_library import (
@@ -23,7 +24,7 @@ from ortpkg.providers.native_library import (
     NativeWeight,
     words_of,
 )
-from ortpkg.providers.onnxruntime_memory import DeviceRuns
+from ortpkg.providers.onnxruntime_memory import DeviceRuns, cuda_memory, device_runs
 from ortpkg.providers.onnxruntime_turns import turn
 from ortpkg.providers.provider_trials import SMALLEST_MODEL, why_left_out
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
@@ -56,6 +57,11 @@ class OnnxRuntimeLibrary(NativeLibrary):
         self._ep_name = ep_name
         self._options = dict(options)
         self._is_opened = False
+        self._cuda_memory = cuda_memory(ep_name, self._options)
+
+    @property
+    def memory(self) -> Allocator | None:
+        return self._cuda_memory
 
     @property
     def weight_form(self) -> WeightForm:
@@ -98,7 +104,14 @@ class OnnxRuntimeLibrary(NativeLibrary):
         *,
         keeps: object = None,
     ) -> OnnxRuntimeModel:
-        return OnnxRuntimeModel(session, inputs, outputs, self._ep_name, keeps=keeps)
+        return OnnxRuntimeModel(
+            session,
+            inputs,
+            outputs,
+            self._ep_name,
+            keeps=keeps,
+            device_runs=device_runs(session, inputs, outputs, self._cuda_memory),
+        )
 
     def _options_of(self, model: NativeModel) -> Any:
         options = self._session_options()

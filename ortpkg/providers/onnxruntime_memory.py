@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 onnxruntime = load_onnxruntime()
 
 _log = logging.getLogger(__name__)
-_SUFFIX = "ExecutionProvider"
+_SUFFIX, _CUDA_EP = "ExecutionProvider", "CUDAExecutionProvider"
 #: onnxruntime's numbers (OrtDevice) of the kinds of devices that have memory of their own.
 _DEVICE_TYPES = {"GPU": 1, "NPU": 3}
 #: The word of ``bind_output`` for a device of that kind and vendor; it has no other way to say a
@@ -126,6 +127,68 @@ class OnnxRuntimeMemory(DeviceAllocator):
                 shape, int(element_type), memory_info=self.info
             )
         return self.tensor_of(value, None)
+
+
+class CudaMemory(OnnxRuntimeMemory):
+    """The memory of a GPU under onnxruntime's own CUDA provider, which lists no EP devices.
+
+    Values go there by the word "cuda" and the number of the GPU; onnxruntime copies them.
+    """
+
+    def __init__(self, ep_name: str, device_id: int) -> None:
+        info = SimpleNamespace(name="Cuda", device_id=device_id, device_vendor_id=0x10DE)
+        super().__init__(ep_name, info, "GPU")
+
+    def copy_from_host(self, source: Tensor, target: DeviceTensor) -> None:
+        array = np.ascontiguousarray(source)
+        with turn(self._ep_name):
+            is_known = array.dtype.isbuiltin == 1
+            target.block.value.update_inplace(array if is_known else _host_value(array))
+
+    def copy_to_host(self, source: DeviceTensor, target: Tensor) -> None:
+        with turn(self._ep_name):
+            if target.dtype.isbuiltin == 1:
+                np.copyto(target, source.block.value.numpy())
+            else:
+                _host_value(target).update_inplace(source.block.value)
+
+    def copy(self, source: DeviceTensor, target: DeviceTensor) -> None:
+        with turn(self._ep_name):
+            target.block.value.update_inplace(source.block.value)
+
+    def _new(self, shape: tuple[int, ...], element_type: ElementType) -> DeviceTensor:
+        with turn(self._ep_name):
+            value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(
+                shape, int(element_type), "cuda", self.info.device_id
+            )
+        return self.tensor_of(value, None)
+
+
+def cuda_memory(ep_name: str, options: Mapping[str, str]) -> OnnxRuntimeMemory | None:
+    """Return the memory of the GPU that options of CUDA's provider name; None for other EPs."""
+    device_id = options.get("device_id", "0")
+    is_number = device_id.isascii() and device_id.isdigit() and len(device_id) < 4
+    return CudaMemory(ep_name, int(device_id)) if ep_name == _CUDA_EP and is_number else None
+
+
+def device_runs(
+    session: Any, inputs: Sequence[str], outputs: Sequence[str], memory: OnnxRuntimeMemory | None
+) -> DeviceRuns | None:
+    """Return the runs of a session on CUDA with values on its GPU.
+
+    None where it has no such memory, or onnxruntime does not tell what lies there.
+    """
+    if memory is None or _CUDA_EP not in session.get_providers():
+        return None
+    try:
+        infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
+        names = {info.name for info in infos if info.device_type.name == "GPU"}
+        if len(names) == 1:
+            memory.info.name = names.pop()
+        return DeviceRuns(session, inputs, outputs, memory)
+    except Exception as error:  # noqa: BLE001 - onnxruntime has an exception for each status
+        _log.info("%s: values stay in the CPU's memory: %s", _CUDA_EP, error)
+        return None
 
 
 def device_memory(ep_name: str, ep_device: Any) -> OnnxRuntimeMemory | None:
