@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from scripts.gpu.environment import make_environment
+from scripts.gpu.environment import Environment, make_environment
 from scripts.gpu.report import Outcome, Report, Row
 from scripts.gpu.running import Trial
 from scripts.gpu.steps import STEPS, has_nvidia_gpu
@@ -28,14 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     work = Path(tempfile.mkdtemp(prefix="ortpkg-gpu-", dir=wishes.work)).absolute()
     try:
         is_on_gpu = wishes.on == "gpu" or (wishes.on == "auto" and has_nvidia_gpu())
-        python = _environment(report, work, wishes)
+        environment = _environment(report, work, wishes)
         trial = Trial(
             report=report,
-            python=python,
+            python=environment.python,
             work=work,
             deadline_s=started_s + wishes.seconds,
             is_on_gpu=is_on_gpu,
-            variables=_variables(work),
+            variables=_variables(work, environment.python_path),
             facts={"big_nbytes": wishes.big_nbytes},
         )
         _try_steps(trial, wishes.only)
@@ -67,30 +67,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _environment(report: Report, work: Path, wishes: argparse.Namespace) -> str:
+def _environment(report: Report, work: Path, wishes: argparse.Namespace) -> Environment:
     if wishes.here:
-        return sys.executable
+        return Environment(sys.executable, "", "this Python")
     start_s = time.monotonic()
     wheels = None if wishes.wheels is None else Path(wishes.wheels)
     try:
-        python, details = make_environment(work / "environment", wheels)
-        outcome = Outcome.YES
+        made, outcome = make_environment(work / "environment", wheels), Outcome.YES
     except Exception as error:  # noqa: BLE001 - the row says what; the machine's own Python goes on
-        python, outcome = sys.executable, Outcome.NO
-        details = f"{type(error).__name__}: {error} {getattr(error, 'stderr', '') or ''}"
+        made, outcome = Environment(sys.executable, "", str(error)), Outcome.NO
     duration_s = time.monotonic() - start_s
-    report.add(Row(step="environment", outcome=outcome, details=details, duration_s=duration_s))
-    return python
+    row = Row(step="environment", outcome=outcome, details=made.details, duration_s=duration_s)
+    report.add(row)
+    return made
 
 
-def _variables(work: Path) -> dict[str, str]:
+def _variables(work: Path, python_path: str) -> dict[str, str]:
     return {
         "ORTPKG_CACHE_DIR": str(work / "cache"),
         "ORTPKG_STATE_DIR": str(work / "state"),
         "ORTPKG_PROBE_TIMEOUT": "90s",
         "COLUMNS": "200",
         "NO_COLOR": "1",
-        "PYTHONPATH": "",
+        "PYTHONPATH": python_path,
         "PYTHONUNBUFFERED": "1",
     }
 

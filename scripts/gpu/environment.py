@@ -13,6 +13,7 @@ import sysconfig
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALL_S = 180.0
@@ -20,29 +21,42 @@ _INSTALL_S = 180.0
 _RUNTIME = re.compile(r"onnxruntime(_gpu|_directml|_openvino)?-\d")
 
 
-def make_environment(folder: Path, wheels: Path | None) -> tuple[str, str]:
-    """Make a virtual environment.
+class Environment(NamedTuple):
+    """Where commands run.
+
+    Attributes:
+        python: the interpreter.
+        python_path: what ``PYTHONPATH`` is to be.
+        details: what was installed how.
+    """
+
+    python: str
+    python_path: str
+    details: str
+
+
+def make_environment(folder: Path, wheels: Path | None) -> Environment:
+    """Make a virtual environment, or where that fails a folder that goes before this Python's.
 
     Args:
         folder: where; it must not be there.
         wheels: a folder with wheels; None for the packages of this Python alone.
-
-    Returns:
-        Its interpreter, and what was installed how.
     """
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", str(folder)],
-        check=True,
-        timeout=_INSTALL_S,
-        capture_output=True,
-    )
-    site = next(folder.glob("[Ll]ib/python*/site-packages"), folder / "Lib/site-packages")
-    below = [_ROOT, *map(Path, _sites_of_this_python())]
-    (site / "below.pth").write_text("".join(f"{path}\n" for path in below), encoding="utf-8")
+    command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
+    made = subprocess.run(command, check=False, timeout=_INSTALL_S, capture_output=True, text=True)
+    if made.returncode == 0:
+        site = next(folder.glob("[Ll]ib/python*/site-packages"), folder / "Lib/site-packages")
+        below = [_ROOT, *map(Path, _sites_of_this_python())]
+        (site / "below.pth").write_text("".join(f"{path}\n" for path in below), encoding="utf-8")
+        script = "Scripts/python.exe" if sys.platform == "win32" else "bin/python"
+        python, python_path, kind = str(folder / script), "", ""
+    else:
+        site = folder / "packages"
+        site.mkdir(parents=True, exist_ok=True)
+        python, python_path, kind = sys.executable, str(site), ", in a folder: venv failed"
     found = [] if wheels is None else newest_of_each(sorted(wheels.glob("*.whl")))
     note = _install(found, site) if found else "nothing to install"
-    script = "Scripts/python.exe" if sys.platform == "win32" else "bin/python"
-    return str(folder / script), f"{len(found)} wheels, {note}"
+    return Environment(python, python_path, f"{len(found)} wheels, {note}{kind}")
 
 
 def newest_of_each(wheels: Sequence[Path]) -> list[Path]:

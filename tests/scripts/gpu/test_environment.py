@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scripts.gpu import environment
 from scripts.gpu.environment import make_environment, newest_of_each, unpack_wheel
 
 
@@ -55,9 +56,9 @@ def test_a_wheel_is_unpacked_as_an_installer_would(tmp_path: Path) -> None:
     assert not (tmp_path / "outside.py").exists()
 
 
-@pytest.mark.parametrize("pip_works", [True, False])
+@pytest.mark.parametrize("failing", ["", "pip", "venv"])
 def test_wheels_go_before_what_this_python_has(
-    pip_works: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "wheels").mkdir()
     _wheel(
@@ -74,19 +75,23 @@ def test_wheels_go_before_what_this_python_has(
             "packaging-99.0.dist-info/RECORD": "packaging/__init__.py,,\n",
         },
     )
-    if not pip_works:
-        own = environment.subprocess.run  # type: ignore[attr-defined]
+    own = subprocess.run
 
-        def run(command: list[str], **keywords: object) -> object:
-            is_pip = "pip" in command
-            failed = subprocess.CompletedProcess(command, 1, "", "no such option")
-            return failed if is_pip else own(command, **keywords)
+    def run(command: list[str], **keywords: Any) -> Any:
+        failed = subprocess.CompletedProcess(command, 1, "", "no such option")
+        return failed if failing in command else own(command, **keywords)
 
-        monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
 
-    python, details = make_environment(tmp_path / "environment", tmp_path / "wheels")
+    made = make_environment(tmp_path / "environment", tmp_path / "wheels")
 
-    assert details.startswith(f"1 wheels, {'installed by pip' if pip_works else 'unpacked'}")
+    assert made.details.startswith(f"1 wheels, {'unpacked' if failing == 'pip' else 'installed'}")
     code = "import packaging, numpy, ortpkg, scripts.gpu; print(packaging.__version__)"
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [made.python, "-c", code],
+        env={**os.environ, "PYTHONPATH": made.python_path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.stdout, done.stderr) == ("99.0\n", "")
