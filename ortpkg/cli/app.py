@@ -86,6 +86,7 @@ COMMANDS: dict[str, str] = {
     "cache": "ortpkg.cli.cache",
     "quarantine": "ortpkg.cli.quarantine",
     "devices": "ortpkg.cli.devices",
+    "ep": "ortpkg.cli.ep",
     "doctor": "ortpkg.cli.doctor",
     "settings": "ortpkg.cli.settings_command",
 }

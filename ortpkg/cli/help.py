@@ -73,6 +73,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Machine": {
         "devices": "Show the machine's devices, and the EPs that can use them",
+        "ep": "List plug-in EPs and what is missing here; add a library by its path",
         "doctor": "Look for what keeps models from running well here",
         "settings": "Show the settings that hold here, and where each comes from",
         "quarantine": "Show or lift the quarantine of variants that failed here",
@@ -202,6 +203,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "quarantine": ("ortpkg quarantine list", "ortpkg quarantine clear digits.ortpackage"),
     "cache": ("ortpkg cache why digits.ortpackage", "ortpkg cache clear --keep 2GiB"),
     "devices": ("ortpkg devices --facts", "ortpkg devices --export laptop.json"),
+    "ep": (
+        "ortpkg ep list",
+        "ortpkg ep add /opt/acme/libonnxruntime_acme.so --name AcmeExecutionProvider",
+        "ortpkg ep remove /opt/acme/libonnxruntime_acme.so",
+    ),
     "doctor": ("ortpkg doctor --markdown",),
     "settings": ("ortpkg settings --json",),
 }

@@ -31,6 +31,7 @@ class Settings(NamedTuple):
         policy, backend: as ``--policy`` and ``--backend`` of ``select`` and ``run``.
         trust: as ``--trust``.
         threads: as ``--threads``.
+        ep_libraries: what the user names as libraries of EPs, as the providers read it.
         sources: name of a setting → where it comes from, for people.
     """
 
@@ -38,6 +39,7 @@ class Settings(NamedTuple):
     backend: str | None = None
     trust: bool | None = None
     threads: int | None = None
+    ep_libraries: tuple[str, ...] | None = None
     sources: Mapping[str, str] = EMPTY
 
 
@@ -69,11 +71,23 @@ def _count(value: object) -> int | None:
     )
 
 
+def _ep_libraries(value: object) -> tuple[str, ...] | None:
+    """Texts of the setting; in the variable they stand with the separator of paths between."""
+    if isinstance(value, str):
+        value = [text for text in value.split(os.pathsep) if text.strip()]
+    if not isinstance(value, list) or not all(isinstance(text, str) and text for text in value):
+        return None
+    return tuple(value)
+
+
 _SETTINGS: dict[str, _Setting] = {
     "policy": _Setting(read=_text, expected='a text, such as "prefer-npu"'),
     "backend": _Setting(read=_text, expected='a text, such as "openvino"'),
     "trust": _Setting(read=_yes_or_no, expected="true or false", is_personal=True),
     "threads": _Setting(read=_count, expected="a number from 1 to 4096"),
+    "ep_libraries": _Setting(
+        read=_ep_libraries, expected="a list of paths, or of NAME=PATH", is_personal=True
+    ),
 }
 
 

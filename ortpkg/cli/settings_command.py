@@ -39,13 +39,18 @@ from ortpkg.selection.request import backend_named
 from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.variables import flag_variable
 
+#: A setting that is no option of a command.
+_EP_LIBRARIES = "ep_libraries"
 #: What commands do where nobody says anything: the value, and how people call it.
 _DEFAULTS: Mapping[str, tuple[str | bool | None, str]] = {
     "policy": ("default", "default"),
     "backend": ("auto", "auto"),
     "trust": (False, "no"),
     "threads": (None, "one per CPU"),
+    _EP_LIBRARIES: (None, "none"),
 }
+#: Every setting, and the commands whose option has it as its default.
+_SHOWN: Mapping[str, tuple[str, ...]] = {**COMMANDS_OF, _EP_LIBRARIES: ()}
 _PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
 _CREDENTIALS_VARIABLE = "ORTPKG_MACHINE_CREDENTIALS"
 #: Variables of ours that are no settings.
@@ -74,11 +79,11 @@ def command(as_json: JsonOption = False) -> int:
     _verify(settings)
     variables = {name: value for name in _OTHER_VARIABLES if (value := os.environ.get(name))}
     if as_json:
-        rows = [_as_json(name, settings) for name in COMMANDS_OF]
+        rows = [_as_json(name, settings) for name in _SHOWN]
         output.json("settings", {"settings": rows, "places": _places(), "variables": variables})
     else:
         _print(settings, variables, output)
-    known = (*_OTHER_VARIABLES, *(setting_variable(name) for name in COMMANDS_OF))
+    known = (*_OTHER_VARIABLES, *(setting_variable(name) for name in _SHOWN))
     for name in sorted(
         name for name in os.environ if name.startswith("ORTPKG_") and name not in known
     ):
@@ -143,9 +148,11 @@ def _as_json(name: str, settings: Settings) -> dict[str, Any]:
         if value is None
         else value
         if isinstance(value, bool | int)
+        else list(value)
+        if isinstance(value, tuple)
         else str(value),
         "source": settings.sources.get(name),
-        "commands": list(COMMANDS_OF[name]),
+        "commands": list(_SHOWN[name]),
     }
 
 
@@ -168,7 +175,7 @@ def _print(settings: Settings, variables: Mapping[str, str], output: Output) -> 
         Column("from", wraps=16),
         Column("default of", drops=1, wraps=16),
     )
-    output.table(columns, [_row(name, settings) for name in COMMANDS_OF], title="Settings")
+    output.table(columns, [_row(name, settings) for name in _SHOWN], title="Settings")
     output.line()
     places = _places()
     rows = [
@@ -198,7 +205,10 @@ def _row(name: str, settings: Settings) -> tuple[str, str, str, str]:
         if value is None
         else ("no", "yes")[value]
         if isinstance(value, bool)
+        else ", ".join(value)
+        if isinstance(value, tuple)
         else str(value)
     )
-    commands = ", ".join(COMMANDS_OF[name])
-    return name, shown, settings.sources.get(name, "default"), f"--{name} of {commands}"
+    commands = ", ".join(_SHOWN[name])
+    options = f"--{name} of {commands}" if commands else "every command that chooses or runs"
+    return name, shown, settings.sources.get(name, "default"), options

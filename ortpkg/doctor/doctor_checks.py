@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES, IMPLIED_VENDORS
+from ortpkg.doctor.missing_eps import REMEDIES, missing_eps
 from ortpkg.doctor.situation import Situation
 from ortpkg.errors import quoted, unquoted
 from ortpkg.providers.provider_trials import ep_of_library
@@ -41,41 +42,6 @@ class Complaint:
     remedy: str = ""
 
 
-#: (vendor, type) → what to install so that an execution provider claims the device.
-_REMEDIES: dict[tuple[str, DeviceType], str] = {
-    ("Intel", DeviceType.GPU): (
-        "pip install openvino, and the driver's user space: intel-opencl-icd (Linux) or the"
-        " graphics driver (Windows)"
-    ),
-    ("Intel", DeviceType.NPU): (
-        "pip install openvino, and Intel's NPU driver: intel-driver-compiler-npu and"
-        " intel-level-zero-npu (Linux)"
-    ),
-    ("NVIDIA", DeviceType.GPU): "pip install onnxruntime-gpu[cuda,cudnn] instead of onnxruntime",
-    ("AMD", DeviceType.GPU): (
-        "install onnxruntime-migraphx and ROCm (Linux), or onnxruntime-directml (Windows), instead"
-        " of onnxruntime"
-    ),
-    (
-        "AMD",
-        DeviceType.NPU,
-    ): "install AMD's Ryzen AI software, which brings VitisAIExecutionProvider",
-    ("Qualcomm", DeviceType.NPU): "pip install onnxruntime-qnn",
-    ("Qualcomm", DeviceType.GPU): "pip install onnxruntime-qnn",
-    (
-        "Apple",
-        DeviceType.GPU,
-    ): "pip install onnxruntime, whose macOS wheel has CoreMLExecutionProvider",
-    (
-        "Apple",
-        DeviceType.NPU,
-    ): "pip install onnxruntime, whose macOS wheel has CoreMLExecutionProvider",
-    ("Rockchip", DeviceType.NPU): "use an onnxruntime that was built with RknpuExecutionProvider",
-    ("Huawei", DeviceType.NPU): "install onnxruntime-cann and CANN",
-}
-#: EPs without devices of their own that run on GPUs (or on all devices) of every vendor of a
-#: system.
-_EPS_OF_ALL_GPUS = frozenset({"DmlExecutionProvider", "WebGpuExecutionProvider"})
 #: Part of a library's name → whose device it is for. Without such a device it need not load.
 _LIBRARY_DEVICES: dict[str, tuple[str, DeviceType]] = {
     "intel_gpu": ("Intel", DeviceType.GPU),
@@ -180,7 +146,7 @@ def _refused_libraries(situation: Situation) -> Iterator[Complaint]:
             message=f"{library} cannot be loaded: {unquoted(reason)}",
             remedy=(
                 (
-                    _REMEDIES.get(device, "")
+                    REMEDIES.get(device, "")
                     if device
                     else "install it with the system's package manager"
                 )
@@ -203,19 +169,15 @@ def _is_judged(situation: Situation, ep_name: str | None) -> bool:
 
 
 def _unclaimed_devices(situation: Situation) -> Iterator[Complaint]:
-    for device in situation.machine.hardware:
-        if device.type is DeviceType.CPU or _is_claimed(situation, device):
-            continue
+    for missing in missing_eps(situation.machine.hardware, situation.ep_devices):
         yield Complaint(
             check="unclaimed-device",
             gravity=Gravity.WARNING,
             message=(
-                f"no execution provider here runs on the {device.type.upper()}"
-                f" {quoted(device.name)}"
+                f"no execution provider here runs on the {missing.device.type.upper()}"
+                f" {quoted(missing.device.name)}"
             ),
-            remedy=_REMEDIES.get(
-                (device.vendor, device.type), "install the vendor's execution provider"
-            ),
+            remedy=missing.remedy,
         )
 
 
@@ -375,31 +337,6 @@ CHECKS: tuple[Callable[[Situation], Iterator[Complaint]], ...] = (
     _better_variants,
     _threads,
 )
-
-
-def _is_claimed(situation: Situation, device: HardwareDevice) -> bool:
-    """Whether an EP reports the device, or reports no devices and is for such ones."""
-    for offer in situation.ep_devices:
-        if offer.device is not None:
-            if _place(offer.device) == _place(device):
-                return True
-        elif offer.ep_name in _EPS_OF_ALL_GPUS:
-            if device.type is DeviceType.GPU:
-                return True
-        elif offer.ep_name == "CoreMLExecutionProvider":
-            if device.vendor == "Apple":
-                return True
-        elif (
-            IMPLIED_DEVICE_TYPES.get(offer.ep_name) is device.type
-            and IMPLIED_VENDORS.get(offer.ep_name) == device.vendor
-        ):
-            return True
-    return False
-
-
-def _place(device: HardwareDevice) -> tuple[object, ...]:
-    at = device.metadata.get("pci_address") or device.metadata.get("platform_device") or device.name
-    return (device.type, device.vendor_id, device.device_id, at)
 
 
 def _has(situation: Situation, vendor: str, device_type: DeviceType) -> bool:

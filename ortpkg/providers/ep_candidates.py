@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from ortpkg.providers.installed_metadata import recorded_distributions
 from ortpkg.storage.fact_cache import read_fact, write_fact
 
+#: Names libraries: ``PATH`` or ``NAME=PATH``, several with the system's separator of paths between.
+EP_LIBRARIES_VARIABLE = "ORTPKG_EP_LIBRARIES"
 _KIND = "ep_candidates"
 #: Facts of other rules than these are not believed.
 _RULES = 1

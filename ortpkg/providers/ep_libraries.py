@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
+from ortpkg.host.directories import config_directory
 from ortpkg.providers.ep_candidates import (
+    EP_LIBRARIES_VARIABLE,
     EpOrigin,
     EpPackage,
     ep_candidates,
@@ -109,6 +111,14 @@ class EpLibrary(NamedTuple):
         """What is another library by then, if it was replaced in place."""
         return {"library": [str(self), self.path, *file_identity(self.path)]}
 
+    @property
+    def build(self) -> str:
+        """Name of exactly this build: what was compiled with another is another's."""
+        if self.version:
+            return str(self)
+        identity = ".".join(f"{number:x}" for number in file_identity(self.path))
+        return f"{self} {identity}"
+
     def arguments(self) -> dict[str, Any]:
         """Arguments of probes in child processes that are about this library; JSON."""
         return {
@@ -139,12 +149,38 @@ def ep_library_notes() -> tuple[str, ...]:
 @cache
 def find_ep_libraries() -> EpLibraries:
     """Ask every place that may bring a library, in child processes or from memory."""
-    findings: list[EpFinding] = []
+    findings, notes = _named()
     if ep_candidates():
         from ortpkg.providers.ep_wheels import wheel_findings  # few have such a wheel
 
         findings += wheel_findings()
-    return _merged(findings)
+    if sys.platform == "win32":
+        from ortpkg.providers.ep_catalog import catalog_findings, has_catalog  # Windows has one
+
+        findings += catalog_findings() if has_catalog() else []
+    merged = _merged(findings)
+    return merged._replace(notes=(*notes, *merged.notes))
+
+
+def _named() -> tuple[list[EpFinding], tuple[str, ...]]:
+    """What the user names, and notes on what cannot be read."""
+    if not may_name_libraries():
+        return [], ()
+    from ortpkg.providers.named_ep_findings import named_findings  # few name one
+    from ortpkg.providers.named_ep_libraries import named_libraries
+
+    named = named_libraries()
+    findings = [finding for library in named.libraries for finding in named_findings(library)]
+    return findings, named.notes
+
+
+def may_name_libraries() -> bool:
+    """Whether the user may have named libraries: without a look into any file, False is certain."""
+    folder = config_directory()
+    return bool(os.environ.get(EP_LIBRARIES_VARIABLE)) or any(
+        os.path.isfile(folder / name)  # noqa: PTH113 - Path's may raise
+        for name in ("ortpkg.toml", "ep_libraries.json")
+    )
 
 
 def forget_ep_libraries() -> None:

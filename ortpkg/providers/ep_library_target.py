@@ -50,7 +50,7 @@ class EpLibraryTarget:
         """What contexts depend on that are made for it with these provider options."""
         return ContextDescriptor(
             ep=self.library.ep_name,
-            sdk_version=str(self.library),
+            sdk_version=self.library.build,
             device=self.device,
             architecture=self.architecture,
             options=MappingProxyType(dict(options)),

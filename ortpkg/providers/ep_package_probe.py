@@ -83,3 +83,18 @@ def _first_said(package: Any, names: Iterable[str]) -> tuple[str, Any]:
         if value is not None:
             return name, value() if callable(value) else value
     return "", None
+
+
+def list_catalog(module: str, folder: str) -> list[dict[str, str]]:
+    """Return ``[{"name", "version", "path", "state"}]`` of the EPs in Windows' catalog."""
+    catalog_module = import_ep_package(module, folder)
+    with catalog_module.EpCatalog() as catalog:
+        return [
+            {
+                "name": str(provider.name),
+                "version": str(provider.version),
+                "path": str(provider.library_path),
+                "state": str(provider.ready_state.name),
+            }
+            for provider in catalog.find_all_providers()
+        ]

@@ -134,21 +134,26 @@ def _by_library(candidate: EpCandidate, unnamed: EpFinding, path: str = "") -> E
 
 
 def names_of_library(
-    path: str, fingerprint: Mapping[str, object]
+    path: str, fingerprint: Mapping[str, object], stated: tuple[str, ...] = ()
 ) -> tuple[tuple[str, ...], str, str]:
     """Return the names of a library's EPs, its version, and why it cannot be used ("" if it can).
 
-    It is registered in a child process, under the name that its file's name suggests. Where it
-    offers no device here, that is its name if some release of ONNX Runtime has such an EP.
+    It is registered in a child process, under the first name that is ``stated``, or that its file's
+    name suggests. Where it offers no device here and none is stated, that is its name if some
+    release of ONNX Runtime has such an EP.
     """
-    guess = name_by_file(path)
+    guess = stated[0] if stated else name_by_file(path)
     answer = ask_backend(
-        f"{_PROBE}:describe_library", {"path": path, "ep_name": guess}, fingerprint=fingerprint
+        f"{_PROBE}:describe_library",
+        {"path": path, "ep_name": guess},
+        fingerprint=fingerprint,
+        # A driver that is installed later may have it offer a device.
+        is_kept=lambda value: isinstance(value, dict) and bool(value.get("ep_names")),
     )
     if answer.failure:
-        return (), "", f"asked for its name, {answer.failure}"
+        return stated, "", f"asked for its name, {answer.failure}"
     value = answer.value if isinstance(answer.value, dict) else {}
-    names = tuple(map(str, value.get("ep_names") or ()))
+    names = stated or tuple(map(str, value.get("ep_names") or ()))
     if not names and is_known_ep(guess):
         names = (guess,)
     if not names:

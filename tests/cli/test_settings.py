@@ -10,9 +10,8 @@ import pytest
 from ortpkg.api.model_variant import ModelVariant
 from ortpkg.cli import settings_command
 from ortpkg.cli.app import run
-from ortpkg.cli.setting_defaults import COMMANDS_OF
 from ortpkg.cli.settings import Settings, read_settings, setting_variable
-from ortpkg.cli.settings_command import _DEFAULTS, _OTHER_VARIABLES
+from ortpkg.cli.settings_command import _DEFAULTS, _OTHER_VARIABLES, _SHOWN
 from ortpkg.errors import UsageError
 from ortpkg.project.configuration_files import user_config_file
 from ortpkg.session.options import SessionOptions
@@ -296,6 +295,7 @@ def test_settings_shows_each_value_and_where_it_comes_from(
         "backend": ("embedded", "ORTPKG_BACKEND"),
         "trust": (True, str(user_config_file())),
         "threads": (2, str(user_config_file())),
+        "ep_libraries": (None, None),
     }
     assert told["settings"][1]["commands"] == ["select", "run", "cache"]
     assert told["places"]["project_file"] == str(project / "ortpkg.toml")
@@ -312,6 +312,25 @@ def test_settings_shows_each_value_and_where_it_comes_from(
         "run,",
         "cache",
     ] in lines
+
+
+def test_libraries_of_eps_are_a_personal_setting(
+    ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own('ep_libraries = ["/opt/acme/libacme.so", "Acme=~/acme"]\n')
+    shown = {each["name"]: each for each in ortpkg("settings", "--json").json["settings"]}
+    assert shown["ep_libraries"]["value"] == ["/opt/acme/libacme.so", "Acme=~/acme"]
+    assert shown["ep_libraries"]["source"] == str(user_config_file())
+    assert "/opt/acme/libacme.so" in ortpkg("settings").out
+    monkeypatch.setenv("ORTPKG_EP_LIBRARIES", "/opt/other.so")
+    shown = {each["name"]: each for each in ortpkg("settings", "--json").json["settings"]}
+    assert shown["ep_libraries"]["value"] == ["/opt/other.so"]
+    (project / "ortpkg.toml").write_text('ep_libraries = ["evil.so"]\n', encoding="utf-8")
+    assert "ep_libraries is not for a project's file" in ortpkg("settings").err
+    (project / "ortpkg.toml").unlink()
+    monkeypatch.delenv("ORTPKG_EP_LIBRARIES")
+    own("ep_libraries = [7]\n")
+    assert "a list of paths, or of NAME=PATH was expected" in ortpkg("settings").err
 
 
 #: Variable, a value that is none, what is said of it.
@@ -360,7 +379,7 @@ def test_settings_tells_what_is_wrong_with_the_variable(
 def test_every_documented_variable_has_a_wrong_value_above() -> None:
     assert {each[0] for each in WRONG_VARIABLES} == {
         *_OTHER_VARIABLES,
-        *map(setting_variable, COMMANDS_OF),
+        *map(setting_variable, _SHOWN),
     }
 
 
@@ -374,9 +393,9 @@ def test_settings_warns_of_a_variable_that_says_nothing(
 
 
 def test_every_setting_and_every_variable_of_the_code_is_known_to_settings() -> None:
-    assert set(_DEFAULTS) == set(COMMANDS_OF) == set(Settings._fields) - {"sources"}
+    assert set(_DEFAULTS) == set(_SHOWN) == set(Settings._fields) - {"sources"}
     named = (
-        {setting_variable(name) for name in COMMANDS_OF}
+        {setting_variable(name) for name in _SHOWN}
         | set(_OTHER_VARIABLES)
         | {"_ORTPKG_COMPLETE", "ORTPKG_STRICT_SHAPES"}
     )

@@ -58,6 +58,7 @@ LINES: tuple[str, ...] = (
     "migrate-check PKG",
     "batch PKG --input OUT/rows.npy --output OUT/batch --in-process",
     "quarantine list",
+    "ep list",
     "cache list",
     "cache why PKG",
     "init OUT/empty --name empty",

@@ -1,0 +1,75 @@
+"""Windows' catalog of EPs (Windows ML), by the wheel ``windowsml``.
+
+Windows brings EPs for the hardware that it finds, and updates them. The wheel's ``EpCatalog`` lists
+them. Those that are ready are used like a wheel's; nothing is downloaded unasked.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from ortpkg.errors import quoted
+from ortpkg.isolation.backend_probe import ask_backend, asking_anew
+from ortpkg.providers.ep_candidates import EpOrigin
+from ortpkg.providers.ep_finding import EpFinding, problem_of_file, problem_of_names
+
+#: The wheel that lists the catalog.
+CATALOG_MODULE = "windowsml"
+_PROBE = "ortpkg.providers.ep_package_probe:list_catalog"
+_READY = "Ready"
+
+
+def has_catalog() -> bool:
+    """Whether the catalog can be asked: on Windows, with the wheel."""
+    return sys.platform == "win32" and importlib.util.find_spec(CATALOG_MODULE) is not None
+
+
+def catalog_findings() -> list[EpFinding]:
+    """Return what the catalog lists; a note in place of an EP that is not ready."""
+    spec = importlib.util.find_spec(CATALOG_MODULE)
+    if spec is None or spec.origin is None:
+        return []
+    folder = str(Path(spec.origin).parent)
+    entries = _ask(folder)
+    if isinstance(entries, list) and any(
+        problem_of_file(entry["path"]) for entry in entries if entry["state"] == _READY
+    ):
+        with asking_anew():  # Windows has put a newer one in the place of one that is remembered
+            entries = _ask(folder)
+    if isinstance(entries, str):
+        unnamed = EpFinding(EpOrigin.CATALOG, "Windows' catalog of EPs")
+        return [unnamed._replace(problem=f"asked for its EPs, {entries}")]
+    return [_finding(entry) for entry in entries]
+
+
+def _ask(folder: str) -> list[dict[str, Any]] | str:
+    """What the catalog lists, or how it failed."""
+    answer = ask_backend(
+        _PROBE,
+        {"module": CATALOG_MODULE, "folder": folder},
+        fingerprint={"folder": folder},
+        # An EP that is not ready may be so at any time.
+        is_kept=lambda value: all(entry["state"] == _READY for entry in value),
+    )
+    return answer.failure or list(answer.value or ())
+
+
+def _finding(entry: dict[str, Any]) -> EpFinding:
+    name = str(entry["name"])
+    finding = EpFinding(
+        EpOrigin.CATALOG, f"Windows' {name}", str(entry["version"]), ep_names=(name,)
+    )
+    if entry["state"] != _READY:
+        return finding._replace(
+            problem=(
+                f"it is not ready ({quoted(entry['state'])}); ensure_ready() of windowsml's"
+                " EpCatalog prepares it, which may download it"
+            )
+        )
+    path = str(entry["path"])
+    problem = problem_of_file(path)
+    problem = f"its library is {problem}" if problem else problem_of_names((name,))
+    return finding._replace(path=path, problem=problem)

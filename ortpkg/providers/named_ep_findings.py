@@ -1,0 +1,89 @@
+"""Asks the libraries and folders that the user names which EPs they bring, in child processes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ortpkg.errors import quoted
+from ortpkg.isolation.backend_probe import ask_backend
+from ortpkg.providers.ep_candidates import EpOrigin, EpPackage, file_identity
+from ortpkg.providers.ep_finding import EpFinding, problem_of_file, problem_of_names
+from ortpkg.providers.ep_wheels import names_of_library
+from ortpkg.providers.named_ep_libraries import NamedLibrary
+
+_LIBRARY = re.compile(
+    r"(?:lib)?onnxruntime_(?!providers_shared\b)\w+\.(?:so|dll|dylib)", re.IGNORECASE
+)
+_DESCRIBE = "ortpkg.providers.ep_package_probe:describe_package"
+#: More entries of a folder are not looked at.
+_MOST_FILES = 10_000
+
+
+def named_findings(library: NamedLibrary) -> Iterator[EpFinding]:
+    """Yield what ``library`` brings: one finding for each library in it, or why there is none."""
+    unnamed = EpFinding(EpOrigin.NAMED, path=library.path)
+    if not os.path.isdir(library.path):  # noqa: PTH112 - a text from outside
+        yield _of_library(library.path, library.ep_names, unnamed)
+        return
+    if os.path.isfile(os.path.join(library.path, "__init__.py")):  # noqa: PTH113, PTH118
+        yield _of_package(library, unnamed)
+        return
+    paths = _libraries_in(library.path)
+    if not paths:
+        problem = "the folder holds no library called onnxruntime_..., nor a package of a wheel"
+        yield unnamed._replace(problem=problem)
+    elif len(paths) > 1 and library.ep_names:
+        problem = f"the folder holds {len(paths)} libraries; name the one that is meant"
+        yield unnamed._replace(problem=problem)
+    else:
+        for path in paths:
+            yield _of_library(path, library.ep_names, unnamed._replace(path=path))
+
+
+def _libraries_in(folder: str) -> list[str]:
+    """Libraries in a folder, or in its folder ``lib``, that are called as EPs' are."""
+    for place in (folder, os.path.join(folder, "lib")):  # noqa: PTH118
+        try:
+            names = sorted(os.listdir(place))[:_MOST_FILES]  # noqa: PTH208 - texts
+        except OSError:
+            continue
+        paths = [os.path.join(place, name) for name in names if _LIBRARY.fullmatch(name)]  # noqa: PTH118
+        if paths:
+            return paths
+    return []
+
+
+def _of_library(path: str, ep_names: tuple[str, ...], unnamed: EpFinding) -> EpFinding:
+    if problem := problem_of_file(path):
+        return unnamed._replace(problem=f"it is {problem}" if path != unnamed.path else problem)
+    fingerprint = {"library": [path, *file_identity(path)]}
+    names, version, problem = names_of_library(path, fingerprint, ep_names)
+    return unnamed._replace(path=path, version=version, ep_names=names, problem=problem)
+
+
+def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
+    package = EpPackage(Path(library.path).name, library.path)
+    init = os.path.join(library.path, "__init__.py")  # noqa: PTH118
+    answer = ask_backend(
+        _DESCRIBE,
+        {"module": package.module, "folder": package.folder},
+        fingerprint={"package": [init, *file_identity(init)]},
+        is_kept=lambda value: isinstance(value, dict) and os.path.isfile(value.get("path", "")),  # noqa: PTH113
+    )
+    if answer.failure:
+        return unnamed._replace(problem=f"asked for its library, {answer.failure}")
+    path, names = str(answer.value["path"]), library.ep_names or tuple(answer.value["ep_names"])
+    if not path:
+        return unnamed._replace(problem="the package has no function get_library_path()")
+    if problem := problem_of_file(path) or problem_of_names(names):
+        return unnamed._replace(problem=f"it says that its library is {problem}")
+    if not Path(path).resolve().is_relative_to(Path(library.path).resolve()):
+        return unnamed._replace(
+            problem=f"its library is {quoted(path)}, outside of the folder; name that one"
+        )
+    if names:
+        return unnamed._replace(path=path, ep_names=names, package=package)
+    return _of_library(path, (), unnamed._replace(package=package))

@@ -1,0 +1,158 @@
+"""Lists the EP libraries that the user names: by ``ortpkg ep add``, a setting, or a variable.
+
+All of them count together, for programs, too: they say what is installed, not what is wanted. A
+library is native code of whoever made it; that the user names it is all the trust that it needs
+(docs/trust.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ortpkg.documents.json_documents import dump_document, read_document
+from ortpkg.documents.toml_documents import read_toml
+from ortpkg.errors import OrtpkgError, PackageFormatError, UsageError, quoted
+from ortpkg.host.directories import config_directory
+from ortpkg.providers.ep_candidates import EP_LIBRARIES_VARIABLE
+from ortpkg.storage.file_replacement import replace_file
+
+#: What the variable names, as a list in the user's ``ortpkg.toml``.
+EP_LIBRARIES_SETTING = "ep_libraries"
+_SETTINGS_FILE = "ortpkg.toml"
+_ADDED_FILE = "ep_libraries.json"
+_MENTION = re.compile(rb"ep_libraries")
+_MOST_ENTRIES = 64
+_NAMED = re.compile(r"([\w.+-]{1,128})=(.+)", re.DOTALL)
+
+
+class NamedLibrary(NamedTuple):
+    """A library, or a folder with libraries, that the user names.
+
+    Attributes:
+        path: absolute.
+        ep_names: of its EPs; () where it is asked for them.
+        source: where the user names it, for people.
+    """
+
+    path: str
+    ep_names: tuple[str, ...] = ()
+    source: str = ""
+
+
+class NamedLibraries(NamedTuple):
+    """What the user names, and a note for each source that cannot be read."""
+
+    libraries: tuple[NamedLibrary, ...]
+    notes: tuple[str, ...] = ()
+
+
+def added_file() -> Path:
+    """Return the path of the file in which ``ortpkg ep add`` keeps what it added."""
+    return config_directory() / _ADDED_FILE
+
+
+def named_libraries() -> NamedLibraries:
+    """Return what the variable, the setting and ``ortpkg ep add`` name, in this order."""
+    libraries: dict[str, NamedLibrary] = {}
+    notes: list[str] = []
+    for read in (_of_variable, _of_setting, added_libraries):
+        try:
+            for library in read():
+                libraries.setdefault(library.path, library)
+        except OrtpkgError as error:
+            notes.append(str(error))
+    return NamedLibraries(tuple(libraries.values())[:_MOST_ENTRIES], tuple(notes))
+
+
+def parse_entry(text: str, source: str, folder: str = "") -> NamedLibrary:
+    """Read ``PATH`` or ``NAME=PATH``; a relative path starts at ``folder`` (default: the current).
+
+    UsageError for a text without a path.
+    """
+    match = _NAMED.fullmatch(text)
+    names = (match[1],) if match else ()
+    path = match[2] if match else text
+    if not path.strip() or not path.isprintable():
+        raise UsageError(f"{source}: {quoted(text)} is no path of a library, nor NAME=PATH")
+    expanded = os.path.expanduser(path)  # noqa: PTH111 - Path's raises without a home
+    return NamedLibrary(os.path.abspath(os.path.join(folder, expanded)), names, source)  # noqa: PTH100, PTH118
+
+
+def _setting_entries(value: object) -> tuple[str, ...] | None:
+    """Return the entries of the setting, a list of texts or one text; None for anything else."""
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, list) or len(entries) > _MOST_ENTRIES:
+        return None
+    if not all(isinstance(entry, str) and entry for entry in entries):
+        return None
+    return tuple(entries)
+
+
+def _of_variable() -> list[NamedLibrary]:
+    texts = os.environ.get(EP_LIBRARIES_VARIABLE, "").split(os.pathsep)
+    return [parse_entry(text, EP_LIBRARIES_VARIABLE) for text in texts if text.strip()]
+
+
+def _of_setting() -> list[NamedLibrary]:
+    file = config_directory() / _SETTINGS_FILE
+    if not os.path.isfile(file):  # noqa: PTH113 - Path's may raise
+        return []
+    table = read_toml(file, called=quoted(file), mention=_MENTION) or {}
+    if EP_LIBRARIES_SETTING not in table:
+        return []
+    entries = _setting_entries(table[EP_LIBRARIES_SETTING])
+    if entries is None:
+        raise UsageError(
+            f"{quoted(file)}: {EP_LIBRARIES_SETTING} is {quoted(table[EP_LIBRARIES_SETTING])};"
+            " a list of paths was expected"
+        )
+    return [parse_entry(entry, str(file), str(file.parent)) for entry in entries]
+
+
+def added_libraries() -> list[NamedLibrary]:
+    """Return what ``ortpkg ep add`` added. UsageError where its file is damaged."""
+    file = added_file()
+    if not os.path.isfile(file):  # noqa: PTH113 - as above
+        return []
+    try:
+        document = read_document(file, document=_ADDED_FILE)
+    except PackageFormatError as error:
+        raise UsageError(
+            f"{quoted(file)} {error.findings[0].message}; delete it, and add the libraries again"
+        ) from error
+    entries = document.get("libraries")
+    libraries = [_added(entry) for entry in entries] if isinstance(entries, list) else [None]
+    if None in libraries or len(libraries) > _MOST_ENTRIES:
+        raise UsageError(
+            f"{quoted(file)} is none that ortpkg ep add wrote; delete it, and add the libraries"
+            " again"
+        )
+    return [library for library in libraries if library is not None]
+
+
+def _added(entry: Any) -> NamedLibrary | None:
+    names = entry.get("ep_names") if isinstance(entry, dict) else None
+    path = entry.get("path") if isinstance(entry, dict) else None
+    if not isinstance(path, str) or not os.path.isabs(path) or not isinstance(names, list):  # noqa: PTH117
+        return None
+    if not all(isinstance(name, str) for name in names):
+        return None
+    return NamedLibrary(path, tuple(names), "ortpkg ep add")
+
+
+def write_added(libraries: Sequence[NamedLibrary]) -> None:
+    """Keep ``libraries`` as those that ``ortpkg ep add`` added. UsageError where that fails."""
+    if len(libraries) > _MOST_ENTRIES:
+        raise UsageError(f"at most {_MOST_ENTRIES} libraries can be added; remove some first")
+    entries = [{"path": each.path, "ep_names": list(each.ep_names)} for each in libraries]
+    content = dump_document({"schema_version": 1, "libraries": entries})
+    file = added_file()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, lambda opened: opened.write(content))
+    except OSError as error:
+        raise UsageError(f"{quoted(file)} cannot be written: {error.strerror}") from error

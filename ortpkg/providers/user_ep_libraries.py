@@ -1,0 +1,113 @@
+"""Shows, adds and removes libraries of plug-in EPs for a user (``ortpkg ep``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ortpkg.devices.hardware import EpDevice
+from ortpkg.errors import ExecutionProviderError, UsageError, quoted
+from ortpkg.providers.ep_libraries import (
+    EpLibrary,
+    ep_library_notes,
+    forget_ep_libraries,
+    installed_ep_libraries,
+)
+from ortpkg.providers.ep_library_factory import EpLibraryFactory
+from ortpkg.providers.machine_offer import MachineOffer
+from ortpkg.providers.named_ep_findings import named_findings
+from ortpkg.providers.named_ep_libraries import (
+    NamedLibrary,
+    added_file,
+    added_libraries,
+    write_added,
+)
+from ortpkg.providers.onnxruntime_factory import installed_distributions
+
+_NO_ONNXRUNTIME = "no onnxruntime is installed, which plug-in EPs need: pip install onnxruntime"
+_NO_NAME = "nothing says the name of its EP"
+
+
+class LibraryOffer(NamedTuple):
+    """One execution provider of a library, with the devices that it offers, or why it has none."""
+
+    library: EpLibrary
+    devices: tuple[EpDevice, ...]
+    reason: str = ""
+
+
+class AddedLibrary(NamedTuple):
+    """A library that was added: its path, its version ("" if it does not say), its EPs."""
+
+    path: str
+    version: str
+    ep_names: tuple[str, ...]
+
+
+def library_offers(offer: MachineOffer) -> tuple[LibraryOffer, ...]:
+    """Return the libraries that are here, each with what a machine's offer has of it."""
+    if not installed_distributions():
+        return ()
+    return tuple(_library_offer(library, offer) for library in installed_ep_libraries())
+
+
+def library_notes() -> tuple[str, ...]:
+    """Return why wheels and named paths cannot be used, or that onnxruntime is missing."""
+    return ep_library_notes() if installed_distributions() else (_NO_ONNXRUNTIME,)
+
+
+def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
+    factory = EpLibraryFactory(library)
+    devices = tuple(
+        ep_device
+        for ep_device in offer.ep_devices
+        if (ep_device.ep_name, ep_device.backend) == (library.ep_name, factory.backend)
+    )
+    if devices:
+        return LibraryOffer(library, devices)
+    notes = [note for note in offer.notes if library.ep_name in note]
+    return LibraryOffer(library, (), notes[0] if notes else factory.nothing_offered_note)
+
+
+def libraries_to_add(path: str, ep_names: tuple[str, ...]) -> tuple[AddedLibrary, ...]:
+    """Return what adding ``path`` would bring; it is tried in a child process.
+
+    Raises UsageError without an onnxruntime, ExecutionProviderError where it cannot be used.
+    """
+    if not installed_distributions():
+        raise UsageError(_NO_ONNXRUNTIME)
+    findings = list(named_findings(NamedLibrary(path, ep_names)))
+    for finding in findings:
+        if finding.problem:
+            hint = "; say it by --name EP" if finding.problem.endswith(_NO_NAME) else ""
+            raise ExecutionProviderError(
+                f"{quoted(finding.path)} is not added: {finding.problem}{hint}", ep_name=""
+            )
+    return tuple(AddedLibrary(each.path, each.version, each.ep_names) for each in findings)
+
+
+def add_library(path: str, ep_names: tuple[str, ...]) -> None:
+    """Keep ``path``, which :func:`libraries_to_add` has tried, in the file of added libraries."""
+    rest = [library for library in added_libraries() if library.path != path]
+    write_added([*rest, NamedLibrary(path, ep_names)])
+    forget_ep_libraries()
+
+
+def verify_added(path: str) -> None:
+    """Raise UsageError where ``path`` was not added."""
+    paths = [library.path for library in added_libraries()]
+    if path not in paths:
+        listed = ", ".join(map(quoted, paths)) or "none is"
+        raise UsageError(f"{quoted(path)} was not added by ortpkg ep add ({listed})")
+
+
+def remove_library(path: str) -> None:
+    """Forget a library that was added; its file stays. UsageError where it was not added."""
+    verify_added(path)
+    write_added([library for library in added_libraries() if library.path != path])
+    forget_ep_libraries()
+
+
+def file_of_added_libraries() -> Path:
+    """Return the path of the file of added libraries; it need not exist."""
+    return added_file()
