@@ -73,7 +73,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Machine": {
         "devices": "Show the machine's devices, and the EPs that can use them",
-        "ep": "List plug-in EPs and what is missing here; add a library by its path",
+        "ep": "List plug-in EPs and what is missing; add one by its path",
         "doctor": "Look for what keeps models from running well here",
         "settings": "Show the settings that hold here, and where each comes from",
         "quarantine": "Show or lift the quarantine of variants that failed here",

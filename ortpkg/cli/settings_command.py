@@ -35,6 +35,7 @@ from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins
+from ortpkg.providers.user_ep_libraries import verify_entry
 from ortpkg.selection.request import backend_named
 from ortpkg.trust.policy_place import POLICY_ENVIRONMENT
 from ortpkg.variables import flag_variable
@@ -97,6 +98,8 @@ def _verify(settings: Settings) -> None:
     """UsageError for what is of the right kind, and names nothing that there is."""
     if settings.policy is not None:
         checked_policy(settings)
+    for entry in settings.ep_libraries or ():
+        verify_entry(entry, settings.sources[_EP_LIBRARIES])
     if (
         settings.backend not in (None, "auto") and not installed_plugins()
     ):  # one would have to be asked for its name

@@ -10,5 +10,6 @@ Other folders may import: ``absent_devices``, ``allocator``, ``bridged_execution
 ``native_execution_provider``, ``native_group``, ``native_model``, ``node_indices``, ``node_work``,
 ``nvidia_libraries``, ``onnxruntime_args``, ``onnxruntime_compiler``, ``onnxruntime_factory``,
 ``openvino_factory``, ``openvino_requirements``, ``operator_support``, ``partition_body``,
-``partition_cache``, ``plugin_probe``, ``plugins``, ``provider_trials``, ``session_settings``.
+``partition_cache``, ``plugin_probe``, ``plugins``, ``provider_trials``, ``session_settings``,
+``user_ep_libraries``.
 """

@@ -1,7 +1,7 @@
 """Lists the EP libraries that the user names: by ``ortpkg ep add``, a setting, or a variable.
 
-All of them count together, for programs, too: they say what is installed, not what is wanted. A
-library is native code of whoever made it; that the user names it is all the trust that it needs
+The variable goes before the setting, as everywhere; what was added counts beside them. Python
+programs go by all three: they say what is installed, not what is wanted. A library is native code of whoever made it; that the user names it is all the trust that it needs
 (docs/trust.md).
 """
 
@@ -82,6 +82,13 @@ def parse_entry(text: str, source: str, folder: str = "") -> NamedLibrary:
     return NamedLibrary(os.path.abspath(os.path.join(folder, expanded)), names, source)  # noqa: PTH100, PTH118
 
 
+def verify_entry(text: str, source: str) -> None:
+    """Raise UsageError for an entry that names no file and no folder."""
+    path = parse_entry(text, source, str(config_directory())).path
+    if not os.path.exists(path):  # noqa: PTH110 - Path's may raise
+        raise UsageError(f"{source} names {quoted(path)}, which is not there")
+
+
 def _setting_entries(value: object) -> tuple[str, ...] | None:
     """Return the entries of the setting, a list of texts or one text; None for anything else."""
     entries = [value] if isinstance(value, str) else value
@@ -99,7 +106,7 @@ def _of_variable() -> list[NamedLibrary]:
 
 def _of_setting() -> list[NamedLibrary]:
     file = config_directory() / _SETTINGS_FILE
-    if not os.path.isfile(file):  # noqa: PTH113 - Path's may raise
+    if os.environ.get(EP_LIBRARIES_VARIABLE) or not os.path.isfile(file):  # noqa: PTH113 - Path's may raise
         return []
     table = read_toml(file, called=quoted(file), mention=_MENTION) or {}
     if EP_LIBRARIES_SETTING not in table:

@@ -20,9 +20,23 @@ from ortpkg.providers.named_ep_libraries import (
     NamedLibrary,
     added_file,
     added_libraries,
+    verify_entry,
     write_added,
 )
 from ortpkg.providers.onnxruntime_factory import installed_distributions
+
+__all__ = [
+    "AddedLibrary",
+    "LibraryOffer",
+    "add_library",
+    "file_of_added_libraries",
+    "libraries_to_add",
+    "library_notes",
+    "library_offers",
+    "remove_library",
+    "verify_added",
+    "verify_entry",
+]
 
 _NO_ONNXRUNTIME = "no onnxruntime is installed, which plug-in EPs need: pip install onnxruntime"
 _NO_NAME = "nothing says the name of its EP"

@@ -81,7 +81,7 @@ def test_the_nearest_project_file_counts_and_its_own_name_before_pyproject(proje
             'polcy = "x"',
             (
                 r"there is no setting 'polcy' \(did you mean 'policy'\?\); policy, backend, trust,"
-                r" threads$"
+                r" threads, ep_libraries$"
             ),
         ),
         ("policy = 3", 'policy is .*3.*; a text, such as "prefer-npu" was expected'),
@@ -317,14 +317,17 @@ def test_settings_shows_each_value_and_where_it_comes_from(
 def test_libraries_of_eps_are_a_personal_setting(
     ortpkg: RunCommand, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own('ep_libraries = ["/opt/acme/libacme.so", "Acme=~/acme"]\n')
+    acme, other = project / "libacme.so", project / "other.so"
+    acme.touch()
+    other.touch()
+    own(f"ep_libraries = ['{acme}', 'Acme={acme}']\n")
     shown = {each["name"]: each for each in ortpkg("settings", "--json").json["settings"]}
-    assert shown["ep_libraries"]["value"] == ["/opt/acme/libacme.so", "Acme=~/acme"]
+    assert shown["ep_libraries"]["value"] == [str(acme), f"Acme={acme}"]
     assert shown["ep_libraries"]["source"] == str(user_config_file())
-    assert "/opt/acme/libacme.so" in ortpkg("settings").out
-    monkeypatch.setenv("ORTPKG_EP_LIBRARIES", "/opt/other.so")
+    monkeypatch.setenv("ORTPKG_EP_LIBRARIES", str(other))
     shown = {each["name"]: each for each in ortpkg("settings", "--json").json["settings"]}
-    assert shown["ep_libraries"]["value"] == ["/opt/other.so"]
+    assert shown["ep_libraries"]["value"] == [str(other)]
+    assert "other.so" in ortpkg("settings").out
     (project / "ortpkg.toml").write_text('ep_libraries = ["evil.so"]\n', encoding="utf-8")
     assert "ep_libraries is not for a project's file" in ortpkg("settings").err
     (project / "ortpkg.toml").unlink()
@@ -364,6 +367,11 @@ WRONG_VARIABLES = [
     ("ORTPKG_TRUST", "perhaps", "ORTPKG_TRUST: trust is 'perhaps'; true or false was expected"),
     ("ORTPKG_THREADS", "all", "ORTPKG_THREADS: threads is 'all'"),
     ("ORTPKG_BACKEND", "onnx", "ORTPKG_BACKEND: there is no backend 'onnx'"),
+    (
+        "ORTPKG_EP_LIBRARIES",
+        "Acme=/no/such.so",
+        "ORTPKG_EP_LIBRARIES names '/no/such.so', which is not there",
+    ),
 ]
 
 

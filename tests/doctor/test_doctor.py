@@ -15,6 +15,7 @@ from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import read_profile
 from ortpkg.doctor.diagnosis import clean, doctor, report_lines, report_to_json, report_to_markdown
 from ortpkg.doctor.doctor_checks import CHECKS, Complaint, Gravity, examine
+from ortpkg.doctor.missing_eps import REMEDIES
 from ortpkg.doctor.situation import DeviceFile, Situation, device_files, gather
 
 _CPU = HardwareDevice(
@@ -135,7 +136,7 @@ _NO_FILE = "cannot open shared object file: No such file or directory"
                 "onnxruntime/capi/libonnxruntime_providers_cuda.so cannot be loaded: libcudnn.so.9: "
                 + _NO_FILE
             ),
-            "pip install onnxruntime-gpu[cuda,cudnn] instead of onnxruntime",
+            REMEDIES["NVIDIA", DeviceType.GPU],
         ),
         (
             _situation(_NPU, device_files=(_ACCEL,)),

@@ -243,6 +243,18 @@ def test_a_path_may_start_at_the_home_directory_or_a_folder(
     assert parse_entry("a.so", "", "/opt").path == "/opt/a.so"
 
 
+def test_the_variable_goes_before_the_setting(
+    folder: Path, answers: dict[str, ProbeAnswer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added_file().parent.mkdir()
+    (added_file().parent / "ortpkg.toml").write_text("ep_libraries = ['set.so']")
+    monkeypatch.setenv(EP_LIBRARIES_VARIABLE, "/opt/stated.so")
+    assert [each.path for each in named_libraries().libraries] == ["/opt/stated.so"]
+    monkeypatch.delenv(EP_LIBRARIES_VARIABLE)
+    paths = [each.path for each in named_libraries().libraries]
+    assert paths == [str(added_file().parent / "set.so")]
+
+
 def test_where_nothing_is_named_no_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(named_ep_libraries, "named_libraries", lambda: pytest.fail("read"))
     assert installed_ep_libraries() == ()
