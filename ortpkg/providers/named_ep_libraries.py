@@ -1,8 +1,8 @@
 """Lists the EP libraries that the user names: by ``ortpkg ep add``, a setting, or a variable.
 
 The variable goes before the setting, as everywhere; what was added counts beside them. Python
-programs go by all three: they say what is installed, not what is wanted. A library is native code of whoever made it; that the user names it is all the trust that it needs
-(docs/trust.md).
+programs go by all three: they say what is installed, not what is wanted. A library is native code
+of whoever made it; that the user names it is all the trust that it needs (docs/trust.md).
 """
 
 from __future__ import annotations
