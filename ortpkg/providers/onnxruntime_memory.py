@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,7 +113,9 @@ class OnnxRuntimeMemory(DeviceAllocator):
         try:
             uploaded = self.upload(probe)
             self.device_name = str(uploaded.block.value.device_name())
-            works = bool(np.array_equal(self.download(uploaded), probe))
+            returned = np.full_like(probe, -1)  # an empty array may have the very numbers
+            self.copy_to_host(uploaded, returned)
+            works = bool(np.array_equal(returned, probe))
         except Exception as error:  # noqa: BLE001 - onnxruntime has an exception for each status
             works = False
             _log.info("%s: values stay in the CPU's memory: %s", self._ep_name, error)
@@ -200,7 +202,11 @@ def device_memory(ep_name: str, ep_device: Any) -> OnnxRuntimeMemory | None:
     memory_type = getattr(onnxruntime, "OrtDeviceMemoryType", None)
     if kind not in _DEVICE_TYPES or memory_type is None or not hasattr(ep_device, "memory_info"):
         return None
-    info = ep_device.memory_info(memory_type.DEFAULT)
+    try:
+        info = ep_device.memory_info(memory_type.DEFAULT)
+    except Exception as error:  # noqa: BLE001 - the library answers
+        _log.info("%s does not say which memory it has: %s", ep_name, error)
+        return None
     return None if info is None else OnnxRuntimeMemory(ep_name, info, kind)
 
 
@@ -217,19 +223,7 @@ class DeviceRuns:
         self._session = session
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
         self._memory = memory
-        works = memory.is_open()
-        self.slots = DeviceSlots(
-            inputs=_slots_in(
-                memory, inputs, session.get_inputs, session.get_input_memory_infos, works=works
-            ),
-            outputs=_slots_in(
-                memory,
-                outputs,
-                session.get_outputs,
-                session.get_output_memory_infos,
-                works=works and memory.word is not None,
-            ),
-        )
+        self.slots = _slots(session, inputs, outputs, memory)
         self._movable = tuple(sorted(self.slots.outputs))
 
     def targets(self, context: object) -> Mapping[int, object]:
@@ -276,15 +270,31 @@ class DeviceRuns:
         return value.numpy() if target is None else self._memory.tensor_of(value, made)
 
 
+def _slots(
+    session: Any, inputs: Sequence[str], outputs: Sequence[str], memory: OnnxRuntimeMemory
+) -> DeviceSlots:
+    """Return what a session has in ``memory``; nothing where it does not say."""
+    if not memory.is_open():
+        return DeviceSlots()
+    try:
+        taken = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+        made = zip(session.get_outputs(), session.get_output_memory_infos(), strict=True)
+        return DeviceSlots(
+            inputs=_slots_in(memory, inputs, taken),
+            outputs=_slots_in(memory, outputs, made if memory.word is not None else ()),
+        )
+    except Exception as error:  # noqa: BLE001 - onnxruntime has an exception for each status
+        _log.info("%s: values stay in the CPU's memory: %s", memory.name, error)
+        return DeviceSlots()
+
+
 def _slots_in(
-    memory: OnnxRuntimeMemory, names: Sequence[str], arguments: Any, infos: Any, *, works: bool
+    memory: OnnxRuntimeMemory, names: Sequence[str], values: Iterable[tuple[Any, Any]]
 ) -> frozenset[int]:
-    """Return the positions among ``names`` of values that a session has in ``memory``."""
-    if not works:
-        return frozenset()
+    """Return the positions among ``names`` of values, (argument, memory), in ``memory``."""
     there = {
         argument.name
-        for argument, info in zip(arguments(), infos(), strict=True)
+        for argument, info in values
         if (info.name, info.device_id) == (memory.info.name, memory.info.device_id)
     }
     return frozenset(slot for slot, name in enumerate(names) if name in there)

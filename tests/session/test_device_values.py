@@ -12,7 +12,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from ortpkg import InferenceSession, OrtValue, SessionOptions
+from ortpkg import ExecutionMode, InferenceSession, OrtValue, SessionOptions
 from ortpkg.engine.run_control import RunControl
 from ortpkg.errors import InvalidFeedError, UsageError
 from ortpkg.graph.onnx_reader import load_model
@@ -56,9 +56,11 @@ def device() -> FarDevice:
     return made
 
 
-def _state(text: str, device: FarDevice, **on_cpu: Any) -> SessionState:
+def _state(
+    text: str, device: FarDevice, options: SessionOptions | None = None, **on_cpu: Any
+) -> SessionState:
     model = load_model(onnx.parser.parse_model(f"{_HEADER} {text}").SerializeToString())
-    options = SessionOptions()
+    options = SessionOptions() if options is None else options
     options.add_session_config_entry("ortpkg.verify_plan", "1")
     providers = [
         NativeExecutionProvider(EP, FarLibrary(device, **on_cpu)),
@@ -92,6 +94,18 @@ def test_a_run_makes_the_copies_that_its_plan_names_and_no_more(
     to_device = sum(target == MEMORY for _, _, target in planned)
     assert _counts(device) == (to_device, len(planned) - to_device)
     assert not device.within
+
+
+@pytest.mark.parametrize("text", [_TWO, _SHARED])
+def test_parallel_execution_copies_as_often(text: str, device: FarDevice) -> None:
+    options = SessionOptions()
+    options.execution_mode = ExecutionMode.ORT_PARALLEL
+    state = _state(text, device, options)
+    for _ in range(5):
+        for outcome, right in zip(state.run([X], RunControl()), _expected(text), strict=True):
+            np.testing.assert_allclose(outcome, right, rtol=1e-6)
+    state.close()
+    assert sum(_counts(device)) == 5 * len(_copies(state))
 
 
 def test_a_value_between_two_partitions_stays_on_the_device(device: FarDevice) -> None:

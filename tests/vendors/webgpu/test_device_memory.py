@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,51 @@ def test_arrays_come_back_from_the_gpu_as_they_were(dtype: type, shape: tuple[in
     assert value.shape() == list(shape)
     np.testing.assert_array_equal(value.numpy(), array)
     assert value.numpy().dtype == array.dtype
+
+
+def test_threads_bring_values_to_the_gpu_run_and_read_them_at_once() -> None:
+    session = _session("attention")
+    feeds = dict(DEVICE_MODELS["attention"]().feeds)
+    expected = session.run(None, feeds)
+
+    def run(_number: int) -> float:
+        x = OrtValue.ortvalue_from_numpy(feeds["x"], "gpu")
+        (left,) = session.run_with_values_left(["y"], {**feeds, "x": x}, {"y": MEMORY})
+        return largest_error([left.numpy()], expected)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert max(threads.map(run, range(60))) == 0
+
+
+def test_parallel_execution_shares_values_on_the_gpu() -> None:
+    options = ortpkg.SessionOptions()
+    options.execution_mode = ortpkg.ExecutionMode.ORT_PARALLEL
+    model = DEVICE_MODELS["ranking"]()
+    session = ortpkg.InferenceSession(
+        model.model.SerializeToString(), options, providers=[WEBGPU], enable_fallback=False
+    )
+    expected = _session("ranking", "cpu").run(None, dict(model.feeds))
+    x = OrtValue.ortvalue_from_numpy(model.feeds["x"], "gpu")
+    for fed in (model.feeds["x"], x):
+        assert largest_error(session.run(None, {"x": fed}), expected) == 0
+
+
+def test_a_session_in_a_child_process_takes_and_gives_arrays() -> None:
+    feeds = dict(DEVICE_MODELS["attention"]().feeds)
+    expected = _session("attention").run(None, feeds)
+    x = OrtValue.ortvalue_from_numpy(feeds["x"], "gpu")
+    session = ortpkg.InferenceSession(
+        DEVICE_MODELS["attention"]().model.SerializeToString(), providers=[WEBGPU], isolate=True
+    )
+    assert session.get_device_borders() == ({}, {})
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", x)
+    binding.bind_cpu_input("mask", feeds["mask"])
+    binding.bind_output("y", "gpu")
+    session.run_with_iobinding(binding)
+    (y,) = binding.get_outputs()
+    assert y.device_name() == "webgpu"
+    assert largest_error([y.numpy()], expected) == 0
 
 
 def test_what_does_not_fit_is_refused() -> None:

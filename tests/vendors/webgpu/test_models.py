@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
-import ortpkg
+from ortpkg import InferenceSession
 from ortpkg.errors import RunError
 from tests.vendors.conftest import Loads
 from tests.vendors.device_models import DEVICE_MODELS, DeviceModel, largest_error
-from tests.vendors.webgpu.conftest import WEBGPU
+from tests.vendors.webgpu.conftest import WEBGPU, OnCards
 
 #: SwiftShader has no 16-bit floats.
 _HALF = "half"
 
 
-def _session(model: DeviceModel, ep: str) -> ortpkg.InferenceSession:
+def _session(model: DeviceModel, ep: str) -> InferenceSession:
     data = model.model.SerializeToString()
-    return ortpkg.InferenceSession(data, providers=[ep], enable_fallback=False)
+    return InferenceSession(data, providers=[ep], enable_fallback=False)
 
 
-def _counts(session: ortpkg.InferenceSession) -> Mapping[str, int]:
+def _counts(session: InferenceSession) -> Mapping[str, int]:
     """Execution provider → how many nodes it runs, as onnxruntime says."""
     counts: dict[str, int] = {}
     for entry in session.get_placement().entries:
@@ -51,6 +53,24 @@ def test_half_precision_fails_with_the_words_of_a_device_that_has_none(loads: Lo
     with pytest.raises(RunError, match="requires f16 but the device does not support it"):
         session.run(None, dict(model.feeds))
     loads(_HALF, "WebGPU, by ortpkg", "SwiftShader has no float16; an error says so")
+
+
+def test_the_first_try_keeps_half_precision_off_a_device_that_has_none(
+    tmp_path: Path, ortpkg: OnCards, loads: Loads
+) -> None:
+    path = tmp_path / "half.onnx"
+    onnx.save(DEVICE_MODELS[_HALF]().model, path)
+    package = tmp_path / "half.ortpackage"
+    variants = ("--variant", f"webgpu:gpu={path}", "--variant", f"cpu={path}")
+    assert ortpkg("create", package, *variants).code == 0
+    inputs = tmp_path / "x.npy"
+    np.save(inputs, DEVICE_MODELS[_HALF]().feeds["x"])
+    without = ortpkg("run", package, "--input", f"x={inputs}", "--no-canary")
+    assert "requires f16 but the device does not support it" in without.err
+    done = ortpkg("run", package, "--input", f"x={inputs}", "--canary")
+    assert done.code == 0, done.err
+    assert "CPUExecutionProvider" in done.err
+    loads(_HALF, "WebGPU, ortpkg run --canary", "tried first, then on the CPU")
 
 
 def test_sizes_may_change_from_run_to_run() -> None:
