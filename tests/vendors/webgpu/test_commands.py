@@ -55,6 +55,13 @@ def test_options_of_the_provider_reach_it(gpu_package: Path, ortpkg: OnCards) ->
     assert "Invalid Dawn backend type: Metal" in refused.err
 
 
+def test_the_plan_tells_the_copies_to_the_gpu_and_back(gpu_package: Path, ortpkg: OnCards) -> None:
+    done = ortpkg("plan", gpu_package, "--ep", "webgpu", "--dim", "batch=2")
+    assert done.code == 0, done.err
+    ways = "1 from Cpu to WebGpu:0, 1 from WebGpu:0 to Cpu"
+    assert f"copies between memories: 2 ({ways}), 592 B" in done.out
+
+
 def test_a_child_process_runs_it_too(gpu_package: Path, ortpkg: OnCards) -> None:
     done = ortpkg("run", gpu_package, "--device", "gpu", "--isolate")
     assert "outputs match what the package expects" in done.out, done.err
