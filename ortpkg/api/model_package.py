@@ -327,6 +327,7 @@ class ModelPackage:
         canary: bool = False,
         isolate: bool = False,
         transformers: OwnTransformers | None = None,
+        allow_fallback: bool | None = None,
         **keywords: Unpack[WishedKeywords],
     ) -> InferenceSession | PipelineSession:
         """A session on the component's best variant, or on every component's if it is a pipeline.
@@ -345,6 +346,7 @@ class ModelPackage:
                 verify=verify,
                 isolate=isolate,
                 transformers=transformers,
+                allow_fallback=allow_fallback,
             )
         )
 

@@ -164,6 +164,7 @@ class ModelVariant:
         cache: bool = False,
         threads: int | None = None,
         transformers: OwnTransformers | None = None,
+        allow_fallback: bool | None = None,
     ) -> InferenceSession:
         """An inference session for this variant, on the EP device that selection found for it.
 
@@ -187,6 +188,10 @@ class ModelVariant:
                 ``sess_options`` are given.
             transformers: graph transformers and rewrite rules of your own, see
                 :class:`~ortpkg.InferenceSession`.
+            allow_fallback: whether others may run the model if the execution provider takes no node
+                of it, or its device is gone; without it that is an error where the variant, the
+                selection or ``backend`` names what is to run it. None: yes, if ``sess_options``
+                have the entry ``session.disable_cpu_ep_fallback`` as "0".
 
         Raises:
             DigestMismatchError: a file that it loads is not as digests.json records it.
@@ -196,15 +201,15 @@ class ModelVariant:
                 none.
             StaleVariantError: it was made of another model than the one beside it.
             NoSuitableVariantError: it cannot run here.
-            ExecutionProviderError: the execution provider failed, or the device that selection
-                chose is gone and the execution provider takes no node.
-                ``session.disable_cpu_ep_fallback`` set to "0" in ``sess_options`` lets the CPU
-                stand in.
+            ExecutionProviderError: the execution provider failed, or takes no node of the model and
+                ``allow_fallback`` does not let others stand in.
             InvalidSessionOptionError: a session option of the package has a value that it cannot
                 have.
             TrustRequiredError: the package sets an option that needs trust, or the variant has a
                 native context that was not compiled on this machine.
         """
+        from ortpkg.session.named_providers import options_allow_fallback  # as in _session
+
         path = self._runnable_path()
         self._check_source()
         verdict = self.verdict(backend=backend)
@@ -218,6 +223,10 @@ class ModelVariant:
             limits=limits,
             cache=cache,
             transformers=transformers,
+            allow_fallback=options_allow_fallback(sess_options)
+            if allow_fallback is None
+            else allow_fallback,
+            is_named=self._names_what_runs(backend),
         )
         if not (verify if verify is not None else self._package.compat is None):
             return make(make_options())
@@ -315,13 +324,15 @@ class ModelVariant:
         limits: RunOptions | None,
         cache: bool,
         transformers: OwnTransformers | None,
+        allow_fallback: bool,
+        is_named: bool,
     ) -> InferenceSession:
         # numpy, onnx and what judges options are loaded only when a session is really made.
         from ortpkg.choosing.measured_costs import state_measured_costs
         from ortpkg.distribution.used_packages import note_run
         from ortpkg.ep_context.ep_context_options import CONTEXT_CACHE
         from ortpkg.session.inference_session import InferenceSession
-        from ortpkg.session.lost_device import may_fall_back, session_on
+        from ortpkg.session.lost_device import session_on
         from ortpkg.trust.context_trust import context_gate
         from ortpkg.trust.option_policy import provider_options_of
 
@@ -339,6 +350,7 @@ class ModelVariant:
             check_contexts=context_gate(self.info, self._package, trust=self._trust),
             is_confined=True,
             transformers=transformers,
+            allow_fallback=allow_fallback or not is_named,
         )
         if verdict.ep_device is None:
             return session([CPU_EP], isolate=isolate)
@@ -351,10 +363,20 @@ class ModelVariant:
         ) | self._wished_options(verdict.ep_device)
         state_measured_costs(options, self._package, self.info, verdict.ep_device)
         devices = [(verdict.ep_device, provider_options)]
-        on_cpu = partial(session, [CPU_EP]) if may_fall_back(sess_options) else None
+        on_cpu = partial(session, [CPU_EP]) if allow_fallback else None
         return session_on(
             verdict.ep_device, partial(session, ep_devices=devices, isolate=isolate), on_cpu
         )
+
+    def _names_what_runs(self, backend: str) -> bool:
+        """Return True if a person named an execution provider or a backend, for all or this one.
+
+        A release of onnxruntime, by whose rules the package is read, runs it elsewhere in silence.
+        """
+        if self._package.compat is not None:
+            return False
+        is_backend_named = backend != "auto" or self.selection.backend not in (None, "auto")
+        return bool(self.constraints.ep or self.selection.ep) or is_backend_named
 
     def _wished_options(self, ep_device: EpDevice) -> dict[str, str]:
         """What the caller of the selection asked for: his own words, which need no trust."""

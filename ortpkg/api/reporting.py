@@ -251,13 +251,13 @@ def _session(
         ), f"{names}, in this order" if len(wishes.eps) > 1 else names
     if wishes.backend is not None:
         return (
-            variant.create_session(sess_options, backend=wishes.backend),
+            variant.create_session(sess_options, backend=wishes.backend, allow_fallback=True),
             "what ortpkg run takes" if wishes.backend == "auto" else f"backend {wishes.backend}",
         )
     try:
         return variant.create_session(sess_options, backend="embedded"), "the embedded engine"
     except NoSuitableVariantError:  # made for another backend: compiled for an EP, for one
-        return variant.create_session(sess_options), "what ortpkg run takes"
+        return variant.create_session(sess_options, allow_fallback=True), "what ortpkg run takes"
 
 
 def _session_among(
@@ -281,4 +281,5 @@ def _session_among(
         check_contexts=context_gate(variant.info, info, trust=trust),
         is_confined=True,
         enable_fallback=False,
+        allow_fallback=True,
     )

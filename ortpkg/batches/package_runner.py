@@ -55,6 +55,7 @@ class PackageUse:
         threads: of each session; None: as many as the machine has cores.
         trust: accept options of the package that can reach beyond it.
         canary: first try a variant in a child process.
+        allow_fallback: others may run a model if what was named takes no node of it.
         timeout_s, memory_limit_nbytes: of each run; None: no limit, and the machine's.
         allowed: the :attr:`ChosenVariant.key` of what may run, where results have to be the same
             everywhere; None: anything.
@@ -66,6 +67,7 @@ class PackageUse:
     threads: int | None = None
     trust: bool = False
     canary: bool = False
+    allow_fallback: bool = False
     timeout_s: float | None = None
     memory_limit_nbytes: int | None = None
     allowed: frozenset[tuple[str, ...]] | None = None
@@ -300,6 +302,7 @@ class PackageRunner:
             threads=self._use.threads,
             isolate=self._use.isolates,
             limits=self._use.load_options,
+            allow_fallback=self._use.allow_fallback,
         )
 
     def _go_on_without(self, error: ExecutionProviderError) -> None:

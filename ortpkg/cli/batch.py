@@ -53,7 +53,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.progress import elapsed
 from ortpkg.cli.rendering import Output
-from ortpkg.cli.run_options import CanaryOption, ResizeOption
+from ortpkg.cli.run_options import AllowFallbackOption, CanaryOption, ResizeOption
 from ortpkg.errors import ExitCode, UsageError, quoted
 from ortpkg.names import did_you_mean
 from ortpkg.selection.wishes import SelectionWishes
@@ -87,6 +87,7 @@ def command(
     timeout: BatchTimeoutOption = None,
     memory_limit: BatchMemoryLimitOption = None,
     canary: CanaryOption = False,
+    allow_fallback: AllowFallbackOption = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -128,6 +129,7 @@ def command(
         threads=threads,
         trust=trust,
         canary=canary,
+        allow_fallback=allow_fallback,
         timeout_s=timeout,
         memory_limit_nbytes=memory_limit,
     )

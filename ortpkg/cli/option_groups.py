@@ -69,7 +69,7 @@ OPTION_GROUPS: Mapping[str, OptionGroups] = {
             "More about inputs": ("--seed", "--resize"),
             "How it runs": (
                 *("--policy", "--provider-option", "--threads", "--isolate", "--canary"),
-                "--cache",
+                *("--allow-fallback", "--cache"),
             ),
             "Conditions": ("--verify", "--strict", "--min-offload"),
             "Packages": ("--trust-policy", "--compat", "--allow-external-paths"),
@@ -119,6 +119,7 @@ OPTION_GROUPS: Mapping[str, OptionGroups] = {
             "How it runs": (
                 *("--component", "--variant", "--backend", "--policy", "--provider-option"),
                 *("--workers", "--threads", "--same-results", "--canary"),
+                "--allow-fallback",
             ),
             "Limits and trust": ("--timeout", "--memory-limit", "--trust"),
         },
@@ -137,7 +138,7 @@ OPTION_GROUPS: Mapping[str, OptionGroups] = {
             ),
             "How it runs": (
                 *("--component", "--variant", "--backend", "--policy", "--threads", "--isolate"),
-                "--canary",
+                *("--canary", "--allow-fallback"),
             ),
             "Safety": ("--verify", "--trust-policy", "--log-requests"),
         },

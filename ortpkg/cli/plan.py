@@ -217,7 +217,9 @@ def _session(
     Without a wish, the embedded engine plans it.
     """
     if model.is_dir():
-        return _best_of_package(model, component, variant, ep, backend).create_session(options)
+        return _best_of_package(model, component, variant, ep, backend).create_session(
+            options, allow_fallback=True
+        )
     if backend is None:
         backend = "embedded" if ep is None else "auto"
     if component is not None or variant is not None:
@@ -236,6 +238,7 @@ def _session(
         [name],
         backend=None if backend == "auto" else backend,
         enable_fallback=False,
+        allow_fallback=True,  # the plan says why a provider takes nothing
     )
 
 

@@ -36,6 +36,7 @@ from ortpkg.cli.placement_table import ExpectedPlacement, placement_json
 from ortpkg.cli.rendering import Output, duration_text
 from ortpkg.cli.run_guard import guarded
 from ortpkg.cli.run_options import (
+    AllowFallbackOption,
     CacheOption,
     CanaryOption,
     DimensionsOption,
@@ -90,6 +91,7 @@ def command(
     min_offload: MinOffloadOption = None,
     strict: StrictOption = False,
     canary: CanaryOption = False,
+    allow_fallback: AllowFallbackOption = False,
     cache: CacheOption = False,
     verify: VerifyOption = True,
     trust: TrustOption = False,
@@ -130,6 +132,7 @@ def command(
         limits=run_options,
         cache=cache,
         threads=threads,
+        allow_fallback=allow_fallback,
     )
     expected = ExpectedPlacement(least_percent=min_offload, is_strict=strict)
     with (

@@ -89,6 +89,16 @@ CanaryOption = Annotated[
         ),
     ),
 ]
+AllowFallbackOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-fallback",
+        help=(
+            "Let others run the model if the execution provider that was named takes no node of"
+            " it; without this that is an error."
+        ),
+    ),
+]
 CacheOption = Annotated[
     bool,
     typer.Option(

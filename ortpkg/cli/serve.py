@@ -23,7 +23,7 @@ from ortpkg.cli.parameters import (
 )
 from ortpkg.cli.rendering import Output, OutputError, is_quiet
 from ortpkg.cli.run_guard import end_process
-from ortpkg.cli.run_options import CanaryOption, ThreadsOption, VerifyOption
+from ortpkg.cli.run_options import AllowFallbackOption, CanaryOption, ThreadsOption, VerifyOption
 from ortpkg.cli.serve_options import (
     BatchLatencyOption,
     CertificateOption,
@@ -84,6 +84,7 @@ def command(
     threads: ThreadsOption = None,
     batch_latency: BatchLatencyOption = None,
     canary: CanaryOption = False,
+    allow_fallback: AllowFallbackOption = False,
     isolate: IsolateOption = False,
     verify: VerifyOption = True,
     trust: TrustOption = False,
@@ -110,6 +111,7 @@ def command(
         trust=trust,
         verify=verify,
         canary=canary,
+        allow_fallback=allow_fallback,
         isolate=isolate,
         threads=threads,
         batch_latency_s=batch_latency,

@@ -8,8 +8,11 @@ file that changed is hashed again.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from math import prod
 from typing import Any
 
+import numpy as np
 import onnx
 
 from ortpkg.graph.byte_source import MappedFile
@@ -17,12 +20,16 @@ from ortpkg.graph.graph import Graph, Initializer
 from ortpkg.graph.initializers import MappedInitializer
 from ortpkg.graph.model import Model
 from ortpkg.graph.onnx_writer import WriteOptions, tensor_header, to_model_proto
+from ortpkg.graph.tensor_codec import decode_raw
+from ortpkg.graph.types import PACKED_BITS, stored_nbytes
 from ortpkg.storage.fact_cache import read_fact, write_fact
 from ortpkg.storage.file_stamp import file_stamp
 
 _IR_VERSION = 10
 _KIND = "weights_digests"
 _MOST_KEPT = 2000
+#: Elements of packed weights that are hashed at once; whole bytes for each width.
+_PACKED_PART = 3 << 20
 #: Less is hashed faster than a remembered digest is found.
 _LEAST_REMEMBERED_NBYTES = 8 << 20
 
@@ -56,16 +63,36 @@ def _weights_digest(initializers: list[Initializer]) -> str:
     weights = hashlib.sha256()
     for each in initializers:
         weights.update(_header(each))
-        array = each.numpy()
-        weights.update(
-            array.data if array.flags.c_contiguous and _has_plain_bytes(array) else array.tobytes()
-        )
+        for part in _parts_of(each):
+            weights.update(_bytes_of(part))
     return weights.hexdigest()
 
 
-def _has_plain_bytes(array: Any) -> bool:
-    """Whether numpy gives a buffer of it, which it does not of types like bfloat16."""
-    return array.dtype.kind in "fiub" and array.size > 0
+def _parts_of(initializer: Initializer) -> Iterator[Any]:
+    """Yield the elements as arrays; those that are packed in a file a few at a time.
+
+    An array of packed elements has a byte or more for each, in memory that stays until the
+    initializer is forgotten.
+    """
+    if (
+        not isinstance(initializer, MappedInitializer)
+        or initializer.element_type not in PACKED_BITS
+    ):
+        yield initializer.numpy()
+        return
+    count = prod(initializer.shape)
+    for start in range(0, count, _PACKED_PART):
+        shape = (min(_PACKED_PART, count - start),)
+        offset = initializer.offset + stored_nbytes(initializer.element_type, start)
+        nbytes = stored_nbytes(initializer.element_type, shape[0])
+        yield decode_raw(initializer.source.array(offset, nbytes), initializer.element_type, shape)
+
+
+def _bytes_of(array: Any) -> Any:
+    """Return the bytes of an array, which is not copied unless it holds objects or gaps."""
+    if array.dtype.hasobject or not array.flags.c_contiguous or not array.size:
+        return array.tobytes()
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _header(initializer: Initializer) -> bytes:
@@ -86,7 +113,7 @@ def _key(initializers: list[Initializer]) -> dict[str, object] | None:
     for each in initializers:
         places.update(_header(each))
         if not (isinstance(each, MappedInitializer) and isinstance(each.source, MappedFile)):
-            places.update(hashlib.sha256(each.numpy().tobytes()).digest())
+            places.update(hashlib.sha256(_bytes_of(each.numpy())).digest())
             continue
         path = str(each.source.path)
         if path not in files:

@@ -29,6 +29,7 @@ def create_session(arguments: Mapping[str, Any]) -> InferenceSession:
         if digests is None
         else partial(load_only, model=Path(model), digests=frozenset(digests)),
         is_confined=True,
+        allow_fallback=True,  # describe_placement tells
     )
 
 

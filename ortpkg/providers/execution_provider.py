@@ -204,6 +204,7 @@ class ExecutionProvider:
             until :meth:`made_by` was called.
         is_requested: whether the caller asked for it; the embedded CPU provider joins every session
             unasked.
+        is_named: whether the session's caller asked for it by name: then it has to run something.
         is_picked: whether a session chose it by default because its caller named no provider.
         computes_natively: whether what it fuses is computed by a native library with threads of its
             own.
@@ -215,6 +216,7 @@ class ExecutionProvider:
 
     backend: str = ""
     is_requested: bool = True
+    is_named: bool = False
     is_picked: bool = False
     computes_natively: bool = False
     obeyed_settings: Collection[str] = ()

@@ -7,14 +7,22 @@ is given the latter, and no model loses a comparison to a slower provider.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from typing import Any
 
-from ortpkg.providers.native_library import NativeModel
+import numpy as np
+import onnx
+
+from ortpkg.providers.native_library import NativeModel, NativeWeight
 from ortpkg.providers.openvino_memory import lent_array, port_of
 from ortpkg.providers.quiet_openvino import openvino, passes
 from ortpkg.providers.quiet_openvino import operations as ops
 
 _TURNED = {"Greater": ops.less, "GreaterEqual": ops.less_equal}
+
+#: Location of external data that stands for an address in this process's memory.
+_ADDRESS_LOCATION = "*/_ORT_MEM_ADDR_/*"
 
 
 class _TurnComparisons(passes.MatcherPass):  # type: ignore[misc]
@@ -50,8 +58,19 @@ def read_onnx(core: Any, model: NativeModel) -> Any:
 
 
 def _read_with_weights(core: Any, model: NativeModel) -> Any:
-    """Return the model with its weights, inputs of the graph until here, as constants."""
-    read = core.read_model(model.data)
+    """Return the model with its weights, inputs of the graph until here, as constants.
+
+    Some operators, such as MatMulNBits, are converted with constants alone: then OpenVINO copies
+    all weights from their addresses. Releases before 2025.4 or so know no addresses, and get the
+    weights inside of the message.
+    """
+    try:
+        read = core.read_model(model.data)
+    except Exception as error:
+        for place in (_by_address, _inside):
+            with contextlib.suppress(Exception):
+                return core.read_model(_with_constants(model, place))
+        raise error from None
     for name, weight in model.weights.items():
         port = read.inputs[port_of(read.inputs, name)]
         parameter = port.get_node()
@@ -64,3 +83,35 @@ def _read_with_weights(core: Any, model: NativeModel) -> Any:
         port.replace(constant.output(0))
         read.remove_parameter(parameter)
     return read
+
+
+def _with_constants(
+    model: NativeModel, place: Callable[[onnx.TensorProto, NativeWeight], None]
+) -> bytes:
+    """Return the message with initializers, as ``place`` completes them, for inputs."""
+    proto = onnx.ModelProto.FromString(model.data)
+    inputs = [value for value in proto.graph.input if value.name not in model.weights]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    for name, weight in model.weights.items():
+        tensor = proto.graph.initializer.add(
+            name=name, data_type=weight.element_type, dims=weight.shape
+        )
+        place(tensor, weight)
+    data: bytes = proto.SerializeToString()
+    return data
+
+
+def _by_address(tensor: onnx.TensorProto, weight: NativeWeight) -> None:
+    address = np.frombuffer(weight.data, np.uint8).ctypes.data
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (
+        ("location", _ADDRESS_LOCATION),
+        ("offset", address),
+        ("length", weight.data.nbytes),
+    ):
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def _inside(tensor: onnx.TensorProto, weight: NativeWeight) -> None:
+    tensor.raw_data = bytes(weight.data)

@@ -101,6 +101,7 @@ def load(info: PackageInfo, wishes: LoadWishes, limits: ServingLimits) -> Loaded
         isolate=wishes.isolate,
         limits=_start_options(limits),
         threads=wishes.threads,
+        allow_fallback=wishes.allow_fallback,
     )
     session: Any = chosen.create_session(create)
     name, version = name_and_version(info)

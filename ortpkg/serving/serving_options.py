@@ -68,6 +68,7 @@ class LoadWishes:
         trust: accept options of the package that can reach beyond it.
         verify: compare with digests.json what is loaded.
         canary: first try each variant in a child process, and take the next where it fails there.
+        allow_fallback: others may run a model if what was named takes no node of it.
         isolate: run onnxruntime, OpenVINO and plug-ins in child processes.
         threads: how many work within an operator; None: one per CPU.
         batch_latency_s: requests are joined as long as they are answered within so long; None: they
@@ -80,6 +81,7 @@ class LoadWishes:
     trust: bool = False
     verify: bool = True
     canary: bool = False
+    allow_fallback: bool = False
     isolate: bool = False
     threads: int | None = None
     batch_latency_s: float | None = None

@@ -272,6 +272,7 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
             if digests is None
             else partial(load_only, model=Path(job.model), digests=digests),
             is_confined=True,
+            allow_fallback=True,  # what takes no node is told below
         )
         if not Path(job.output).exists():
             entries = session.get_placement().entries

@@ -30,6 +30,7 @@ from ortpkg.session.caller_warnings import warn_caller
 from ortpkg.session.device_values import NO_BORDERS, DeviceBorders, Left, device_borders, placed
 from ortpkg.session.feeds import FeedCheck, check_all_are_fed, check_output_names
 from ortpkg.session.lora_adapter import LoraAdapter, fed_with_adapters
+from ortpkg.session.named_providers import options_allow_fallback
 from ortpkg.session.onnxruntime_surface import OnnxruntimeSurface
 from ortpkg.session.options import (
     BACKEND_ENTRY,
@@ -75,6 +76,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         transformers: OwnTransformers | None = None,
         is_confined: bool = False,
         enable_fallback: bool = True,
+        allow_fallback: bool | None = None,
         **ignored: Any,
     ) -> None:
         """Loads, partitions and plans a model.
@@ -109,6 +111,10 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             enable_fallback: where ``providers`` cannot be had, or one of them fails in a run, warn
                 and use the CPU. Has no effect beside ``backend`` or ``ep_devices``: what these name
                 is used, or it is an error.
+            allow_fallback: whether others may run the model if what is named takes no node of it;
+                without it that is an ExecutionProviderError. Names that come later in ``providers``
+                are asked for, too. None: yes, if ``sess_options`` have the entry
+                ``session.disable_cpu_ep_fallback`` as "0".
             ignored: keywords of onnxruntime that mean nothing here, or that nobody knows; a line of
                 the log names them.
 
@@ -127,6 +133,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             ep_devices=ep_devices,
             backend=_stated_backend(options) if backend is None else backend,
             falls_back=bool(enable_fallback),
+            allows_fallback=options_allow_fallback(sess_options)
+            if allow_fallback is None
+            else bool(allow_fallback),
             isolation=_load_limits(options) if isolate else None,
         )
         wishes = SessionWishes(

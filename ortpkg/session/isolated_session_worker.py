@@ -117,6 +117,7 @@ def _make(asked: SessionRequest) -> tuple[InferenceSession, list[str]]:
             check_contexts=None if asked.digests is None else partial(_load_only, asked),
             is_confined=asked.is_confined,
             enable_fallback=request.falls_back,
+            allow_fallback=request.allows_fallback,
         )
     session.disable_fallback()  # it is the parent's
     return session, [str(each.message) for each in told if each.category is UserWarning]

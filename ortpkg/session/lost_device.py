@@ -10,14 +10,9 @@ from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import ExecutionProviderError, InvalidSessionOptionError, KernelNotFoundError
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.session.inference_session import InferenceSession
-from ortpkg.session.options import DISABLE_CPU_FALLBACK_ENTRY, SessionOptions
+from ortpkg.session.options import DISABLE_CPU_FALLBACK_ENTRY
 
 _log = logging.getLogger(__name__)
-
-
-def may_fall_back(own: SessionOptions | None) -> bool:
-    """Whether the caller, not the package, allows the CPU to stand in for a device that is gone."""
-    return own is not None and own.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) == "0"
 
 
 def session_on(
@@ -51,8 +46,8 @@ def session_on(
 
 def _gone(ep_device: EpDevice, problem: str) -> ExecutionProviderError:
     return ExecutionProviderError(
-        f"device gone: {problem}; select again, or let the CPU stand in with the session option "
-        f"{DISABLE_CPU_FALLBACK_ENTRY}=0",
+        f"device gone: {problem}; select again, or let the CPU stand in (allow_fallback=True,"
+        f" --allow-fallback, or the session option {DISABLE_CPU_FALLBACK_ENTRY}=0)",
         ep_name=ep_device.ep_name,
     )
 

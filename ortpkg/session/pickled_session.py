@@ -80,6 +80,7 @@ def session_recipe(wishes: SessionWishes, *, falls_back: bool) -> dict[str, Any]
         "transformers": wishes.transformers,
         "is_confined": wishes.is_confined,
         "enable_fallback": falls_back,
+        "allow_fallback": request.allows_fallback,
     }
     for name, value in arguments.items():
         _verify_can_be_pickled(name, value)

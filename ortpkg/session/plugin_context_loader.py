@@ -17,6 +17,7 @@ from ortpkg.isolation.worker import Message, Worker
 from ortpkg.providers.compiling_provider import CompilingProvider
 from ortpkg.providers.ep_factory import EpFactory
 from ortpkg.providers.execution_provider import ExecutionProvider, FusedNode
+from ortpkg.providers.library_traits import WeightForm
 from ortpkg.providers.native_model import native_model
 from ortpkg.providers.plugins import (
     ENTRY_POINT_GROUP,
@@ -56,7 +57,7 @@ class PluginContextLoader:
         return Worker(_FUNCTION, {**plugin, **self._made_for()})
 
     def load_request(self, entry: ContextEntry, fused: FusedNode) -> Message:
-        model = native_model(fused.body)
+        model = native_model(fused.body, form=WeightForm.EXTERNAL)
         header = {
             "action": "import",
             "name": entry.name,
@@ -71,8 +72,13 @@ class PluginContextLoader:
             },
             "inputs": list(model.inputs),
             "outputs": list(model.outputs),
+            "folder": model.folder,
+            "weights": [
+                (name, weight.element_type, weight.shape) for name, weight in model.weights.items()
+            ],
         }
-        return Message(header=header, buffers=[model.data, *entry.parts.values()])
+        weights = [weight.data for weight in model.weights.values()]
+        return Message(header=header, buffers=[model.data, *weights, *entry.parts.values()])
 
     def trial_requests(self, fused: FusedNode) -> Iterable[Message]:
         del fused

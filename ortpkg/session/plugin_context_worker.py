@@ -17,9 +17,10 @@ from ortpkg.engine.run_control import RunControl
 from ortpkg.ep_context.context_node import is_ep_context
 from ortpkg.ep_context.ep_context_descriptor import descriptor_from_json
 from ortpkg.ep_context.ep_context_file import ContextEntry
+from ortpkg.graph.given_tensors import GivenTensors
 from ortpkg.graph.graph import Graph
 from ortpkg.graph.onnx_reader import load_model
-from ortpkg.graph.types import TensorType, numpy_dtype
+from ortpkg.graph.types import ElementType, TensorType, numpy_dtype
 from ortpkg.isolation.worker import Message
 from ortpkg.providers.compiled_partition import CompiledPartition
 from ortpkg.providers.compiling_provider import CompilingProvider
@@ -74,7 +75,7 @@ class _Server:
 
 def _entry(request: Message) -> ContextEntry:
     header = request.header
-    parts = zip(header["parts"], request.buffers[1:], strict=True)
+    parts = zip(header["parts"], request.buffers[1 + len(header["weights"]) :], strict=True)
     return ContextEntry(
         name=header["name"],
         descriptor=descriptor_from_json(header["descriptor"]),
@@ -87,7 +88,16 @@ def _entry(request: Message) -> ContextEntry:
 def _fused_node(request: Message) -> FusedNode:
     """The partition as the session has it, in a graph of its own."""
     header = request.header
-    body = load_model(bytes(request.buffers[0])).graph
+    weights = zip(header["weights"], request.buffers[1:], strict=False)
+    given = {
+        name: np.frombuffer(data, numpy_dtype(ElementType(number))).reshape(shape)
+        for (name, number, shape), data in weights
+    }
+    body = load_model(
+        bytes(request.buffers[0]),
+        external_data_folder=header["folder"] or None,
+        given=GivenTensors(external=given),
+    ).graph
     around = Graph("session", opset_imports=body.opset_imports)
     around.set_inputs(header["inputs"])
     around.set_outputs(header["outputs"])

@@ -147,6 +147,7 @@ def _planned(wishes: SessionWishes, loaded: _Loaded, profiler: Profiler | None) 
         profiler=profiler,
         judged_contexts=loaded.judged,
         transformers=loaded.added,
+        allows_fallback=wishes.request.allows_fallback,
     )
     declared = _declared_by(model.graph)
     providers = register_execution_providers(created)

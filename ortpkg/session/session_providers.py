@@ -47,6 +47,7 @@ class ProviderRequest:
 
     Attributes:
         falls_back: whether a list of names that cannot be had means the CPU instead.
+        allows_fallback: whether others may run the model if what is named takes no node.
         isolation: limits for loading models in child processes; None: in this one.
     """
 
@@ -55,6 +56,7 @@ class ProviderRequest:
     ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None = None
     backend: str | None = None
     falls_back: bool = True
+    allows_fallback: bool = False
     isolation: LoadLimits | None = None
 
     @property
@@ -75,14 +77,25 @@ def create_session_providers(
         bool(request.providers) or request.ep_devices is not None or request.backend is not None
     )
     if is_named or options.has_providers():
-        return create_requested_providers(request, options, model), False
+        made = create_requested_providers(request, options, model)
+        is_by_policy = (
+            options.provider_selection_policy is not None
+            and not is_named
+            and not options.requested_providers
+        )
+        return made if is_by_policy else _named(made), False
     stated = stated_ep_names()
     if stated:
-        return (
-            create_execution_providers(stated, None, None, None, isolation=request.isolation),
-            False,
-        )
+        made = create_execution_providers(stated, None, None, None, isolation=request.isolation)
+        return _named(made), False
     return create_default_providers(default_ep_names(options), isolation=request.isolation), True
+
+
+def _named(providers: list[ExecutionProvider]) -> list[ExecutionProvider]:
+    """Note that the caller named the providers."""
+    for provider in providers:
+        provider.is_named = True
+    return providers
 
 
 def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list[Plugin]:

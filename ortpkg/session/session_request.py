@@ -196,6 +196,7 @@ def _providers_header(request: ProviderRequest) -> dict[str, Any]:
         ),
         "backend": request.backend,
         "falls_back": request.falls_back,
+        "allows_fallback": request.allows_fallback,
     }
 
 
@@ -209,6 +210,7 @@ def _read_providers(header: Mapping[str, Any]) -> ProviderRequest:
         provider_options=header["provider_options"],
         backend=header["backend"],
         falls_back=header["falls_back"],
+        allows_fallback=header["allows_fallback"],
     )
     if header["providers"] is not None:
         named = [

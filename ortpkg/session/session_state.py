@@ -42,6 +42,7 @@ from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 from ortpkg.session.free_dimensions import override_free_dimensions
 from ortpkg.session.graph_planner import GraphPlanner, parallel_threads
 from ortpkg.session.lent_engine import SessionGraphEngine
+from ortpkg.session.named_providers import verify_named_claim, verify_named_run
 from ortpkg.session.native_settings import native_settings
 from ortpkg.session.options import (
     DISABLE_CPU_FALLBACK_ENTRY,
@@ -134,6 +135,7 @@ def create_session_state(
     transformers: AddedTransformers = NO_TRANSFORMERS,
     only_contexts: bool = False,
     on_partitioned: OnPartitioned | None = None,
+    allows_fallback: bool = False,
 ) -> SessionState:
     """Takes ``model`` (which it changes) through all stages.
 
@@ -145,6 +147,7 @@ def create_session_state(
     ``only_contexts``: the model was partitioned before: what is not in a context is the CPU's.
     ``on_partitioned``: called with the partitioned model, and how it was, before it is made ready
         for our own kernels.
+    ``allows_fallback``: others may run the model if the providers that were named take no node.
 
     Raises:
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow
@@ -173,14 +176,28 @@ def create_session_state(
     settings = native_settings(options)
     for provider in dict.fromkeys(providers):
         join(provider, settings, ep_context, engine)
-    if not ep_context.enable:
+
+    def create(on_partitioned: OnPartitioned | None = None) -> SessionState:
         return _create(
-            model, options, providers, profiler, ep_context, transformers, on_partitioned
+            model,
+            options,
+            providers,
+            profiler,
+            ep_context,
+            transformers,
+            on_partitioned,
+            allows_fallback=allows_fallback or explains_cache or only_contexts,
         )
+
+    if not ep_context.enable:
+        state = create(on_partitioned)
+        if not explains_cache:
+            verify_named_run(state.partitions, providers, allowed=allows_fallback)
+        return state
     try:
         for provider in providers:
             provider.check_ep_contexts()
-        return _create(model, options, providers, profiler, ep_context, transformers)
+        return create()
     except BaseException as error:
         for provider in providers:
             provider.abandon_ep_contexts(error)
@@ -207,6 +224,8 @@ def _create(
     ep_context: EpContextOptions,
     added: AddedTransformers,
     on_partitioned: OnPartitioned | None = None,
+    *,
+    allows_fallback: bool,
 ) -> SessionState:
     symbolic_dimensions = tuple(dimension_names(model.graph))
     override_free_dimensions(
@@ -227,6 +246,8 @@ def _create(
     policy = None if costs is None else CostPolicy(model.graph, providers, costs)
     result = partition_graph(model.graph, providers, policy=policy)
     _check_cpu_fallback(result, options, providers)
+    if policy is None:  # else costs decide, as the caller wants it
+        verify_named_claim(result.partitions, providers, allowed=allows_fallback)
     if on_partitioned is not None:
         on_partitioned(model, result, symbolic_dimensions)
     if ep_context.enable:

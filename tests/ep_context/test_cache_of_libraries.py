@@ -5,6 +5,7 @@ What is counted is what reaches the library, in this process and in others.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -31,7 +32,7 @@ from ortpkg.ep_context.cache_clearing import clearing_of
 from ortpkg.ep_context.claim_refusals import kept_refusals
 from ortpkg.ep_context.ep_context_cache import EpContextCache
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import LimitExceededError
+from ortpkg.errors import ExecutionProviderError, LimitExceededError
 from ortpkg.graph.onnx_writer import to_model_proto
 from ortpkg.providers import native_model
 from ortpkg.session.inference_session import InferenceSession
@@ -138,12 +139,16 @@ def test_a_miss_writes_the_model_down_once(
 def test_a_model_that_is_too_large_to_be_handed_over_is_none_for_the_library(
     model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It is an error if nothing of the model is small enough."""
     for most_nbytes in (10, 100):  # less than its weights; less than all of it
         monkeypatch.setattr(native_model, "_MOST_MODEL_NBYTES", most_nbytes)
         caplog.clear()
-        np.testing.assert_allclose(
-            run_once(model, folder / str(most_nbytes), OPENVINO)[0], EXPECTED, rtol=1e-5
-        )
+        with contextlib.ExitStack() as stack:
+            if most_nbytes == 10:
+                message = "takes no node of the model: .*at most 10 bytes of a model can be handed"
+                stack.enter_context(pytest.raises(ExecutionProviderError, match=message))
+            y = run_once(model, folder / str(most_nbytes), OPENVINO)[0]
+            np.testing.assert_allclose(y, EXPECTED, rtol=1e-5)
         assert f"at most {most_nbytes} bytes of a model can be handed over" in caplog.text
 
 
@@ -173,16 +178,19 @@ def test_where_the_library_takes_nothing_the_next_session_does_not_ask_it(
     text = '<ir_version: 10, opset_import: ["" : 21]> g (float[3, 3] x) => (float y) { y = Det(x) }'
     model = save(text, tmp_path / "det.onnx")
     count = Compilations(OPENVINO, monkeypatch)
-    with session(model, folder, OPENVINO):
-        assert count.taken() == (1, 0)
-    with session(model, folder, OPENVINO):
-        assert count.taken() == (0, 0)
+    with pytest.raises(ExecutionProviderError, match="its library lacks ai"):
+        session(model, folder, OPENVINO)
+    assert count.taken() == (1, 0)
+    with pytest.raises(ExecutionProviderError, match="its library lacks ai"):
+        session(model, folder, OPENVINO)
+    assert count.taken() == (0, 0)
     cache = EpContextCache(folder)
     assert clearing_of(cache, ep=CPU_EP).refusals == ()
     clearing_of(cache, ep=OPENVINO_EP).carry_out()
     assert list(kept_refusals(folder)) == []
-    with session(model, folder, OPENVINO):
-        assert count.taken() == (1, 0)
+    with pytest.raises(ExecutionProviderError, match="its library lacks ai"):
+        session(model, folder, OPENVINO)
+    assert count.taken() == (1, 0)
 
 
 @pytest.mark.parametrize("error", [MemoryError("no more"), RuntimeError("std::bad_alloc")])
@@ -196,7 +204,8 @@ def test_what_failed_for_want_of_memory_is_tried_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(OpenVinoLibrary, "compile_model", fail)
-        run_once(model, folder, OPENVINO)
+        with pytest.raises(ExecutionProviderError, match="takes no node of the model"):
+            run_once(model, folder, OPENVINO)
     assert list(folder.glob("*.refusal")) == []
     count = Compilations(OPENVINO, monkeypatch)
     run_once(model, folder, OPENVINO)

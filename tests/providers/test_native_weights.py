@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,40 @@ def save_branches(folder: Path) -> Path:
     return folder / "branches.onnx"
 
 
+# --- operators that are converted with constants alone --------------------------------------------
+
+
+@pytest.mark.parametrize("has_addresses", [True, False])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_openvino_gets_constants_where_it_converts_nothing_else(
+    has_addresses: bool, isolate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openvino")
+    from ortpkg.providers import openvino_reading
+
+    if not has_addresses:  # as in an older release
+        monkeypatch.setattr(openvino_reading, "_ADDRESS_LOCATION", "no such file")
+    codes = np.random.default_rng(0).integers(0, 255, (SIZE, 2, 16)).astype(np.uint8)
+    scales = np.linspace(0.5, 1, SIZE * 2, dtype=np.float32)
+    node = helper.make_node(
+        "MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", K=SIZE, N=SIZE, bits=4,
+        block_size=32,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "codes",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, SIZE])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, SIZE])],
+        [onnx.numpy_helper.from_array(codes, "w"), onnx.numpy_helper.from_array(scales, "s")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    values = np.stack([codes & 15, codes >> 4], -1).reshape(SIZE, 2, 32).astype(np.float32) - 8
+    weight = (values * scales.reshape(SIZE, 2, 1)).reshape(SIZE, SIZE)
+    result = _run(model.SerializeToString(), _OPENVINO, isolate=isolate)
+    np.testing.assert_allclose(result, X @ weight.T, atol=1)  # it rounds activations
+
+
 # --- memory ---------------------------------------------------------------------------------------
 
 
@@ -308,6 +343,46 @@ def test_a_large_weight_is_copied_nowhere(tmp_path: Path, form: WeightForm) -> N
         tracemalloc.stop()
     assert peak < 1 << 20
     assert sum(memoryview(buffer).nbytes for buffer in request.buffers) < 1024
+
+
+def test_a_model_beyond_what_a_message_may_have_is_run_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2.3 GiB, of which three rows are read; nothing is written to a temporary folder."""
+    pytest.importorskip("onnxruntime")
+    path, table_rows = tmp_path / "model.onnx", 9_650_000
+    table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[table_rows, SIZE])
+    table.data_location = TensorProto.EXTERNAL
+    table.external_data.add(key="location", value="table.bin")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "x"], ["y"])],
+        "lookup",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, SIZE])],
+        [table],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    path.write_bytes(model.SerializeToString())
+    with (tmp_path / "table.bin").open("wb") as file:
+        file.truncate(4 * SIZE * table_rows)
+        file.seek(-4 * SIZE, 2)
+        file.write(X.tobytes())
+    monkeypatch.setattr(tempfile, "mkdtemp", None)
+    before = _private_nbytes()
+    for isolate in (False, True):
+        with ortpkg.InferenceSession(
+            path, providers=["CPUExecutionProvider"], backend=_ONNXRUNTIME, isolate=isolate
+        ) as session:
+            (y,) = session.run(None, {"x": np.array([0, table_rows - 1, 1])})
+            np.testing.assert_array_equal(y, np.concatenate([X * 0, X, X * 0]))
+            assert _private_nbytes() - before < 128 << 20
+
+
+def _private_nbytes() -> int:
+    """Return the private memory of this process; 0 if the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
 
 
 def test_a_model_beyond_what_a_message_may_have_is_described(tmp_path: Path) -> None:

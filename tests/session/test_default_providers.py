@@ -313,7 +313,9 @@ class TestSeveralDevices:
     def test_neighbours_with_equal_options_get_one_provider(self) -> None:
         first, second = _device("first"), _device("second")
         with InferenceSession(
-            MODEL, ep_devices=[(first, {"a": "1"}), (second, {"a": "1"})]
+            MODEL,
+            ep_devices=[(first, {"a": "1"}), (second, {"a": "1"})],
+            allow_fallback=True,
         ) as session:
             (provider, _cpu) = session._providers
         assert self.made == [(["first", "second"], {"a": "1"})]
@@ -325,7 +327,7 @@ class TestSeveralDevices:
             (_device("first"), {}),
             (_device("second"), {"a": "1"}),
         ]
-        InferenceSession(MODEL, ep_devices=devices).close()
+        InferenceSession(MODEL, ep_devices=devices, allow_fallback=True).close()
         assert self.made == [(["first"], {}), (["second"], {"a": "1"})]
 
     @pytest.mark.requirement("K21")
@@ -337,7 +339,9 @@ class TestSeveralDevices:
         with InferenceSession(MODEL, providers=["cpu"]):
             pass
         monkeypatch.setattr(BrokenCompiler, "get_capability", lambda *_arguments: [])
-        with InferenceSession(MODEL, providers=["AcmeExecutionProvider"]) as session:
+        with InferenceSession(
+            MODEL, providers=["AcmeExecutionProvider"], allow_fallback=True
+        ) as session:
             assert [each.device for each in session._providers[0].get_ep_devices()] == [CPU, GPU]
 
 

@@ -17,7 +17,7 @@ from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import machine_offer as selection_machine
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
-from ortpkg.session import lost_device
+from ortpkg.session import named_providers
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
 
@@ -76,8 +76,8 @@ def test_the_cpu_stands_in_only_where_the_caller_says_so(
 
 
 def test_a_package_cannot_allow_it() -> None:
-    assert not lost_device.may_fall_back(None)
-    assert not lost_device.may_fall_back(ortpkg.SessionOptions())
+    assert not named_providers.options_allow_fallback(None)
+    assert not named_providers.options_allow_fallback(ortpkg.SessionOptions())
 
 
 def test_what_the_installed_onnxruntime_lacks_is_told_without_what_other_backends_can(

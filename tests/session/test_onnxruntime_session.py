@@ -131,6 +131,7 @@ def test_a_wrong_option_of_the_session_does_not_fall_back() -> None:
 def test_providers_of_the_options_are_used(ort: Any) -> None:
     options = ort.SessionOptions()
     options.add_provider(AZURE, {})
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "0")
     assert made_with(ort, options) == ([AZURE, CPU], [])
 
 
@@ -182,7 +183,7 @@ def test_providers_are_set_anew(ort: Any) -> None:
 
 
 def test_a_session_whose_providers_cannot_be_set_stays_as_it_was() -> None:
-    with InferenceSession(RELU, providers=[AZURE]) as session:
+    with InferenceSession(RELU, providers=[AZURE, CPU]) as session:
         with pytest.raises(UnknownExecutionProviderError):
             session.set_providers(["FooExecutionProvider"])
         assert session.get_providers() == [AZURE, CPU]
@@ -192,7 +193,7 @@ def test_a_session_whose_providers_cannot_be_set_stays_as_it_was() -> None:
 def test_a_provider_that_fails_in_a_run_is_replaced_by_the_cpu_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = InferenceSession(RELU, providers=[AZURE])
+    session = InferenceSession(RELU, providers=[AZURE, CPU])
     state = session._state
 
     def fail(*_: Any) -> Any:
@@ -209,7 +210,7 @@ def test_a_provider_that_fails_in_a_run_is_replaced_by_the_cpu_once(
 
 @pytest.mark.parametrize("is_early", [True, False])
 def test_fallback_in_runs_is_forbidden(is_early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = InferenceSession(RELU, providers=[AZURE], enable_fallback=not is_early)
+    session = InferenceSession(RELU, providers=[AZURE, CPU], enable_fallback=not is_early)
     if not is_early:
         session.disable_fallback()
 

@@ -127,7 +127,7 @@ def test_the_fallback_of_onnxruntime_to_its_own_cpu_provider_shows() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     if AZURE_EP not in onnxruntime.get_available_providers():
         pytest.skip("this build of onnxruntime has no provider that leaves every node to the CPU")
-    with session_of(SHARED_WEIGHT, providers=[AZURE_EP]) as session:
+    with session_of(SHARED_WEIGHT, providers=[AZURE_EP], allow_fallback=True) as session:
         placement = session.get_placement()
     azure, cpu = placement.entries
     assert (azure.ep_name, azure.backend, azure.node_count, azure.weight_nbytes) == (
@@ -160,7 +160,7 @@ def test_a_requested_provider_that_takes_no_node_is_named_with_the_reason(
     text: str, reason: str
 ) -> None:
     pytest.importorskip("openvino")
-    with session_of(text, providers=[OPENVINO_EP]) as session:
+    with session_of(text, providers=[OPENVINO_EP], allow_fallback=True) as session:
         placement = session.get_placement()
     idle, cpu = placement.entries
     assert (idle.ep_name, idle.node_count, idle.reason) == (OPENVINO_EP, 0, reason)
@@ -177,7 +177,9 @@ def test_a_requested_provider_that_takes_no_node_is_named_with_the_reason(
 def test_a_device_that_openvino_cannot_open_is_told_in_openvinos_words() -> None:
     pytest.importorskip("openvino")
     with session_of(
-        SHARED_WEIGHT, providers=[(OPENVINO_EP, {"device_type": "NO_SUCH_DEVICE"})]
+        SHARED_WEIGHT,
+        providers=[(OPENVINO_EP, {"device_type": "NO_SUCH_DEVICE"})],
+        allow_fallback=True,
     ) as session:
         reason = session.get_placement().entries[0].reason
     assert "cannot compile the model" in reason
