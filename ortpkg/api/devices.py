@@ -11,9 +11,10 @@ from ortpkg.devices.machine_probe import probe, with_free_memory
 from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_json
 from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import ProfileError, quoted
+from ortpkg.providers.ep_libraries import installed_ep_libraries
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import discover_ep_devices, verify_emulated_names
-from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS
+from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS, installed_distributions
 from ortpkg.storage.output_file import write_output
 
 #: Distributions whose versions decide what runs here.
@@ -58,9 +59,14 @@ def profile_of_this_machine(
 
 
 def software_versions() -> dict[str, str]:
-    """Distribution → version, of those that decide what runs here and are installed."""
+    """Distribution → version, of those that decide what runs here and are installed.
+
+    Wheels that bring execution providers for onnxruntime are among them.
+    """
     found = {}
-    for name in SOFTWARE:
+    libraries = installed_ep_libraries() if installed_distributions() else ()
+    wheels = [library.distribution for library in libraries if library.distribution]
+    for name in dict.fromkeys((*SOFTWARE, *wheels)):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

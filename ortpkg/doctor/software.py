@@ -21,7 +21,9 @@ def installed_software() -> list[tuple[str, str]]:
     execution providers for it.
     """
     runtimes = [(each.name, each.version or _UNKNOWN) for each in installed_distributions()]
-    libraries = [(each.distribution, each.version) for each in installed_ep_libraries()]
+    libraries = [
+        (each.distribution, each.version) for each in installed_ep_libraries() if each.distribution
+    ]
     return [
         ("ortpkg", __version__),
         _one("onnx"),

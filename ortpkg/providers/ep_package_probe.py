@@ -26,7 +26,7 @@ _NAMES = (
 
 
 def describe_package(module: str, folder: str) -> dict[str, Any]:
-    """Return ``{"path", "ep_names"}`` as a wheel's package says them; "" and [] where it does not.
+    """Return ``{"path", "ep_names", "version"}`` as a wheel's package says them, empty if not.
 
     Raises whatever the package does, and TypeError for a path or names that are none.
     """
@@ -35,7 +35,12 @@ def describe_package(module: str, folder: str) -> dict[str, Any]:
     ):  # without it no library can be used; the package may say so
         load_onnxruntime()
     package = import_ep_package(module, folder)
-    return {"path": _path_of(package), "ep_names": _names_of(package)}
+    version = getattr(package, "__version__", "")
+    return {
+        "path": _path_of(package),
+        "ep_names": _names_of(package),
+        "version": version if isinstance(version, str) else "",
+    }
 
 
 def describe_library(path: str, ep_name: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ _LIBRARY = re.compile(
     r"(?:lib)?onnxruntime_(?!providers_shared\b)\w+\.(?:so|dll|dylib)", re.IGNORECASE
 )
 _DESCRIBE = "ortpkg.providers.ep_package_probe:describe_package"
+_MOST_VERSION = 64
 #: More entries of a folder are not looked at.
 _MOST_FILES = 10_000
 
@@ -58,7 +59,7 @@ def _libraries_in(folder: str) -> list[str]:
 
 def _of_library(path: str, ep_names: tuple[str, ...], unnamed: EpFinding) -> EpFinding:
     if problem := problem_of_file(path):
-        return unnamed._replace(problem=f"it is {problem}" if path != unnamed.path else problem)
+        return unnamed._replace(problem=f"it {problem.rpartition(', which ')[2]}")
     fingerprint = {"library": [path, *file_identity(path)]}
     names, version, problem = names_of_library(path, fingerprint, ep_names)
     return unnamed._replace(path=path, version=version, ep_names=names, problem=problem)
@@ -84,6 +85,7 @@ def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
         return unnamed._replace(
             problem=f"its library is {quoted(path)}, outside of the folder; name that one"
         )
+    unnamed = unnamed._replace(version=str(answer.value.get("version", ""))[:_MOST_VERSION])
     if names:
         return unnamed._replace(path=path, ep_names=names, package=package)
     return _of_library(path, (), unnamed._replace(package=package))

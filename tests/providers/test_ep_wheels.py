@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ortpkg.api import devices
+from ortpkg.doctor.software import installed_software
 from ortpkg.ep_names import QNN_EP
 from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import TIMEOUT_VARIABLE, ProbeAnswer
@@ -203,6 +205,15 @@ def test_a_library_that_reports_nothing_has_the_name_of_its_file_if_a_release_kn
         "onnxruntime-b 1.2 is not used: it offers no device here, and nothing says the name of its"
         " EP"
     )
+
+
+def test_a_profile_and_the_doctor_tell_the_wheels_version(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "installed_distributions", lambda: ("onnxruntime",))
+    write_wheel(site)
+    assert devices.software_versions()["onnxruntime-ep-acme"] == "1.2"
+    assert ("onnxruntime-ep-acme", "1.2") in installed_software()
 
 
 # --- memory ---------------------------------------------------------------------------------------

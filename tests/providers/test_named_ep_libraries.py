@@ -136,12 +136,13 @@ def test_of_a_folder_each_library_is_found_also_below_lib(
 def test_a_folder_that_is_a_wheels_package_is_asked_like_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = write_wheel(folder, package="acme_of_mine")
+    package = write_wheel(folder, source=SOURCE + "__version__ = '4.2'", package="acme_of_mine")
     monkeypatch.setenv(EP_LIBRARIES_VARIABLE, str(package))
     forget_installed()
     (library,) = installed_ep_libraries()
     assert (library.ep_name, library.path) == (_ACME, str(package / LIBRARY))
     assert library.package == ("acme_of_mine", str(package))
+    assert library.version == "4.2"
 
 
 def test_what_the_user_names_comes_before_a_wheel_of_the_same_name(
@@ -174,9 +175,9 @@ def test_a_library_is_removed_by_its_path(folder: Path, answers: dict[str, Probe
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda folder: folder / "none.so", "which is not there"),
+        (lambda folder: folder / "none.so", "none.so' is not used: it is not there"),
         (lambda folder: folder, "the folder holds no library called onnxruntime_..., nor a pack"),
-        (lambda folder: Path("/dev/null"), "which is a device"),
+        (lambda folder: Path("/dev/null"), "'/dev/null' is not used: it is a device"),
     ],
 )
 def test_a_path_without_a_library_is_one_note(
@@ -190,7 +191,7 @@ def test_a_path_without_a_library_is_one_note(
 
 def test_a_pipe_is_told_and_not_opened(folder: Path) -> None:
     os.mkfifo(folder / LIBRARY)
-    with pytest.raises(ExecutionProviderError, match="which is a pipe"):
+    with pytest.raises(ExecutionProviderError, match="is not added: it is a pipe"):
         libraries_to_add(str(folder / LIBRARY), (_ACME,))
 
 
