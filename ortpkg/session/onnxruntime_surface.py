@@ -13,10 +13,17 @@ from ortpkg.engine.partition import Partition
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import SessionError, UsageError
 from ortpkg.kernels.op_kernel import Value
+from ortpkg.providers.device_memories import memory_named, numbers_of
+from ortpkg.session.device_values import NO_BORDERS, DeviceBorders
 from ortpkg.session.io_binding import IOBinding
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.node_args import NodeArg
-from ortpkg.session.onnxruntime_enums import OrtAllocatorType, OrtMemType
+from ortpkg.session.onnxruntime_enums import (
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtMemoryInfoDeviceType,
+    OrtMemType,
+)
 from ortpkg.session.options import RunOptions, SessionOptions
 from ortpkg.session.ort_device import OrtDevice, check_is_host
 from ortpkg.session.ort_ep_device import OrtEpDevice, offered_ep_devices
@@ -169,12 +176,18 @@ class OnnxruntimeSurface(ABC):
     # --- asking -----------------------------------------------------------------------------------
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each input is wanted: in the memory of the CPU."""
-        return [_host_memory() for _ in self.get_inputs()]
+        """Where each input is wanted: in the memory of the CPU, or of a device."""
+        there = self.get_device_borders().inputs
+        return [_memory_info(there.get(value.name, "")) for value in self.get_inputs()]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each output lies: in the memory of the CPU."""
-        return [_host_memory() for _ in self.get_outputs()]
+        """Where each output is made: in the memory of the CPU, or of a device."""
+        there = self.get_device_borders().outputs
+        return [_memory_info(there.get(value.name, "")) for value in self.get_outputs()]
+
+    def get_device_borders(self) -> DeviceBorders:
+        """Return the inputs and outputs that it takes, and leaves, on a device without a copy."""
+        return NO_BORDERS
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
         """Whose device each input is wanted on: the CPU provider's.
@@ -242,6 +255,23 @@ class OnnxruntimeSurface(ABC):
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:  # noqa: B027 - it is this empty
         """Does nothing: no provider here captures graphs."""
+
+
+def _memory_info(memory: str) -> OrtMemoryInfo:
+    """Return the description of an open memory; the CPU's for ""."""
+    found = memory_named(memory) if memory else None
+    numbers = None if found is None else numbers_of(found)
+    if numbers is None:
+        return _host_memory()
+    return OrtMemoryInfo.create_v2(
+        memory,
+        OrtMemoryInfoDeviceType(numbers.device_type),
+        numbers.vendor_id,
+        numbers.device_id,
+        OrtDeviceMemoryType.DEFAULT,
+        0,
+        OrtAllocatorType.ORT_DEVICE_ALLOCATOR,
+    )
 
 
 def _host_memory() -> OrtMemoryInfo:

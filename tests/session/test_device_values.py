@@ -195,6 +195,14 @@ def test_values_on_the_device_are_bound_without_a_copy(device: FarDevice) -> Non
     assert _counts(device) == (before[0], before[1] + 2)
 
 
+def test_a_session_says_in_onnxruntimes_words_where_its_values_lie(device: FarDevice) -> None:
+    session = _Session(_READ, device)
+    (x,) = session.get_input_memory_infos()
+    y, z = session.get_output_memory_infos()
+    assert [info.name for info in (x, y, z)] == ["Cpu", "Cpu", MEMORY]
+    assert (z.device_type.name, z.device_id, z.device_vendor_id) == ("GPU", 0, 0)
+
+
 def test_a_run_writes_into_a_tensor_that_lies_on_the_device(device: FarDevice) -> None:
     session = _Session(_WHOLE, device)
     target = OrtValue.ortvalue_from_shape_and_type([2, 3], np.float32, "gpu")
