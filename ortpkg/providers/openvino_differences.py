@@ -154,7 +154,7 @@ _INFINITIES = (float("inf"), float("-inf"))
 _WINDOWS = ("left_window_size", "right_window_size")
 _PAST_KEY, _PAST_MASK = 4, 3
 _SEQUENCE_LENGTHS, _PEEPHOLES = 4, 7
-_RESIZE_SCALES, _RESIZE_SIZES = 2, 3
+_RESIZE_SCALES, _RESIZE_SIZES, _TRILU_K = 2, 3, 1
 _SLICE_AXES, _SLICE_STEPS, _LONG_STEP = 3, 4, 1 << 31
 _RANK_OF_WRONG_REDUCTIONS = 3
 _RANGE_STEP = 2
@@ -289,9 +289,13 @@ def _cuts_all(call: _Call) -> bool:
 
 def _rounds_scales(call: _Call) -> bool:
     """Return True if the quotient of sizes, taken for the scale, may choose another pixel."""
-    is_nearest = call.node.attribute("mode", "nearest") == "nearest"
+    if call.node.attribute("mode", "nearest") != "nearest":
+        return False
+    if call.has_input(_RESIZE_SIZES):
+        axes = _resized_axes(call)
+        return axes is None or not all(_keeps_pixels(call, *sizes) for sizes in axes)
     rounding = call.node.attribute("nearest_mode", "round_prefer_floor")
-    if not (is_nearest and call.has_input(_RESIZE_SCALES) and not call.has_input(_RESIZE_SIZES)):
+    if not call.has_input(_RESIZE_SCALES):
         return False
     scales = call.numbers(_RESIZE_SCALES)
     if rounding == "round_prefer_floor" or scales == ():
@@ -299,6 +303,40 @@ def _rounds_scales(call: _Call) -> bool:
     return scales is None or not all(
         scale > 0 and (scale.is_integer() or (1 / scale).is_integer()) for scale in scales
     )
+
+
+def _resized_axes(call: _Call) -> list[tuple[object, object]] | None:
+    """Return the size of each axis before and after; None where their number is unknown."""
+    before, declared = call.shape(0), call.graph.type_of(call.node.outputs[0])
+    after = declared.shape if isinstance(declared, TensorType) else None
+    axes, sizes = call.node.attribute("axes"), call.numbers(_RESIZE_SIZES)
+    if before is not None and sizes is not None and len(sizes) == len(axes or before):
+        axes = axes or range(len(before))
+        return [(before[axis], int(size)) for axis, size in zip(axes, sizes, strict=True)]
+    if before is None or after is None or len(before) != len(after):
+        return None
+    return list(zip(before, after, strict=True))
+
+
+def _keeps_pixels(call: _Call, before: object, after: object) -> bool:
+    """Return True if a quotient of sizes that is rounded to float32 chooses no other pixel."""
+    if before == after:
+        return True
+    mode = call.node.attribute("coordinate_transformation_mode", "half_pixel")
+    if mode == "align_corners" or not (isinstance(before, int) and isinstance(after, int)):
+        return False
+    if not (before > 0 and after > 0):
+        return True
+    share, rest = divmod(before, after)
+    return after % before == 0 or (rest == 0 and share & (share - 1) == 0)
+
+
+def _has_far_diagonals(call: _Call) -> bool:
+    """Return True if k may be 2**31 or more in magnitude."""
+    if not call.has_input(_TRILU_K):
+        return False
+    k = call.numbers(_TRILU_K)
+    return k is None or any(abs(number) >= _LONG_STEP for number in k)
 
 
 def _aligns_by_scales(call: _Call) -> bool:
@@ -738,7 +776,7 @@ _ONNX_ROWS = (
     Difference(
         name="nearest pixel of Resize",
         operators=("Resize",),
-        behaviour="it takes a neighbouring pixel where a scale makes no whole number",
+        behaviour="it takes a neighbouring pixel where a scale is rounded",
         applies=_rounds_scales,
     ),
     Difference(
@@ -806,6 +844,12 @@ _ONNX_ROWS = (
         operators=("SpaceToDepth",),
         behaviour="it leaves out the mode CRD",
         applies=_has_attribute("mode", "DCR"),
+    ),
+    Difference(
+        name="diagonals of Trilu",
+        operators=("Trilu",),
+        behaviour="a far diagonal wraps around, or is refused",
+        applies=_has_far_diagonals,
     ),
     Difference(
         name="Tile by computed numbers",

@@ -369,6 +369,32 @@ ONNX_WITNESSES: dict[str, Witness] = {
         'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"',
         scales="1, 1, 0.6, 0.6",
     ),
+    "nearest pixel of Resize, by sizes": (
+        """g (float[1,1,21] x) => (float[1,1,11] y) <int64[3] s = {1, 1, 11}>
+        { y = Resize <mode = "nearest", nearest_mode = "floor"> (x, , , s) }""",
+        {"x": normal(1, 1, 21)},
+    ),
+    "nearest pixel of Resize, by an odd part": (
+        """g (float[1,1,84] x) => (float[1,1,12] y) <int64[3] s = {1, 1, 12}>
+        { y = Resize <mode = "nearest", nearest_mode = "floor"> (x, , , s) }""",
+        {"x": normal(1, 1, 84)},
+    ),
+    "nearest pixel of Resize, with aligned corners": (
+        """g (float[1,1,9] x) => (float[1,1,48] y) <int64[3] s = {1, 1, 48}>
+        { y = Resize <mode = "nearest", nearest_mode = "floor",
+            coordinate_transformation_mode = "align_corners"> (x, , , s) }""",
+        {"x": normal(1, 1, 9)},
+    ),
+    "nearest pixel of Resize, of sizes that are fed": (
+        """g (float[1,1,N] x, int64[3] s) => (float[A,B,C] y)
+        { y = Resize <mode = "nearest", nearest_mode = "floor"> (x, , , s) }""",
+        {"x": normal(1, 1, 21), "s": np.array([1, 1, 11])},
+    ),
+    "diagonals of Trilu": (
+        """g (float[N,M] x) => (float[N,M] y) <int64 k = {9223372036854775807}>
+        { y = Trilu(x, k) }""",
+        {"x": normal(3, 4)},
+    ),
     "maximum of RoiAlign": (
         """g (float[1,2,10,10] x, float[1,4] rois, int64[1] batch) => (float[1,2,A,B] y) {
             y = RoiAlign <mode = "max", output_height = 3, output_width = 3, sampling_ratio = 2>

@@ -168,6 +168,28 @@ RIGHT: dict[str, tuple[str, dict[str, Any]]] = {
         "q = ReduceMean (x, last) r = Sub(x, q) y = Mul(r, eight)"
     ),
     "a mean and one number": pooled("q = ReduceMean <keepdims = 0> (x, last) y = Mul(q, two)"),
+    "nearest pixels of a whole multiple": (
+        """g (float[1,3,7,9] x) => (float[A,B,C,D] y) <int64[4] s = {1, 3, 21, 18}>
+        { y = Resize <mode = "nearest", nearest_mode = "floor"> (x, , , s) }""",
+        {"x": normal(1, 3, 7, 9)},
+    ),
+    "nearest pixels of a quarter": (
+        """g (float[1,3,8,12] x) => (float[A,B,C,D] y) <int64[2] s = {2, 3}>
+        { y = Resize <mode = "nearest", axes = [2, 3]> (x, , , s) }""",
+        {"x": normal(1, 3, 8, 12)},
+    ),
+    "nearest pixels of axes whose sizes stay": (
+        """g (float[N,3,8,12] x) => (float[A,B,C,D] y) <int64[2] s = {16, 12}, int64[1] zero = {0},
+            int64[1] two = {2}> {
+            shape = Shape(x) head = Slice(shape, zero, two) all = Concat <axis = 0> (head, s)
+            r = Resize <mode = "nearest"> (x, , , all) y = Exp(r)
+        }""",
+        {"x": normal(2, 3, 8, 12)},
+    ),
+    "a diagonal of Trilu": (
+        "g (float[N,M] x) => (float[N,M] y) <int64 k = {-1}> { y = Trilu(x, k) }",
+        {"x": normal(3, 4)},
+    ),
     "FusedGemm": (
         """g (float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y)
         { y = com.microsoft.FusedGemm <activation = "Relu"> (a, b, c) }""",
