@@ -124,3 +124,15 @@ def test_a_string_that_openvino_rates_unsupported_is_not_selected(
     assert ortpkg("add-variant", openvino_package, fixed_model, *words).code == 0
     rated = ortpkg("select", openvino_package, "--backend", "onnxruntime", "--explain")
     assert "EP_UNSUPPORTED" in rated.out
+
+
+def test_npus_that_are_not_here_are_listed_to_compile_for(package: Path, ortpkg: Ortpkg) -> None:
+    """The wheel lacks Intel's compiler for them: whoever names one is told that."""
+    words = ("compile", package, "--ep", "openvino", "--variant", "cpu-fp32", "--for-device")
+    listed = ortpkg(*words, "npu")
+    assert "'npu' may be several devices of OpenVINOExecutionProvider; name one of: " in listed.err
+    assert "npu_platform=4000" in listed.err
+    named = ortpkg(*words, "npu,npu_platform=4000")
+    made = package / "models/classifier/cpu-fp32-openvino-npu-npu-platform-4000"
+    assert (named.code == 0) is made.is_dir()
+    assert named.code == 0 or "OpenVINOExecutionProvider cannot compile" in named.err
