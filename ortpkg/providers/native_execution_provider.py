@@ -475,8 +475,7 @@ class NativeExecutionProvider(CompilingProvider):
         found = self._library.describe_environment()
         if found is None:
             raise CompileError(
-                f"{self.name} cannot keep what it compiled: contexts of this provider are made by"
-                " its library itself",
+                f"{self.name} cannot keep what it compiled: it makes no contexts",
                 ep_name=self.name,
             )
         return found

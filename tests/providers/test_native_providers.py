@@ -489,3 +489,15 @@ def test_cuda_runs_on_the_device_that_was_chosen_with_nvidias_libraries_prepared
         cuda, ep_devices=[chosen], options={"device_id": "0"}
     )
     assert own._own_options() == {"device_id": "0"}
+
+
+def test_a_library_that_keeps_nothing_says_that_it_makes_no_contexts() -> None:
+    class Library(NativeLibrary):
+        """Compiles, and keeps nothing."""
+
+        def compile_model(self, model: NativeModel) -> CompiledModel:
+            raise NotImplementedError
+
+    provider = NativeExecutionProvider("CUDAExecutionProvider", Library())
+    with pytest.raises(CompileError, match="cannot keep what it compiled: it makes no contexts"):
+        provider.describe_environment()
