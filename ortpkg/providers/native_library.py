@@ -33,10 +33,13 @@ WEIGHTS, COMPILED = "weights", "compiled"
 _SIGNATURE = "signature"
 _MOST_SIGNATURE_NBYTES = 1 << 20
 _SOURCE_PLACES = ("Exception from ", "Check '")
-#: How onnxruntime begins what it says: file, line and function of its own source.
+#: How onnxruntime begins what it says: its status; file, line and function of its own source, and
+#: the condition there that did not hold, if a message follows.
+_STATUS = re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
 _SOURCE_FUNCTION = re.compile(
     r"/\S+\.(?:cc|cpp|h|hpp):\d+ [^()]*\((?:[^()]|\([^()]*\))*\)"
     r"(?: const)?(?: \[with [^]]*\])?(?:::<lambda\([^()]*\)>)? "
+    r"(?:(?:(?!: | was false\. ).)+ was false\. (?=\S))?"
 )
 
 
@@ -304,8 +307,9 @@ def required_part(parts: Mapping[str, Part], name: str) -> Part:
 
 
 def words_of(error: Exception) -> str:
-    """A library's message in one line, without places in its own source."""
-    lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in str(error).splitlines()]
+    """A library's message in one line, without its status and places in its own source."""
+    said = _STATUS.sub("", str(error))
+    lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in said.splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
     return " ".join(telling or [line for line in lines if line]) or type(error).__name__
 

@@ -22,9 +22,7 @@ _WITHOUT_DRIVER = (
 
 def test_places_in_the_source_of_onnxruntime_are_left_out() -> None:
     assert words_of(RuntimeError(_WITHOUT_DRIVER)) == (
-        "Error creating execution provider: [ONNXRuntimeError] : 11 : EP_FAIL :"
-        " adapter_result.status == wgpu::RequestAdapterStatus::Success was false. Failed to get a"
-        " WebGPU adapter: No supported adapters"
+        "Error creating execution provider: Failed to get a WebGPU adapter: No supported adapters"
     )
 
 
@@ -34,6 +32,7 @@ def test_places_in_the_source_of_onnxruntime_are_left_out() -> None:
         "cannot open /models/a.onnx: No such file (os error 2)",
         "/data/model.h:3 is no model",
         "Conv (node /block.0/conv) has no kernel",
+        "it was false. Say so",
     ],
 )
 def test_what_only_looks_like_a_place_in_source_stays(text: str) -> None:

@@ -23,6 +23,17 @@ try:
 except ortpkg.errors.ExecutionProviderError as error:
     print(type(error).__name__, error)
 """
+#: The same where the driver goes.
+_LOSES_DRIVER = """
+import os, sys
+import ortpkg
+variant = ortpkg.ModelPackage(sys.argv[1]).best_variant("classifier", device="gpu")
+os.environ["VK_ICD_FILENAMES"] = os.environ["VK_DRIVER_FILES"] = "/nowhere.json"
+try:
+    variant.create_session()
+except ortpkg.errors.ExecutionProviderError as error:
+    print(type(error).__name__, error)
+"""
 
 
 def _cards(ortpkg: OnCards, *cards: Card) -> list[str]:
@@ -74,4 +85,15 @@ def test_a_card_without_a_driver_is_said_with_the_words_of_the_provider(
     gpu_package: Path, ortpkg: OnCards
 ) -> None:
     done = ortpkg("run", gpu_package, "--variant", "gpu", variables=_NO_DRIVER)
+    assert done.code == 6
+    assert f"error: {WEBGPU} (onnxruntime) was asked for and takes no node" in done.err
     assert "Failed to get a WebGPU adapter: No supported adapters" in done.err
+
+
+def test_a_driver_that_is_gone_between_selection_and_session_is_an_error(
+    gpu_package: Path, program: OnCards
+) -> None:
+    done = program("-c", _LOSES_DRIVER, gpu_package)
+    assert done.code == 0, done.err
+    assert done.out.startswith(f"ExecutionProviderError {WEBGPU} (onnxruntime) was asked for")
+    assert "No supported adapters" in done.out
