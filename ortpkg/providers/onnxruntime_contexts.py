@@ -41,6 +41,7 @@ from ortpkg.providers.onnxruntime_library import (
     OnnxRuntimeLibrary,
     OnnxRuntimeModel,
     add_weights,
+    copies_weights,
 )
 from ortpkg.providers.onnxruntime_memory import DeviceRuns, device_memory
 from ortpkg.providers.onnxruntime_parts import model_of_parts, parts_of_model
@@ -94,7 +95,7 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
                     model.outputs,
                     self._ep_name,
                     optimized=optimized,
-                    keeps=model.weights,
+                    keeps=None if copies_weights() else model.weights,
                 )
         return super().compile_model(model)
 

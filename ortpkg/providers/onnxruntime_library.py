@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -43,6 +44,12 @@ _ENUMERATIONS = {
     "execution_order": "ExecutionOrder",
     "graph_optimization_level": "GraphOptimizationLevel",
 }
+#: y = x + w, of a float x and 256 floats w, which lie elsewhere.
+_MODEL_OF_A_WEIGHT = bytes.fromhex(
+    "08083a510a0e0a01780a017712017922034164641201672a1908800210014201776a0d0a086c6f636174696f"
+    "6e12017770015a0f0a0178120a0a08080112040a02080162100a0179120b0a09080112050a0308800242040a"
+    "001010"
+)
 
 
 class OnnxRuntimeLibrary(NativeLibrary):
@@ -94,7 +101,8 @@ class OnnxRuntimeLibrary(NativeLibrary):
         """Return a session of the model, with options that have its weights."""
         session = self._session(model.data, options)
         model.verify_files()
-        return self._model(session, model.inputs, model.outputs, keeps=model.weights)
+        keeps = model.weights if model.weights and not copies_weights() else None
+        return self._model(session, model.inputs, model.outputs, keeps=keeps)
 
     def _model(
         self,
@@ -152,6 +160,23 @@ def add_weights(options: Any, model: NativeModel) -> None:
     if model.weights:
         values = [_ort_value(weight) for weight in model.weights.values()]
         options.add_external_initializers(list(model.weights), values)
+
+
+@functools.cache
+def copies_weights() -> bool:
+    """Return True if onnxruntime copies weights that are handed over, as releases up to 1.32 do.
+
+    Then nothing has to keep the weights' memory, which may be a copy of unaligned bytes of a file.
+    """
+    weight = np.zeros(256, np.float32)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    value = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(weight.view(np.uint32), 1)
+    options.add_external_initializers(["w"], [value])
+    session = onnxruntime.InferenceSession(_MODEL_OF_A_WEIGHT, options, providers=[CPU_EP])
+    weight[:] = 1
+    (output,) = session.run(None, {"x": np.zeros(1, np.float32)})
+    return not output.any()
 
 
 def _ort_value(weight: NativeWeight) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import tracemalloc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -519,3 +520,21 @@ def test_a_context_names_no_file_but_its_own(tmp_path: Path) -> None:
 
 class _Unwatched:
     is_watched = False
+
+
+def test_a_session_of_onnxruntime_keeps_no_memory_that_it_has_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    from ortpkg.providers import onnxruntime_library
+
+    data = save_products(tmp_path, 1, locations=[""]).read_bytes()
+    library = _library(_ONNXRUNTIME)
+    for is_copied in (onnxruntime_library.copies_weights(), False):
+        monkeypatch.setattr(onnxruntime_library, "copies_weights", lambda copied=is_copied: copied)
+        model = native_model(load_model(data).graph, form=WeightForm.EXTERNAL)
+        memory = weakref.ref(model.weights["w0"].data.obj)
+        compiled = library.compile_model(model)
+        del model
+        assert (memory() is None) is is_copied
+        np.testing.assert_allclose(compiled.compute([X], _Unwatched())[0], expected(1), rtol=1e-4)
