@@ -133,11 +133,15 @@ def _own_memory(initializer: Initializer) -> NativeWeight | None:
     is_plain = initializer.element_type not in PACKED_BITS and sys.byteorder == "little"
     if not is_plain or numpy_dtype(initializer.element_type).itemsize > _LARGEST_WORD_NBYTES:
         return None
-    array = np.ascontiguousarray(initializer.numpy())
+    width = numpy_dtype(initializer.element_type).itemsize
+    if isinstance(initializer, MappedInitializer):
+        # not numpy(), which keeps what had to be read for its alignment
+        nbytes = stored_nbytes(initializer.element_type, prod(initializer.shape))
+        flat = initializer.source.array(initializer.offset, nbytes, width)
+    else:
+        flat = np.ascontiguousarray(initializer.numpy()).reshape(-1).view(np.uint8)
     return NativeWeight(
-        element_type=int(initializer.element_type),
-        shape=initializer.shape,
-        data=array.reshape(-1).view(np.uint8).data,
+        element_type=int(initializer.element_type), shape=initializer.shape, data=flat.data
     )
 
 
