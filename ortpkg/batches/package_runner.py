@@ -20,6 +20,7 @@ from ortpkg.batches.rows import Rows
 from ortpkg.documents.frozen import EMPTY
 from ortpkg.errors import (
     ExecutionProviderError,
+    NoNodeTakenError,
     NoSuitableVariantError,
     OrtpkgError,
     quoted,
@@ -278,6 +279,8 @@ class PackageRunner:
             try:
                 self.session: Any = variants.create_session(self._create)
             except ExecutionProviderError as error:
+                if isinstance(error, NoNodeTakenError) and self._names_what_runs:
+                    raise  # not into quarantine: the caller may allow others next
                 self._variants = variants.variants
                 self._quarantine(error)
                 continue
@@ -285,6 +288,12 @@ class PackageRunner:
             self.chosen = tuple(_chosen(each, self._use) for each in variants.variants.values())
             self._verify_allowed()
             return
+
+    @property
+    def _names_what_runs(self) -> bool:
+        """Return True if the caller named an execution provider or a backend."""
+        wishes = self._use.wishes
+        return wishes.ep is not None or wishes.backend not in (None, "auto")
 
     def _verify_allowed(self) -> None:
         allowed = self._use.allowed

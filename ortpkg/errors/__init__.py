@@ -73,6 +73,7 @@ from ortpkg.errors.providers import CompileError as CompileError
 from ortpkg.errors.providers import EpContextError as EpContextError
 from ortpkg.errors.providers import EpContextWriteError as EpContextWriteError
 from ortpkg.errors.providers import ExecutionProviderError as ExecutionProviderError
+from ortpkg.errors.providers import NoNodeTakenError as NoNodeTakenError
 from ortpkg.errors.providers import UnknownExecutionProviderError as UnknownExecutionProviderError
 from ortpkg.errors.secret_texts import forget as forget
 from ortpkg.errors.secret_texts import hide as hide

@@ -31,6 +31,10 @@ class CompileError(ExecutionProviderError):
     """An execution provider could not compile a partition that it had claimed."""
 
 
+class NoNodeTakenError(ExecutionProviderError):
+    """None of the execution providers that were asked for by name runs a node of the model."""
+
+
 class EpContextError(ExecutionProviderError):
     """An EPContext node's context is missing, stale, damaged or foreign (status INVALID_GRAPH).
 

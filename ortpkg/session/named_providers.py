@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from ortpkg.engine.partition import Partition
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import NoNodeTakenError
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.options import DISABLE_CPU_FALLBACK_ENTRY, SessionOptions
 
@@ -26,7 +26,7 @@ def options_allow_fallback(options: SessionOptions | None) -> bool:
 def verify_named_claim(
     partitions: Sequence[Partition], providers: Sequence[ExecutionProvider], *, allowed: bool
 ) -> None:
-    """Raise ExecutionProviderError if the providers that were named claim no node of a model.
+    """Raise NoNodeTakenError if the providers that were named claim no node of a model.
 
     Args:
         partitions: of the model, before or after they are compiled.
@@ -41,7 +41,7 @@ def verify_named_claim(
 def verify_named_run(
     partitions: Sequence[Partition], providers: Sequence[ExecutionProvider], *, allowed: bool
 ) -> None:
-    """Raise ExecutionProviderError if backends run nothing on the providers that were named.
+    """Raise NoNodeTakenError if backends run nothing on the providers that were named.
 
     A library takes a partition and may run each node of it elsewhere, as onnxruntime does with what
     one of its execution providers leaves.
@@ -87,7 +87,7 @@ def _refuse(
     if allowed:
         _log.warning("%s; others run it, as the caller allows", problem)
         return
-    raise ExecutionProviderError(
+    raise NoNodeTakenError(
         f"{problem}; name another execution provider, or allow others to run it"
         " (allow_fallback=True, --allow-fallback)",
         ep_name=next(iter(unique)).name,

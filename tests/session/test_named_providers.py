@@ -16,11 +16,15 @@ import pytest
 from ortpkg.api.model_package import ModelPackage
 from ortpkg.authoring.create import create
 from ortpkg.authoring.new_variant import NewVariant
+from ortpkg.batches.package_runner import PackageRunner, PackageUse
 from ortpkg.cli.app import run as run_command
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import CPU_EP, OPENVINO_EP
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, NoNodeTakenError
 from ortpkg.providers.execution_provider import BackendPlacement
+from ortpkg.selection.wishes import SelectionWishes
+from ortpkg.serving.loading import load
+from ortpkg.serving.serving_options import LoadWishes, ServingLimits
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.named_providers import verify_named_run
 from ortpkg.session.options import SessionOptions
@@ -200,3 +204,29 @@ def test_run_says_so(
     assert run_command(command) != 0
     assert "takes no node of the model" in capsys.readouterr().err
     assert run_command([*command, "--allow-fallback"]) == 0
+
+
+def test_a_served_package_says_so(tmp_path: Path) -> None:
+    wishes = LoadWishes(selection=SelectionWishes(ep="openvino"))
+    info, limits = package_of(tmp_path, None).info, ServingLimits(concurrency=1)
+    with pytest.raises(ExecutionProviderError, match=_MESSAGE):
+        load(info, wishes, limits)
+    loaded = load(info, replace(wishes, allow_fallback=True), limits)
+    assert loaded.model.session.run(None, {"x": _X})[0] == 1
+
+
+def test_a_worker_of_a_batch_says_so(tmp_path: Path) -> None:
+    """The variant goes into no quarantine, so that the caller may allow others next."""
+    use = PackageUse(
+        reference=str(package_of(tmp_path, None).info.root), wishes=SelectionWishes(ep="openvino")
+    )
+    with pytest.raises(NoNodeTakenError, match=_MESSAGE):
+        PackageRunner(use)
+    runner = PackageRunner(replace(use, allow_fallback=True))
+    assert runner.session.run(None, {"x": _X})[0] == 1
+
+
+@pytest.mark.parametrize("command", ["run", "serve", "batch"])
+def test_the_commands_have_the_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([command, "--help-all"]) == 0
+    assert "--allow-fallback" in capsys.readouterr().out
