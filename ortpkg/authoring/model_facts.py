@@ -16,7 +16,7 @@ from typing import Any
 
 import onnx
 
-from ortpkg.ep_names import ep_of_context_source, is_known_ep, resolve_ep_name, suggest_ep_name
+from ortpkg.ep_names import OWN_EPS, ep_of_context_source, resolve_ep_name, suggest_ep_name
 from ortpkg.errors import EpContextError, ModelError, quoted
 from ortpkg.graph.byte_source import MappedFile
 from ortpkg.graph.external_data import check_location
@@ -216,9 +216,10 @@ def _compatibility_by_ep(metadata_props: Mapping[str, str]) -> dict[str, str]:
 def _eps_of_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     """The EPs that sources name: a source is the EP's own key, of which known names say something.
 
-    QNN's, for example, is "QNN".
+    QNN's, for example, is "QNN". Known are those of ONNX Runtime, and what is installed here.
     """
-    return tuple(dict.fromkeys(ep for ep in map(ep_of_context_source, sources) if is_known_ep(ep)))
+    makers = dict.fromkeys(map(ep_of_context_source, sources))
+    return tuple(ep for ep in makers if ep not in OWN_EPS and is_ep_here(ep))
 
 
 def _listed(names: tuple[str, ...]) -> str:

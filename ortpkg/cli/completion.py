@@ -71,8 +71,12 @@ def _inputs(ctx: Any) -> list[str]:
 
 def _eps(_ctx: Any) -> list[str]:
     from ortpkg.ep_names import EP_ALIASES, KNOWN_EPS
+    from ortpkg.isolation.backend_probe import asking_nobody
+    from ortpkg.providers.ep_libraries import installed_ep_libraries
 
-    return [*EP_ALIASES, *KNOWN_EPS]
+    with asking_nobody():
+        libraries = [library.ep_name for library in installed_ep_libraries()]
+    return [*EP_ALIASES, *libraries, *KNOWN_EPS]
 
 
 def _devices(_ctx: Any) -> list[str]:

@@ -76,7 +76,8 @@ def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
     )
     if answer.failure:
         return unnamed._replace(problem=f"asked for its library, {answer.failure}")
-    path, names = str(answer.value["path"]), library.ep_names or tuple(answer.value["ep_names"])
+    value = answer.value if isinstance(answer.value, dict) else {}
+    path, names = str(value.get("path", "")), library.ep_names or tuple(value.get("ep_names", ()))
     if not path:
         return unnamed._replace(problem="the package has no function get_library_path()")
     if problem := problem_of_file(path) or problem_of_names(names):
@@ -85,7 +86,7 @@ def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
         return unnamed._replace(
             problem=f"its library is {quoted(path)}, outside of the folder; name that one"
         )
-    unnamed = unnamed._replace(version=str(answer.value.get("version", ""))[:_MOST_VERSION])
+    unnamed = unnamed._replace(version=str(value.get("version", ""))[:_MOST_VERSION])
     if names:
         return unnamed._replace(path=path, ep_names=names, package=package)
     return _of_library(path, (), unnamed._replace(package=package))

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ortpkg.cli import completion
+from ortpkg.isolation import backend_probe
+from ortpkg.providers import ep_libraries
+from ortpkg.providers.ep_libraries import EpLibrary
 from tests.cli.conftest import DIGITS
 
 pytestmark = pytest.mark.usefixtures("warm_processes")
@@ -74,3 +78,20 @@ def test_the_names_of_the_package_around_the_current_folder_are_offered(
 def test_no_package_offers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert offered("ortpkg run --variant ") == []
+
+
+def test_names_of_installed_eps_are_offered_from_memory_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+    asked: list[str] = []
+    monkeypatch.setattr(backend_probe, "_ask_child", lambda *_: asked.append("a child"))
+
+    def libraries() -> tuple[EpLibrary, ...]:
+        backend_probe.ask_backend("module:function", {}, fingerprint={})
+        return (EpLibrary("ggml-of-acme", "onnxruntime-acme", "1", "/x"),)
+
+    monkeypatch.setattr(ep_libraries, "installed_ep_libraries", libraries)
+    assert completion.complete_ep(None, "ggml") == ["ggml-of-acme"]
+    assert asked == []

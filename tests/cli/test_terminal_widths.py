@@ -36,6 +36,8 @@ from ortpkg.measuring.measured_candidates import CandidateResult, Outcome, Plan
 from ortpkg.measuring.record_store import write_quarantine
 from ortpkg.measuring.run_statistics import run_times
 from ortpkg.package.reader import open_package
+from ortpkg.providers import user_ep_libraries
+from ortpkg.providers.ep_libraries import EpLibrary
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions
@@ -67,6 +69,7 @@ TABLES: dict[str, list[str]] = {
     "plan_costs": ["plan {digits} --partition cost"],
     "plan_refusals": ["plan {refused} --ep llvm", "plan {refused} --ep llvm --nodes"],
     "quarantine": ["quarantine"],
+    "ep": ["ep"],
     "run": ["run {long} -i x={inputs} --backend embedded"],
     "run_results": ["run {digits} --backend embedded"],
     "selection_table": ["select {long} {digits} --profile rtx-workstation --profile plain-server"],
@@ -143,6 +146,9 @@ def places(
         open_package(few_digits), [entry, replace(entry, ep_name="OpenVINOExecutionProvider")]
     )
     write_quarantine(open_package(long), [replace(entry, variant_name=LONG)])
+    library = EpLibrary(f"{LONG}EP", f"onnxruntime-{LONG}", "1.2.3", f"/opt/{LONG}/libacme.so")
+    monkeypatch.setattr(user_ep_libraries, "installed_distributions", lambda: ("onnxruntime",))
+    monkeypatch.setattr(user_ep_libraries, "installed_ep_libraries", lambda: (library,))
     options = SessionOptions()
     options.add_session_config_entry("ortpkg.ep_context_cache", "1")
     InferenceSession(named, options, providers=["prepack"])

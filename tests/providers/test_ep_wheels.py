@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from ortpkg.api import devices
+from ortpkg.authoring.model_facts import _eps_of_sources
 from ortpkg.doctor.software import installed_software
 from ortpkg.ep_names import QNN_EP
 from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import TIMEOUT_VARIABLE, ProbeAnswer
+from ortpkg.isolation.backend_probe import TIMEOUT_VARIABLE, ProbeAnswer, asking_nobody
 from ortpkg.providers import (
     ep_candidate_scan,
     ep_candidates,
@@ -257,6 +258,26 @@ def test_an_environment_of_another_form_is_asked_by_importlib_metadata(
 
     monkeypatch.setattr(installed_metadata, "_records", refuse)
     assert _names_and_paths() == [(_ACME, str(folder / LIBRARY))]
+
+
+def test_where_nobody_may_be_asked_a_wheel_is_known_from_memory(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(site)
+    with asking_nobody():
+        assert installed_ep_libraries() == ()
+    forget_installed()
+    assert [library.ep_name for library in installed_ep_libraries()] == [_ACME]
+    forget_installed()
+    monkeypatch.setattr(backend_probe, "_ask_child", _fail)
+    with asking_nobody():
+        assert [library.ep_name for library in installed_ep_libraries()] == [_ACME]
+
+
+def test_a_context_of_an_installed_ep_says_who_compiled_it(site: Path) -> None:
+    source = SOURCE.replace(_ACME, "ggml-2")
+    write_wheel(site, source=source)
+    assert _eps_of_sources(("ggml-2", "nobody's", "QNN")) == ("ggml-2", QNN_EP)
 
 
 # --- wheels that are wrong ------------------------------------------------------------------------
