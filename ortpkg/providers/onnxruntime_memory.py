@@ -180,17 +180,10 @@ def device_runs(
 
     None where it has no such memory, or onnxruntime does not tell what lies there.
     """
-    if memory is None or _CUDA_EP not in session.get_providers():
+    tells = all(hasattr(session, f"get_{kind}_memory_infos") for kind in ("input", "output"))
+    if memory is None or not tells or _CUDA_EP not in session.get_providers():
         return None
-    try:
-        infos = (*session.get_input_memory_infos(), *session.get_output_memory_infos())
-        names = {info.name for info in infos if info.device_type.name == "GPU"}
-        if len(names) == 1:
-            memory.info.name = names.pop()
-        return DeviceRuns(session, inputs, outputs, memory)
-    except Exception as error:  # noqa: BLE001 - onnxruntime has an exception for each status
-        _log.info("%s: values stay in the CPU's memory: %s", _CUDA_EP, error)
-        return None
+    return DeviceRuns(session, inputs, outputs, memory)
 
 
 def device_memory(ep_name: str, ep_device: Any) -> OnnxRuntimeMemory | None:

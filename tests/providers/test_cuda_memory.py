@@ -18,6 +18,12 @@ from ortpkg.kernels.device_tensor import DeviceTensor
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("ortpkg.providers.onnxruntime_memory")
 
+from onnxruntime.capi.onnxruntime_pybind11_state import (  # noqa: E402 - needs onnxruntime
+    OrtAllocatorType,
+    OrtMemoryInfo,
+    OrtMemType,
+)
+
 from ortpkg.providers import (  # noqa: E402 - needs onnxruntime
     device_memories,
     ep_registry,
@@ -64,6 +70,10 @@ class _Session:
     def get_providers(self) -> list[str]:
         return [_CUDA, _CPU]
 
+    def get_provider_graph_assignment_info(self) -> list[Any]:
+        taken = self._session.get_provider_graph_assignment_info()
+        return [SimpleNamespace(ep_name=_CUDA, get_nodes=subgraph.get_nodes) for subgraph in taken]
+
     def get_input_memory_infos(self) -> list[Any]:
         return [self._info(argument) for argument in self._session.get_inputs()]
 
@@ -72,9 +82,9 @@ class _Session:
 
     def _info(self, argument: Any) -> Any:
         is_there = "float" in argument.type
-        kind = SimpleNamespace(name="GPU" if is_there else "CPU")
-        name = "CudaByAnotherName" if is_there else "Cpu"
-        return SimpleNamespace(name=name, device_id=int(is_there), device_type=kind)
+        name = "Cuda" if is_there else "Cpu"
+        arena, default = OrtAllocatorType.ORT_ARENA_ALLOCATOR, OrtMemType.DEFAULT
+        return OrtMemoryInfo(name, arena, int(is_there), default)
 
     def io_binding(self) -> _Binding:
         return _Binding(self._session.io_binding(), self._calls)

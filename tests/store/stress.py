@@ -68,7 +68,7 @@ def stress(
     deadline = time.monotonic() + seconds
     outcome = Outcome()
     children = {_start(work, store, notes, dice.random(), deadline): work for work in works}
-    while time.monotonic() < deadline:
+    while not outcome.kills or time.monotonic() < deadline:
         time.sleep(0.1)
         victim = dice.choice(list(children))
         os.kill(victim, signal.SIGKILL)
