@@ -43,12 +43,14 @@ def machine_code_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], li
 
 def openvino_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
     """OpenVINO for what it may claim, our engine for the rest."""
-    return _session_on(model, providers=["OpenVINOExecutionProvider"])
+    return _session_on(model, providers=["OpenVINOExecutionProvider", "CPUExecutionProvider"])
 
 
 def bridge_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:
     """The installed onnxruntime's CPU provider inside our session, our engine for the rest."""
-    return _session_on(model, providers=["CPUExecutionProvider"], backend="onnxruntime")
+    return _session_on(
+        model, providers=["CPUExecutionProvider"], backend="onnxruntime", allow_fallback=True
+    )
 
 
 def default_runtime(model: onnx.ModelProto) -> Callable[[Sequence[Any]], list[Any]]:

@@ -56,7 +56,7 @@ def _check(
     options.add_session_config_entry("ortpkg.llvm_winograd", "0")
     model = proto.SerializeToString()
     with (
-        InferenceSession(model, options, [LLVM_EP]) as compiled,
+        InferenceSession(model, options, [LLVM_EP, CPU_EP]) as compiled,
         InferenceSession(model, None, [CPU_EP]) as engine,
         np.errstate(all="ignore"),
     ):

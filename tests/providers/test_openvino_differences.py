@@ -265,7 +265,9 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def compute(text: str, feeds: dict[str, Any], provider: str, opset: int = 21) -> list[Any]:
-    with InferenceSession(model_of(text, opset), providers=[provider]) as session:
+    with InferenceSession(
+        model_of(text, opset), providers=[provider], allow_fallback=True
+    ) as session:
         return session.run(None, feeds)
 
 
@@ -359,7 +361,7 @@ def test_what_ends_the_process_there_is_an_error_or_right(
     monkeypatch.delenv("ORTPKG_PROVIDERS", raising=False)
     text, feeds = HAZARDS[name]
 
-    with InferenceSession(model_of(text), providers=providers) as session:
+    with InferenceSession(model_of(text), providers=providers, allow_fallback=True) as session:
         if name.startswith(("indices", "axes")):
             with pytest.raises(RunError, match=r"ind|axis 4 is not in"):
                 session.run(None, feeds)
@@ -373,7 +375,9 @@ def test_what_openvino_gets_right_it_computes(name: str, caplog: pytest.LogCaptu
     text, feeds = {**RIGHT, **WHOLE}[name]
     expected = compute(text, feeds, "CPUExecutionProvider")
 
-    with InferenceSession(model_of(text), providers=["OpenVINOExecutionProvider"]) as session:
+    with InferenceSession(
+        model_of(text), providers=["OpenVINOExecutionProvider"], allow_fallback=True
+    ) as session:
         found = session.run(None, feeds)
         partitions = session._state.partitions
 
@@ -459,7 +463,9 @@ def test_an_index_of_gather_that_is_out_of_range_is_an_error(
     element = np.int32 if "int32[N]" in body else np.int64
     x = normal(2, 3) if "float[2,3]" in body else normal(3, 2)
 
-    with InferenceSession(model_of(f"g {body}"), providers=providers) as session:
+    with InferenceSession(
+        model_of(f"g {body}"), providers=providers, allow_fallback=True
+    ) as session:
         session.run(None, {"x": x, "i": np.array([0, 2, -3], element)})
         session.run(None, {"x": x, "i": np.array([], element)})
         with pytest.raises(RunError, match=f"index {index} is out of range for an axis of size 3"):
@@ -472,7 +478,9 @@ def test_a_constant_index_of_gather_that_is_out_of_range_is_an_error() -> None:
     )
 
     with (
-        InferenceSession(model_of(text), providers=["OpenVINOExecutionProvider"]) as session,
+        InferenceSession(
+            model_of(text), providers=["OpenVINOExecutionProvider"], allow_fallback=True
+        ) as session,
         pytest.raises(RunError, match="index 3 is out of range for an axis of size 3"),
     ):
         session.run(None, {"x": normal(3, 2)})
