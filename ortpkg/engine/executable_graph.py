@@ -12,6 +12,7 @@ import numpy as np
 from ortpkg.engine.allocation_planner import AllocationPlan
 from ortpkg.engine.bound_outputs import BoundOutputs
 from ortpkg.engine.carried_values import counted_feeds
+from ortpkg.engine.direct_run import DirectRun, is_one_step
 from ortpkg.engine.execution_frame import ExecutionFrame, FrameGround, empty_views
 from ortpkg.engine.execution_plan import ExecutionPlan
 from ortpkg.engine.instructions import Instruction, make_instructions
@@ -68,7 +69,13 @@ class ExecutableGraph:
         gate: RunGate | None = None,
         memories: Memories | None = None,
         is_subgraph: bool = False,
+        is_native: bool = False,
     ) -> None:
+        """Puts a planned graph together.
+
+        ``is_native``: native libraries compute all of it, and nobody looks on: what is one
+        partition needs no frame.
+        """
         self.plan = plan
         self.allocation = allocation
         self.subgraphs = subgraphs
@@ -90,6 +97,12 @@ class ExecutableGraph:
         self._template: list[Value] = [None] * (len(plan.values) + 1)
         for index, constant in constants.items():
             self._template[index] = constant
+        has_defaults = any(self._template[index] is not None for index in plan.inputs)
+        self._direct = (
+            DirectRun(self.instructions[0], self._new_frame)
+            if is_native and not has_defaults and is_one_step(plan, allocation)
+            else None
+        )
 
     def run(
         self,
@@ -136,6 +149,13 @@ class ExecutableGraph:
         outputs: Sequence[int],
         targets: Mapping[int, Any] | None,
     ) -> list[Value]:
+        direct = self._direct
+        if direct is not None and not control.is_watched:
+            if outputs == self.plan.outputs:
+                return direct(feeds, control, targets)
+            if len({*outputs}) == len(outputs):
+                made = dict(zip(self.plan.outputs, direct(feeds, control, targets), strict=True))
+                return [made[index] for index in outputs]
         values = self.initial_values()
         for index, value in zip(self.plan.inputs, feeds, strict=True):
             if value is not None:
@@ -193,6 +213,10 @@ class ExecutableGraph:
     @cached_property
     def _bound_outputs(self) -> BoundOutputs:
         return BoundOutputs(self.plan, self.allocation)
+
+    def _new_frame(self, control: RunControl) -> ExecutionFrame:
+        """A frame with nothing fed and no workspace."""
+        return ExecutionFrame(self.ground, self.initial_values(), control)
 
     def initial_values(self) -> list[Value]:
         """The values of a run that has not begun: constants, and None for all others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -26,7 +26,7 @@ from ortpkg.providers.native_library import (
     words_of,
 )
 from ortpkg.providers.onnxruntime_memory import DeviceRuns, cuda_memory, device_runs
-from ortpkg.providers.onnxruntime_turns import turn
+from ortpkg.providers.onnxruntime_turns import takes_turns, turn
 from ortpkg.providers.provider_trials import SMALLEST_MODEL, why_left_out
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
 from ortpkg.providers.session_settings import NO_CPU_FALLBACK_ENTRY
@@ -242,6 +242,7 @@ class OnnxRuntimeModel:
         self._keeps = keeps
         self._session = session
         self._ep_name = ep_name
+        self._takes_turns = takes_turns(ep_name)
         self._name_there = name_there or ep_name
         self._inputs = tuple(inputs)
         self._outputs = list(outputs)
@@ -253,15 +254,18 @@ class OnnxRuntimeModel:
         return optimized
 
     def compute(self, inputs: Sequence[Any], context: WatchedRun) -> Sequence[Any]:
-        run = self._run_of(inputs, context)
+        runs = self._device_runs
+        targets = {} if runs is None else runs.targets(context)
+        if not (context.is_watched or self._takes_turns):  # as mostly; a short way to the library
+            return self._run(inputs, targets, None)
         with turn(self._ep_name, context):
             if not context.is_watched:
-                return run(None)
+                return self._run(inputs, targets, None)
             options = onnxruntime.RunOptions()
             options.log_severity_level = FATAL_ONLY
             return run_watched(
                 context,
-                lambda: run(options),
+                lambda: self._run(inputs, targets, options),
                 lambda: setattr(options, "terminate", True),
             )
 
@@ -305,12 +309,12 @@ class OnnxRuntimeModel:
         """Inputs and outputs that the session has in its device's memory."""
         return DeviceSlots() if self._device_runs is None else self._device_runs.slots
 
-    def _run_of(self, inputs: Sequence[Any], context: WatchedRun) -> Callable[[Any], Sequence[Any]]:
-        """Return one run on these inputs, of onnxruntime's run options."""
+    def _run(
+        self, inputs: Sequence[Any], targets: Mapping[int, object], options: Any
+    ) -> Sequence[Any]:
         runs = self._device_runs
-        if runs is not None:
-            targets = runs.targets(context)
-            if targets or any(type(value) is DeviceTensor for value in inputs):
-                return lambda options: runs.run(inputs, targets, options)
+        if runs is not None and (targets or DeviceTensor in map(type, inputs)):
+            return runs.run(inputs, targets, options)
         feeds = dict(zip(self._inputs, inputs, strict=True))
-        return lambda options: self._session.run(self._outputs, feeds, options)
+        results: Sequence[Any] = self._session.run(self._outputs, feeds, options)
+        return results

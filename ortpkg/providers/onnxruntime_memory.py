@@ -7,6 +7,7 @@ that only onnxruntime understands; they pass from one session on the device to a
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from ortpkg.kernels.kernel_registry import DeviceSlots
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.providers.allocator import DeviceAllocator
 from ortpkg.providers.device_memories import DeviceNumbers, memory_named, open_memory
-from ortpkg.providers.onnxruntime_turns import turn
+from ortpkg.providers.onnxruntime_turns import takes_turns, turn
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 
 onnxruntime = load_onnxruntime()
@@ -37,15 +38,24 @@ _WORDS = {("GPU", 0): "gpu", ("NPU", 0): "npu", ("GPU", 0x10DE): "cuda", ("NPU",
 class _Block:
     """A value of onnxruntime's on a device, with what must live as long as it."""
 
-    __slots__ = ("_ep_name", "keeps", "value")
+    __slots__ = ("ep_name", "keeps", "value")
 
     def __init__(self, ep_name: str, value: Any, keeps: object = None) -> None:
-        self._ep_name = ep_name
+        self.ep_name = ep_name
         self.value = value
         self.keeps = keeps
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception), turn(self._ep_name):
+        self.value = self.keeps = None  # in this order: the value lies in what is kept
+
+
+class _BlockInTurns(_Block):
+    """A block whose execution provider also frees memory in turns."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception), turn(self.ep_name):
             self.value = self.keeps = None
 
 
@@ -64,6 +74,7 @@ class OnnxRuntimeMemory(DeviceAllocator):
         self.info = info
         self.word = _WORDS.get((device_type, int(info.device_vendor_id)))
         self._ep_name = ep_name
+        self._new_block = _BlockInTurns if takes_turns(ep_name) else _Block
         self._numbers = DeviceNumbers(
             _DEVICE_TYPES[device_type], int(info.device_vendor_id), int(info.device_id)
         )
@@ -95,10 +106,10 @@ class OnnxRuntimeMemory(DeviceAllocator):
         """
         return DeviceTensor(
             memory=self.name,
-            block=_Block(self._ep_name, value, keeps),
+            block=self._new_block(self._ep_name, value, keeps),
             offset=0,
             shape=tuple(value.shape()),
-            dtype=np.dtype(numpy_dtype(ElementType(value.element_type()))),
+            dtype=_dtype(value.element_type()),
         )
 
     def is_open(self) -> bool:
@@ -186,6 +197,11 @@ def device_runs(
     return DeviceRuns(session, inputs, outputs, memory)
 
 
+@functools.cache
+def _dtype(element_type: int) -> np.dtype[Any]:
+    return np.dtype(numpy_dtype(ElementType(element_type)))
+
+
 def device_memory(ep_name: str, ep_device: Any) -> OnnxRuntimeMemory | None:
     """Return the memory of onnxruntime's EP device.
 
@@ -224,8 +240,7 @@ class DeviceRuns:
         ask = getattr(context, "device_target", None)
         if ask is None or not self._movable:
             return {}
-        asked = {slot: ask(slot) for slot in self._movable}
-        return {slot: target for slot, target in asked.items() if target is not None}
+        return {slot: target for slot in self._movable if (target := ask(slot)) is not None}
 
     def run(self, inputs: Sequence[Any], targets: Mapping[int, object], options: Any) -> list[Any]:
         """Run the session once; the turn is its caller's.
@@ -252,14 +267,12 @@ class DeviceRuns:
         self._session.run_with_iobinding(binding, options)
         # The vector keeps the binding, and that the session, whose allocator made the values.
         made = binding.get_outputs_as_ortvaluevector()
-        return [
-            self._result(onnxruntime.OrtValue(made[slot]), made, targets.get(slot))
-            for slot in range(len(self._outputs))
-        ]
+        return [self._result(made, slot, targets.get(slot)) for slot in range(len(self._outputs))]
 
-    def _result(self, value: Any, made: Any, target: object) -> Any:
-        if isinstance(target, DeviceTensor):
+    def _result(self, made: Any, slot: int, target: object) -> Any:
+        if type(target) is DeviceTensor:
             return target
+        value = onnxruntime.OrtValue(made[slot])
         return value.numpy() if target is None else self._memory.tensor_of(value, made)
 
 

@@ -49,6 +49,11 @@ def _watched_turn(lock: threading.RLock, context: WatchedRun) -> Iterator[None]:
         lock.release()
 
 
+def takes_turns(ep_name: str) -> bool:
+    """Return True if sessions of that execution provider must not work at the same time."""
+    return ep_name in _ONE_AT_A_TIME
+
+
 def _make_locks() -> None:
     """Make the locks; anew in a fork, where nobody would release those of the parent's threads."""
     _locks.update({ep_name: threading.RLock() for ep_name in _ONE_AT_A_TIME})

@@ -151,6 +151,7 @@ class GraphPlanner:
             gate=self._gate(graph),
             memories=self._memories,
             is_subgraph=graph.parent is not None,
+            is_native=self._profiler is None and all(map(self._is_own_native, graph.nodes)),
         )
 
     @property
@@ -202,6 +203,9 @@ class GraphPlanner:
     def _is_native(self, node: Node) -> bool:
         fused = self._fused.get(node)
         return fused is not None and self._by_name[fused.provider].computes_natively
+
+    def _is_own_native(self, node: Node) -> bool:
+        return self._is_native(node) and not self._fused[node].is_foreign
 
     def _computes(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> list[Compute]:
         """The compute function of each step.

@@ -247,7 +247,11 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         targets: Mapping[str, object] | None,
     ) -> list[Value]:
         self._check_open()
-        positions = check_output_names(output_names, self._output_names)
+        positions = (
+            None  # all, as a binding names them
+            if output_names == self._output_names
+            else check_output_names(output_names, self._output_names)
+        )
         compute = partial(self._computed, positions, input_feed, run_options, targets)
         try:
             results = call_with_handlers_errors(compute)
@@ -271,21 +275,26 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             input_feed = fed_with_adapters(input_feed, adapters)
         control = self._run_control(run_options)
         feeds = self._check_feeds(input_feed, control.check)
-        bound = None
-        if targets:
-            left = self._borders.outputs
-            bound = {
-                self._output_names.index(name): target
-                for name, target in targets.items()
-                if isinstance(target, np.ndarray) or getattr(target, "memory", "") == left.get(name)
-            }
+        bound = self._bound(targets) if targets else None
         start_ns = time.perf_counter_ns()
-        compute = partial(self._state.run, feeds, control, positions, bound)
-        # threads are the library's matter; setting numpy's would cost as much as a small model
-        results = compute() if self._is_native else self._with_threads(feeds, compute)
+        if self._is_native:
+            # threads are the library's matter; setting numpy's would cost as much as a small model
+            results = self._state.run(feeds, control, positions, bound)
+        else:
+            compute = partial(self._state.run, feeds, control, positions, bound)
+            results = self._with_threads(feeds, compute)
         if self._profiler is not None:
             self._profiler.record("model_run", "Session", start_ns)
         return results
+
+    def _bound(self, targets: Mapping[str, object]) -> dict[int, object]:
+        """Where outputs, by position, are wanted: in arrays, or where the session leaves them."""
+        left = self._borders.outputs
+        return {
+            self._output_names.index(name): target
+            for name, target in targets.items()
+            if isinstance(target, np.ndarray) or getattr(target, "memory", "") == left.get(name)
+        }
 
     def _with_threads(
         self, feeds: Sequence[Value], compute: Callable[[], list[Value]]

@@ -169,18 +169,20 @@ def test_an_interrupt_at_any_moment_of_close_leaves_it_to_be_called_again() -> N
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_closing_in_the_middle_of_a_run_closes_when_it_ends(engine: str) -> None:
+def test_closing_in_the_middle_of_a_run_closes_when_it_ends(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = session_on(engine)
     (expected,) = session.run(None, FEED)
-    state_run = session._state.executable._execute
+    run_inside = session._state.executable._run_inside
     closed = []
 
-    def close_first(instructions: Any, frame: Any) -> None:
+    def close_first(*arguments: Any) -> Any:
         session.close()  # as a handler of a signal does that comes now
         closed.append(session._is_released)
-        state_run(instructions, frame)
+        return run_inside(*arguments)
 
-    session._state.executable._execute = close_first
+    monkeypatch.setattr(session._state.executable, "_run_inside", close_first)
     (y,) = session.run(None, FEED)
     np.testing.assert_array_equal(y, expected)
     assert closed == [False]

@@ -11,6 +11,7 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from ortpkg.engine import executable_graph
 from ortpkg.errors import (
     CancelledError,
     LimitExceededError,
@@ -51,6 +52,31 @@ def test_runs_a_model_that_one_library_takes_whole() -> None:
         y, z = session.run(None, _feeds())
     np.testing.assert_array_equal(y, [[0, 0, 0, 1], [2, 3, 4, 5]])
     np.testing.assert_array_equal(z, [[2, 1, 0, -1], [-2, -3, -4, -5]])
+
+
+@pytest.mark.parametrize("names", [None, ["y", "z"], ["z"], ["z", "y"]])
+def test_a_model_of_one_partition_runs_without_a_frame(
+    names: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _session() as session:
+        expected = dict(zip(["y", "z"], session.run(None, _feeds()), strict=True))
+
+        def no_frame(*_arguments: Any, **_keywords: Any) -> Any:
+            raise AssertionError("a run made a frame")
+
+        monkeypatch.setattr(executable_graph, "ExecutionFrame", no_frame)
+        results = session.run(names, _feeds())
+        for name, result in zip(names or expected, results, strict=True):
+            np.testing.assert_array_equal(result, expected[name])
+        with pytest.raises(AssertionError, match="made a frame"):  # limits need one
+            session.run(names, _feeds(), RunOptions())
+
+
+def test_an_output_that_is_asked_for_twice_is_two_arrays_of_a_partition_too() -> None:
+    with _session() as session:
+        one, other = session.run(["y", "y"], _feeds())
+    np.testing.assert_array_equal(one, other)
+    assert not np.shares_memory(one, other)
 
 
 def test_openvino_gives_what_onnxruntime_gives() -> None:
