@@ -270,3 +270,12 @@ def _swapped_letters(text: str, names: Iterable[str]) -> str | None:
     """Return the name that has the letters of ``text`` in another order; None for none."""
     letters = sorted(text)
     return next((name for name in names if len(text) > 2 and sorted(name) == letters), None)
+
+
+def is_named(ep_name: str, text: str) -> bool:
+    """Return True where a text has the name of an EP, and not only one that contains it.
+
+    >>> is_named("ggml", "ggml (libx.so) failed"), is_named("ggml", "onnxruntime-ggml 1 failed")
+    (True, False)
+    """
+    return re.search(rf"(?<![\w.+-]){re.escape(ep_name)}(?![\w+-]|\.\w)", text) is not None

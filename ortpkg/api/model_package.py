@@ -269,15 +269,19 @@ class ModelPackage:
         """
         wishes = wishes.but("ModelPackage.best_variant", keywords)
         selection = self.select(component, wishes, canary_failures=canary_failures)
+        tried = None
         if canary is not False or _never_ran(selection, wishes):
             wished = True if canary is False else canary
             selection = self._select_by_canary(component, wished, wishes, canary_failures)
+            tried = selection.best
         if selection.best is None and wishes.variant is not None:
             named = variant_named(self.component(component), wishes.variant)
             alone = ModelVariant(named, selection, package=self.info, trust=self._trust)
             alone.verify_needs_no_trust()  # says which of its files is in question
         best = selected(selection)
-        return ModelVariant(best.variant, selection, package=self.info, trust=self._trust)
+        return ModelVariant(
+            best.variant, selection, package=self.info, trust=self._trust, tried=tried
+        )
 
     def _select_by_canary(
         self,

@@ -19,6 +19,7 @@ from ortpkg.errors import (
     quoted,
 )
 from ortpkg.package.derived_variants import (
+    compiled_unseen,
     current_digests,
     is_derived,
     source_of,
@@ -52,13 +53,25 @@ class ModelVariant:
     """
 
     def __init__(
-        self, info: VariantInfo, selection: Selection, *, package: PackageInfo, trust: bool = False
+        self,
+        info: VariantInfo,
+        selection: Selection,
+        *,
+        package: PackageInfo,
+        trust: bool = False,
+        tried: Verdict | None = None,
     ) -> None:
         self.info = info
         self.selection = selection
         self.verification: Verification | None = None
         self._package = package
         self._trust = trust
+        #: Where it has just run in a child process.
+        self._tried = tried
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the try, which says nothing of where it is taken."""
+        return {**self.__dict__, "_tried": None}
 
     @property
     def name(self) -> str:
@@ -202,7 +215,8 @@ class ModelVariant:
             StaleVariantError: it was made of another model than the one beside it.
             NoSuitableVariantError: it cannot run here.
             ExecutionProviderError: the execution provider failed, or takes no node of the model and
-                ``allow_fallback`` does not let others stand in.
+                ``allow_fallback`` does not let others stand in; or the variant was compiled for a
+                device that was not there, and failed its first try here, in a child process.
             InvalidSessionOptionError: a session option of the package has a value that it cannot
                 have.
             TrustRequiredError: the package sets an option that needs trust, or the variant has a
@@ -229,6 +243,7 @@ class ModelVariant:
             is_named=self._names_what_runs(backend),
         )
         if not (verify if verify is not None else self._package.compat is None):
+            self._try_first_use(verdict)
             return make(make_options())
         from ortpkg.trust.package_verification import PackageVerifier  # as in verify
 
@@ -236,6 +251,7 @@ class ModelVariant:
             self._package, timeout_s=None if limits is None else limits.timeout_s
         )
         self.verification = verifier.verify_variant(self.info)
+        self._try_first_use(verdict)
         session = make(make_options())
         verifier.verify_again()
         return session
@@ -273,10 +289,13 @@ class ModelVariant:
 
         path = self._runnable_path()
         self._check_source()
-        ep_device = self._onnxruntime_device()
+        verdict = self._onnxruntime_verdict()
+        ep_device = verdict.ep_device
+        assert ep_device is not None
         if verify if verify is not None else self._package.compat is None:
             self.verify()
         check_model_file(self.info, self._package, trust=self._trust)
+        self._try_first_use(verdict)
         has_own = sess_options is not None
         options_of = path_options_of if has_own else session_options_of
         return make_onnxruntime_args(
@@ -290,13 +309,22 @@ class ModelVariant:
             sess_options=sess_options,
         )
 
-    def _onnxruntime_device(self) -> EpDevice:
+    def _try_first_use(self, verdict: Verdict) -> None:
+        """Try it in a child process where it was compiled for a device that was not there."""
+        if verdict.ep_device is None or verdict == self._tried or not compiled_unseen(self.info):
+            return
+        from ortpkg.measuring.canary import try_first_use  # numpy, onnx and what starts children
+
+        try_first_use(self._package, verdict, self.selection, trust=self._trust)
+        self._tried = verdict
+
+    def _onnxruntime_verdict(self) -> Verdict:
         """Where onnxruntime runs it.
 
         NoSuitableVariantError, with what would run it instead, where it does not.
         """
         try:
-            found = self.verdict(backend="onnxruntime").ep_device
+            found = self.verdict(backend="onnxruntime")
         except NoSuitableVariantError as error:
             others = dict.fromkeys(
                 each.ep_device.backend for each in self.eligible_verdicts() if each.ep_device
@@ -307,7 +335,7 @@ class ModelVariant:
                 f"{f' ({self.constraints.ep})' if self.constraints.ep else ''}{instead}\n{error}",
                 selection=self.selection,
             ) from error
-        if found is None:
+        if found.ep_device is None:
             raise NoSuitableVariantError(
                 f"variant {quoted(self.name)} has no EP device", selection=self.selection
             )

@@ -18,6 +18,7 @@ from ortpkg.devices.machine_probe import probe
 from ortpkg.doctor.missing_eps import MissingEp, missing_eps
 from ortpkg.ep_names import resolve_ep_name, short_ep_names
 from ortpkg.errors import ExitCode, UsageError
+from ortpkg.isolation.backend_probe import doubting_refusals
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.user_ep_libraries import (
     LibraryOffer,
@@ -86,7 +87,8 @@ def command(
 
 
 def _list(output: Output) -> int:
-    offer = discover_ep_devices(probe())
+    with doubting_refusals():
+        offer = discover_ep_devices(probe())
     rows = library_offers(offer)
     missing = tuple(missing_eps(offer.hardware, offer.ep_devices))
     notes = library_notes()

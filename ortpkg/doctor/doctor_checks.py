@@ -10,6 +10,7 @@ from ortpkg.devices.hardware import DeviceType, HardwareDevice
 from ortpkg.devices.implied_device_types import IMPLIED_DEVICE_TYPES, IMPLIED_VENDORS
 from ortpkg.doctor.missing_eps import REMEDIES, missing_eps
 from ortpkg.doctor.situation import Situation
+from ortpkg.ep_names import is_named
 from ortpkg.errors import quoted, unquoted
 from ortpkg.providers.provider_trials import ep_of_library
 from ortpkg.versions import is_outside, requirement_name
@@ -103,7 +104,7 @@ def _failed_backends(situation: Situation) -> Iterator[Complaint]:
 
 def _absent_vendor(situation: Situation, failure: str) -> str:
     """Return whose devices a failed EP is for, where none of them is here; else ""."""
-    vendor = next((vendor for ep, vendor in IMPLIED_VENDORS.items() if ep in failure), "")
+    vendor = next((vendor for ep, vendor in IMPLIED_VENDORS.items() if is_named(ep, failure)), "")
     is_here = any(device.vendor == vendor for device in situation.machine.hardware)
     return "" if is_here else vendor
 

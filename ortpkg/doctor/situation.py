@@ -20,6 +20,7 @@ from ortpkg.distribution.better_variants import BetterVariant, better_variants
 from ortpkg.doctor.native_libraries import refused_libraries
 from ortpkg.host.cores import usable_cores
 from ortpkg.host.directories import cache_directory
+from ortpkg.isolation.backend_probe import doubting_refusals
 from ortpkg.providers.ep_libraries import NO_DEVICE, emulation_notes
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import installed_distributions
@@ -129,7 +130,8 @@ def gather() -> Situation:
     Backends are asked in child processes.
     """
     machine = with_free_memory(probe())
-    offer = discover_ep_devices(machine, named=installed_plugins())
+    with doubting_refusals():
+        offer = discover_ep_devices(machine, named=installed_plugins())
     overlapping = tuple(each.name for each in installed_distributions())
     return Situation(
         machine=machine,

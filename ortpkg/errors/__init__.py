@@ -44,6 +44,7 @@ from ortpkg.errors.distribution import SignatureError as SignatureError
 from ortpkg.errors.distribution import StoreError as StoreError
 from ortpkg.errors.extras import MissingExtraError as MissingExtraError
 from ortpkg.errors.extras import missing_library_text as missing_library_text
+from ortpkg.errors.finding import MOST_QUOTED_CHARACTERS as MOST_QUOTED_CHARACTERS
 from ortpkg.errors.finding import Finding as Finding
 from ortpkg.errors.finding import Severity as Severity
 from ortpkg.errors.finding import printable as printable

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from ortpkg.errors.secret_texts import redacted
 
-_MOST_QUOTED_CHARACTERS = 200
+#: Of untrusted text in a message, no more is shown.
+MOST_QUOTED_CHARACTERS = 200
 _MOST_MESSAGE_CHARACTERS = 2000
 
 
@@ -51,7 +52,7 @@ class Finding:
         return f"{quoted(where)[1:-1]}: {self.message}{remedy} [{self.rule}]"
 
 
-def quoted(text: object, most_characters: int = _MOST_QUOTED_CHARACTERS) -> str:
+def quoted(text: object, most_characters: int = MOST_QUOTED_CHARACTERS) -> str:
     """Quotes untrusted text for a message: odd characters escaped, length bounded, no secrets."""
     excerpt = redacted(str(text))
     if len(excerpt) > most_characters:

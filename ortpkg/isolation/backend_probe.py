@@ -1,8 +1,9 @@
 """Ask a backend what it has, in a child, and keep the answer until what it depends on changes.
 
 That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout
-in every process. The reason says so, and how to ask again. Any other failure costs no more than an
-answer, and is asked again by the next process, which may find it mended.
+in every process. The reason says so, and how to ask again. That a library refuses to load is
+remembered for as long as nothing changes that a refusal depends on. Any other failure costs no more
+than an answer, and is asked again by the next process, which may find it mended.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
@@ -51,6 +53,22 @@ class ProbeAnswer(NamedTuple):
 _ANSWERS: dict[str, ProbeAnswer] = {}
 _is_nobody_asked: ContextVar[bool] = ContextVar("_is_nobody_asked", default=False)
 _is_asked_anew: ContextVar[bool] = ContextVar("_is_asked_anew", default=False)
+_are_refusals_doubted: ContextVar[bool] = ContextVar("_are_refusals_doubted", default=False)
+
+
+class Refusals(NamedTuple):
+    """How answers that are refusals are kept.
+
+    Attributes:
+        is_refusal: whether an answer is one.
+        is_lasting: whether the next process would be refused, too.
+        depends_on: what a refusal depends on beside the fingerprint; JSON. Asked only where no
+            other answer is kept.
+    """
+
+    is_refusal: Callable[[Any], bool]
+    is_lasting: Callable[[Any], bool]
+    depends_on: Callable[[], Any]
 
 
 def ask_backend(
@@ -60,13 +78,19 @@ def ask_backend(
     fingerprint: Mapping[str, object],
     timeout_s: float | None = None,
     is_kept: Callable[[Any], bool] = lambda _value: True,
+    refusals: Refusals | None = None,
 ) -> ProbeAnswer:
     """The answer of ``"module:function"``, kept for as long as ``fingerprint`` stays the same.
 
     ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is
     believed for three minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
-    ``is_kept`` tells of an answer whether later processes may believe it.
+    ``is_kept`` tells of an answer whether later processes may believe it; ``refusals``, which
+    answers they believe only as long as more than the fingerprint stays the same.
     """
+    if refusals is not None:
+        asks = partial(ask_backend, function, arguments, timeout_s=timeout_s)
+        key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
+        return _ask_with_refusals(asks, key, is_kept, refusals)
     key = {"function": function, "arguments": dict(arguments), "fingerprint": dict(fingerprint)}
     text = json.dumps(key, sort_keys=True)
     limit_s = probe_timeout_s() if timeout_s is None else timeout_s
@@ -78,6 +102,44 @@ def ask_backend(
     elif text not in _ANSWERS:
         _ANSWERS[text] = _ask(function, arguments, key, limit_s, is_kept)
     return _ANSWERS[text]
+
+
+def _ask_with_refusals(
+    asks: Callable[..., ProbeAnswer],
+    key: Mapping[str, Any],
+    is_kept: Callable[[Any], bool],
+    refusals: Refusals,
+) -> ProbeAnswer:
+    """As :func:`ask_backend`, which keeps what is no refusal."""
+    with asking_nobody():
+        remembered = asks(fingerprint=key["fingerprint"])
+    if remembered.value is not None and not _is_asked_anew.get():
+        return remembered
+    kind = f"refusal_{_kind_of(key['function'])}"
+    key = {**key, "depends_on": refusals.depends_on()}
+    refused = read_fact(kind, key)
+    is_doubted = _are_refusals_doubted.get() or flag_variable(RETRY_VARIABLE)
+    if _is_nobody_asked.get() or (refused is not None and not (is_doubted or _is_asked_anew.get())):
+        return ProbeAnswer(value=refused)
+    answer = asks(
+        fingerprint=key["fingerprint"],
+        is_kept=lambda value: is_kept(value) and not refusals.is_refusal(value),
+    )
+    is_refused = answer.value is not None and refusals.is_refusal(answer.value)
+    is_remembered = is_refused and refusals.is_lasting(answer.value)
+    if is_remembered or refused is not None:
+        write_fact(kind, key, answer.value if is_remembered else None, keep=_MOST_KEPT)
+    return answer
+
+
+@contextlib.contextmanager
+def doubting_refusals() -> Iterator[None]:
+    """Within, a remembered refusal is not believed: who looks at devices has mended something."""
+    token = _are_refusals_doubted.set(True)
+    try:
+        yield
+    finally:
+        _are_refusals_doubted.reset(token)
 
 
 @contextlib.contextmanager

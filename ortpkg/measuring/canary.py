@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.errors import NoSuitableVariantError, OrtpkgError, quoted
+from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, OrtpkgError, quoted
 from ortpkg.host.memory import machine_memory_nbytes
 from ortpkg.measuring.candidate_making import candidate_of
 from ortpkg.measuring.fingerprint import default_threads
@@ -106,6 +106,29 @@ def select_by_canary(
         wishes.on_note(
             f"{quoted(verdict.variant.name)} is not used on {failure.ep_name} ({failure.backend}):"
             f" its first try in a child process failed: {problem}"
+        )
+
+
+def try_first_use(
+    package: PackageInfo, verdict: Verdict, selection: Selection, *, trust: bool
+) -> None:
+    """Try a verdict's variant in a child process before it is used here for the first time.
+
+    One that passed before with the same versions of EP and driver is not tried again; one that
+    fails goes into quarantine.
+
+    Raises ExecutionProviderError, with the reason, where it must not be used.
+    """
+    assert verdict.ep_device is not None
+    ep_name = verdict.ep_device.ep_name
+    offer = this_machine(named={ep_name})
+    plan = _plan(CANARY_TIMEOUT_S, None)
+    problem = _try(package, verdict, offer, _wished(selection, verdict), trust=trust, plan=plan)
+    if problem:
+        raise ExecutionProviderError(
+            f"variant {quoted(verdict.variant.name)} was compiled for a device that was not there,"
+            f" and is not used here: its first try in a child process failed: {problem}",
+            ep_name=ep_name,
         )
 
 

@@ -12,7 +12,8 @@ from ortpkg.ep_context.claim_refusals import ClaimRefusal
 from ortpkg.errors import InvalidSessionOptionError, LimitExceededError, OrtpkgError, quoted
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.providers.library_traits import Operator
-from ortpkg.providers.native_library import NativeLibrary, words_of
+from ortpkg.providers.library_words import quoted_words
+from ortpkg.providers.native_library import NativeLibrary
 from ortpkg.providers.native_model import native_model
 from ortpkg.providers.partition_body import partition_body
 from ortpkg.providers.partition_border import PartitionBorder
@@ -112,7 +113,7 @@ class ClaimBlame:
 
 def compile_error(ep_name: str, error: Exception) -> str:
     """What is said where ``ep_name``'s library does not compile a model."""
-    return f"{ep_name} cannot compile the model: {quoted(words_of(error))}"
+    return f"{ep_name} cannot compile the model: {quoted_words(error)}"
 
 
 def first_made(node: Node) -> str:

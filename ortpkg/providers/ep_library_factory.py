@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, unquoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.absent_devices import rate_for_absent
 from ortpkg.providers.compatibility_info import is_own_text
@@ -25,6 +25,7 @@ from ortpkg.providers.ep_libraries import (
     emulation_note,
     is_emulation_asked_for,
 )
+from ortpkg.providers.library_refusals import REFUSALS, refusal_of
 from ortpkg.providers.onnxruntime_factory import MOST_INFO_CHARACTERS, OnnxRuntimeEpFactory
 
 if TYPE_CHECKING:
@@ -115,11 +116,26 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         return super().create(devices, options)
 
     def _ask_library(self, fingerprint: Mapping[str, object]) -> ProbeAnswer:
-        return ask_backend(
+        answer = ask_backend(
             _OFFERS_FUNCTION,
             self._library.arguments(),
             fingerprint={**fingerprint, **self._library.fingerprint()},
+            refusals=REFUSALS,
         )
+        name = f"{self.ep_name} ({self._library})"
+        if reason := refusal_of(answer.value):
+            from ortpkg.providers.library_words import shortened  # only where it is refused
+
+            raise ExecutionProviderError(
+                f"{name} cannot be used here: {unquoted(shortened(reason))}; install what is"
+                " missing, then ortpkg devices asks it again",
+                ep_name=self.ep_name,
+            )
+        if answer.failure:
+            raise ExecutionProviderError(
+                f"the library behind {name} failed: {answer.failure}", ep_name=self.ep_name
+            )
+        return answer
 
     def _rate_by_library(
         self, arguments: Mapping[str, Any], fingerprint: Mapping[str, object]

@@ -14,8 +14,9 @@ from typing import Any
 
 from ortpkg.errors import quoted
 from ortpkg.providers.ep_package import import_ep_package
+from ortpkg.providers.library_refusals import REFUSED
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
-from ortpkg.providers.registered_ep_library import register_ep_library
+from ortpkg.providers.registered_ep_library import LibraryRefusedError, register_ep_library
 
 _PATHS = ("get_library_path", "library_path")
 #: Names of all EPs first: a wheel that has them may have the name of one, too.
@@ -46,12 +47,17 @@ def describe_package(module: str, folder: str) -> dict[str, Any]:
 def describe_library(path: str, ep_name: str) -> dict[str, Any]:
     """Return ``{"ep_names", "version"}`` of a library, by the devices that it offers here.
 
+    Where the library is refused, ``{"refused"}`` with the reason.
+
     Args:
         path: of the library.
         ep_name: the name that it is registered under; some EPs take it for their own.
     """
     onnxruntime = load_onnxruntime()
-    ep_devices = register_ep_library(onnxruntime, ep_name, path)
+    try:
+        ep_devices = register_ep_library(onnxruntime, ep_name, path)
+    except LibraryRefusedError as error:
+        return {REFUSED: error.reason}
     versions = (str(each.ep_metadata.get("version", "")) for each in ep_devices)
     return {
         "ep_names": list(dict.fromkeys(str(each.ep_name) for each in ep_devices)),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.ep_names import is_known_ep
-from ortpkg.errors import quoted
+from ortpkg.errors import quoted, unquoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.ep_candidates import EpCandidate, EpOrigin, ep_candidates, file_identity
 from ortpkg.providers.ep_finding import (
@@ -23,6 +23,7 @@ from ortpkg.providers.ep_finding import (
     problem_of_file,
     problem_of_names,
 )
+from ortpkg.providers.library_refusals import REFUSALS, refusal_of
 
 _PROBE = "ortpkg.providers.ep_package_probe"
 _DAMAGED = "; is it only half installed? pip install --force-reinstall"
@@ -149,7 +150,12 @@ def names_of_library(
         fingerprint=fingerprint,
         # A driver that is installed later may have it offer a device.
         is_kept=lambda value: isinstance(value, dict) and bool(value.get("ep_names")),
+        refusals=REFUSALS,
     )
+    if reason := refusal_of(answer.value):
+        from ortpkg.providers.library_words import shortened  # only where something is refused
+
+        return stated, "", unquoted(shortened(reason))
     if answer.failure:
         return stated, "", f"asked for its name, {answer.failure}"
     value = answer.value if isinstance(answer.value, dict) else {}

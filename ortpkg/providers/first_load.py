@@ -29,7 +29,7 @@ from ortpkg.providers.isolated_model import (
     import_member_request,
     import_request,
 )
-from ortpkg.providers.native_library import words_of
+from ortpkg.providers.library_words import quoted_words
 from ortpkg.storage.fact_cache import prune_facts, read_fact, write_fact
 
 _log = logging.getLogger(__name__)
@@ -160,7 +160,7 @@ def _load(entry: ContextEntry, ep_name: str, loader: ContextLoader, fused: Fused
     except WorkerEndedError as error:
         return f"{doing}{error}"
     except WorkerCallError as error:
-        return quoted(words_of(error))
+        return quoted_words(error)
     except LimitExceededError:
         return f"{doing}it did not end within {FIRST_LOAD_TIMEOUT_S:g} s"
     except OSError as error:

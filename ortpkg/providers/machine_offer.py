@@ -34,6 +34,14 @@ _FOLDER_VARIABLES = ("ORTPKG_CACHE_DIR", "ORTPKG_STATE_DIR")
 _told: set[str] = set()
 
 
+class NothingOffered(NamedTuple):
+    """Why an EP offers nothing on one backend."""
+
+    ep_name: str
+    backend: str
+    reason: str
+
+
 class MachineOffer(NamedTuple):
     """A machine with what execution providers offer on it.
 
@@ -42,6 +50,7 @@ class MachineOffer(NamedTuple):
         ep_devices: what the factories report, in default priority order.
         notes: backends and plug-ins that were left out, each with the reason.
         asked_memory: devices whose free memory was asked only because a variant needs much of one.
+        reasons: why EPs offer nothing, where that is known.
     """
 
     machine: Machine
@@ -49,6 +58,7 @@ class MachineOffer(NamedTuple):
     factories: tuple[EpFactory, ...] = ()
     notes: tuple[str, ...] = ()
     asked_memory: tuple[HardwareDevice, ...] = ()
+    reasons: tuple[NothingOffered, ...] = ()
 
     @property
     def hardware(self) -> tuple[HardwareDevice, ...]:
@@ -187,32 +197,39 @@ def discover_ep_devices(
     found = available_factories(machine.hardware, named=wanted)
     ep_devices: list[EpDevice] = []
     notes = list(found.notes)
+    reasons: list[NothingOffered] = []
     for factory in found.factories:
-        try:
-            offered: object = factory.get_supported_devices(machine.hardware)
-            checked = _checked(factory, offered)
-            ep_devices += checked
-            if checked and factory.offer_note:
-                notes.append(factory.offer_note)
-            if (
-                not checked
-                and factory.nothing_offered_note
-                and (factory.ep_name in wanted or not wanted)
-            ):
-                notes.append(factory.nothing_offered_note)
-        except ExecutionProviderError as error:
-            notes.append(str(error))
-        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
-            what = f"{type(error).__name__}: {quoted(error)}"
-            notes.append(
-                f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}"
-            )
+        offered, reason, is_failure = _offered(factory, machine.hardware)
+        ep_devices += offered
+        if offered and factory.offer_note:
+            notes.append(factory.offer_note)
+        if reason:
+            reasons.append(NothingOffered(factory.ep_name, factory.backend, reason))
+        if reason and (is_failure or factory.ep_name in wanted or not wanted):
+            notes.append(reason)
     return MachineOffer(
         machine=machine,
         ep_devices=tuple(ep_devices),
         factories=tuple(factory.for_machine(machine.os, None) for factory in found.factories),
         notes=tuple(dict.fromkeys(notes)),
+        reasons=tuple(reasons),
     )
+
+
+def _offered(
+    factory: EpFactory, hardware: Sequence[HardwareDevice]
+) -> tuple[list[EpDevice], str, bool]:
+    """What a factory offers; else why it offers nothing, and whether that is a failure."""
+    try:
+        checked = _checked(factory, factory.get_supported_devices(hardware))
+        reason = "" if checked else factory.nothing_offered_note
+    except ExecutionProviderError as error:
+        return [], str(error), True
+    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
+        what = f"{type(error).__name__}: {quoted(error)}"
+        reason = f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}"
+        return [], reason, True
+    return checked, reason, False
 
 
 def _checked(factory: EpFactory, offered: object) -> list[EpDevice]:

@@ -54,6 +54,7 @@ from ortpkg.providers.execution_provider import (
 from ortpkg.providers.first_load import NativeContextLoader, load_in_child_first
 from ortpkg.providers.index_guards import IndexGuards
 from ortpkg.providers.isolated_model import ISOLATED_BACKENDS
+from ortpkg.providers.library_words import shortened
 from ortpkg.providers.model_share import TOO_LITTLE, TOO_SMALL, worth_taking
 from ortpkg.providers.native_claims import MOST_REFUSALS_UNNAMED, NativeClaims
 from ortpkg.providers.native_group import check_weights, share_weights
@@ -79,8 +80,6 @@ from ortpkg.providers.watched_partition import watched_partition
 from ortpkg.versions import is_same_minor, is_within_release, release_of
 
 _log = logging.getLogger(__name__)
-#: Longest reason in a log line; messages of libraries may have a thousand characters.
-_MOST_REASON_CHARACTERS = 200
 
 #: Backend → how onnxruntime's execution provider on the same library keeps contexts.
 CONTEXT_FORMS: Mapping[str, ContextForm] = {"openvino": OPENVINO_FORM}
@@ -536,10 +535,3 @@ class NativeExecutionProvider(CompilingProvider):
 
 def _is_of_contexts(graph: Graph, claim: ComputeCapability) -> bool:
     return any(is_ep_context(graph.node(index)) for index in claim.node_indices)
-
-
-def shortened(reason: str) -> str:
-    """Return the reason, cut to 200 characters for a log line."""
-    if len(reason) <= _MOST_REASON_CHARACTERS:
-        return reason
-    return reason[: _MOST_REASON_CHARACTERS - 1] + "…"

@@ -16,6 +16,7 @@ from dataclasses import replace
 from ortpkg.ep_context.ep_context_descriptor import ENVIRONMENT_FIELDS, find_mismatch
 from ortpkg.ep_context.ep_context_file import ContextEntry
 from ortpkg.errors import EpContextError, quoted
+from ortpkg.providers.library_words import words_of
 from ortpkg.providers.native_library import (
     COMPILED,
     WEIGHTS,
@@ -23,7 +24,6 @@ from ortpkg.providers.native_library import (
     NativeLibrary,
     NativeModel,
     Part,
-    words_of,
 )
 
 #: Says which contexts of a group keep weights of their own, and why.

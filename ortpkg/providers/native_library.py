@@ -7,7 +7,6 @@ claims sub-graphs and hands them over is :mod:`ortpkg.providers.native_execution
 from __future__ import annotations
 
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,15 +31,6 @@ WEIGHTS, COMPILED = "weights", "compiled"
 
 _SIGNATURE = "signature"
 _MOST_SIGNATURE_NBYTES = 1 << 20
-_SOURCE_PLACES = ("Exception from ", "Check '")
-#: How onnxruntime begins what it says: its status; file, line and function of its own source, and
-#: the condition there that did not hold, if a message follows.
-_STATUS = re.compile(r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : ")
-_SOURCE_FUNCTION = re.compile(
-    r"/\S+\.(?:cc|cpp|h|hpp):\d+ [^()]*\((?:[^()]|\([^()]*\))*\)"
-    r"(?: const)?(?: \[with [^]]*\])?(?:::<lambda\([^()]*\)>)? "
-    r"(?:(?:(?!: | was false\. ).)+ was false\. (?=\S))?"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,14 +294,6 @@ def required_part(parts: Mapping[str, Part], name: str) -> Part:
             f" {', '.join(map(quoted, parts)) or 'none'}"
         )
     return parts[name]
-
-
-def words_of(error: Exception) -> str:
-    """A library's message in one line, without its status and places in its own source."""
-    said = _STATUS.sub("", str(error))
-    lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in said.splitlines()]
-    telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
-    return " ".join(telling or [line for line in lines if line]) or type(error).__name__
 
 
 def first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import CompileError, ExecutionProviderError, quoted
-from ortpkg.providers.native_library import words_of
+from ortpkg.providers.library_words import quoted_words
 from ortpkg.providers.onnxruntime_contexts import WheelLibrary, open_onnxruntime
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
 
@@ -81,7 +81,7 @@ class OnnxRuntimeCompiler:
         except Exception as error:  # onnxruntime has an exception of its own for each status
             raise CompileError(
                 f"onnxruntime's {self._ep_name} cannot compile {quoted(source.name)}:"
-                f" {quoted(words_of(error))}{_advice(self._ep_name, source)}",
+                f" {quoted_words(error)}{_advice(self._ep_name, source)}",
                 ep_name=self._ep_name,
             ) from error
 

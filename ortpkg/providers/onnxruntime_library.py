@@ -18,13 +18,8 @@ from ortpkg.kernels.kernel_registry import DeviceSlots
 from ortpkg.providers.allocator import Allocator
 from ortpkg.providers.execution_provider import BackendPlacement
 from ortpkg.providers.library_traits import WeightForm, onnxruntime_weight_form
-from ortpkg.providers.native_library import (
-    CompiledModel,
-    NativeLibrary,
-    NativeModel,
-    NativeWeight,
-    words_of,
-)
+from ortpkg.providers.library_words import quoted_words
+from ortpkg.providers.native_library import CompiledModel, NativeLibrary, NativeModel, NativeWeight
 from ortpkg.providers.onnxruntime_memory import DeviceRuns, cuda_memory, device_runs
 from ortpkg.providers.onnxruntime_turns import takes_turns, turn
 from ortpkg.providers.provider_trials import SMALLEST_MODEL, why_left_out
@@ -90,7 +85,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
             names = ", ".join(map(quoted, (*self.settings.values, *self.settings.entries)))
             raise InvalidSessionOptionError(
                 f"onnxruntime {onnxruntime.__version__} makes no session with the options {names}: "
-                f"{quoted(words_of(error))}",
+                f"{quoted_words(error)}",
                 key=next(iter((*self.settings.entries, *self.settings.values))),
             ) from error
 

@@ -10,12 +10,13 @@ from typing import Any
 
 from ortpkg.ep_names import CPU_EP
 from ortpkg.providers.ep_package import import_ep_package
+from ortpkg.providers.library_refusals import REFUSED
 from ortpkg.providers.library_traits import LIBRARY_TRAITS
 from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries
 from ortpkg.providers.operator_probe import one_node_model, pairs
 from ortpkg.providers.provider_trials import try_providers
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
-from ortpkg.providers.registered_ep_library import register_ep_library
+from ortpkg.providers.registered_ep_library import LibraryRefusedError, register_ep_library
 
 #: Runs none of a model's own operators: its operators call web services.
 _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})
@@ -57,10 +58,15 @@ def list_library_offers(
         package: module and folder of the package to import first; None for none.
         siblings: names of other execution providers in the library.
 
+    Where the library is refused, ``{"version", "refused"}``, the latter with the reason.
+
     Raises ValueError where it offers more devices than any machine has.
     """
     onnxruntime = load_onnxruntime()
-    ep_devices = _register(onnxruntime, ep_name, path, package, siblings)
+    try:
+        ep_devices = _register(onnxruntime, ep_name, path, package, siblings)
+    except LibraryRefusedError as error:
+        return {"version": onnxruntime.__version__, REFUSED: error.reason}
     if len(ep_devices) > _MOST_EP_DEVICES:
         raise ValueError(
             f"it offers {len(ep_devices)} devices; at most {_MOST_EP_DEVICES} are believed"

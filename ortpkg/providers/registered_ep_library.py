@@ -23,6 +23,14 @@ _TALKATIVE = {"libQnnHtp.so": b" # LIBNATIVE: "}
 _loaded: set[str] = set()
 
 
+class LibraryRefusedError(ExecutionProviderError):
+    """onnxruntime, or the system's loader, does not take a library; ``reason`` says why."""
+
+    def __init__(self, message: str, *, ep_name: str, reason: str) -> None:
+        super().__init__(message, ep_name=ep_name)
+        self.reason = reason
+
+
 def register_ep_library(
     onnxruntime: Any,
     ep_name: str,
@@ -56,10 +64,12 @@ def register_ep_library(
                 register(f"{ep_name}{_ABSENT_SUFFIX}" if allows_absent else ep_name, path)
             except Exception as error:  # onnxruntime has an exception of its own for each status
                 if "already registered" not in str(error):
-                    raise ExecutionProviderError(
+                    reason = _why_refused(error, path)
+                    raise LibraryRefusedError(
                         f"onnxruntime {onnxruntime.__version__} refuses the library of {ep_name}: "
-                        f"{quoted(_why_refused(error, path))}",
+                        f"{quoted(reason)}",
                         ep_name=ep_name,
+                        reason=f"onnxruntime {onnxruntime.__version__} refuses it: {reason}",
                     ) from error
             own = registered_devices(onnxruntime, path)
         if allows_absent:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ortpkg.devices.hardware import EpDevice
+from ortpkg.ep_names import is_named
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.providers.ep_libraries import (
     EpLibrary,
@@ -79,8 +80,12 @@ def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
     )
     if devices:
         return LibraryOffer(library, devices)
-    notes = [note for note in offer.notes if library.ep_name in note]
-    return LibraryOffer(library, (), notes[0] if notes else factory.nothing_offered_note)
+    reasons = [
+        *(each.reason for each in offer.reasons if each[:2] == (library.ep_name, factory.backend)),
+        *(note for note in offer.notes if is_named(library.ep_name, note)),
+        factory.nothing_offered_note,
+    ]
+    return LibraryOffer(library, (), reasons[0])
 
 
 def libraries_to_add(path: str, ep_names: tuple[str, ...]) -> tuple[AddedLibrary, ...]:

@@ -15,7 +15,7 @@ from ortpkg.host.signal_handlers import pass_on_handlers_error
 from ortpkg.kernels.op_kernel import OpKernelContext
 from ortpkg.providers.execution_provider import NodeComputeInfo
 from ortpkg.providers.index_guards import IndexGuards, RefusedRunError
-from ortpkg.providers.native_library import words_of
+from ortpkg.providers.library_words import words_of
 from ortpkg.providers.numpy_standby import StandbyPartition
 
 

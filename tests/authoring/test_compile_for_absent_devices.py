@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,16 @@ import onnx.parser
 import pytest
 
 import ortpkg
-from ortpkg.api import model_package
+from ortpkg.api import model_package, model_variant
 from ortpkg.authoring.compile_variants import compile_variants
 from ortpkg.authoring.compile_wishes import CompileWishes, check_wishes, default_name
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import NoSuitableVariantError, UsageError
+from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
 from ortpkg.isolation.child import ChildOutcome, ChildResult
+from ortpkg.measuring import canary as measuring_canary
 from ortpkg.package.derived_variants import compiled_unseen, derivation_of
 from ortpkg.package.reader import open_package
-from ortpkg.selection.verdict import Selection
+from ortpkg.selection.verdict import Selection, Verdict
 from ortpkg.session import compile_models
 
 _ACME = "AcmeExecutionProvider"
@@ -172,3 +174,51 @@ def test_its_first_use_is_a_try_in_a_child_process(
     ortpkg.ModelPackage(package).best_variant()
 
     assert tried == [True] * is_unseen
+
+
+@pytest.mark.parametrize("way", ["variant", "best_variant", "unpickled", "component"])
+@pytest.mark.parametrize("problem", ["", "it was ended by SIGSEGV"])
+def test_every_way_to_a_session_tries_it_once_in_a_child_process(
+    way: str, problem: str, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def try_it(_package: object, verdict: Verdict, *_: object, **__: object) -> str:
+        tried.append(verdict.variant.name)
+        return problem
+
+    monkeypatch.setattr(measuring_canary, "_try", try_it)
+    for module in (model_package, model_variant):
+        monkeypatch.setattr(module, "compiled_unseen", lambda _variant: "npu")
+    opened = ortpkg.ModelPackage(package)
+    if way == "best_variant" and problem:
+        with pytest.raises(NoSuitableVariantError, match="failed its first try"):
+            opened.best_variant()
+        return
+    ways: dict[str, Callable[[], ortpkg.ModelVariant]] = {
+        "variant": lambda: opened.variant("plain"),
+        "best_variant": opened.best_variant,
+        "unpickled": lambda: pickle.loads(pickle.dumps(opened.variant("plain"))),
+        "component": lambda: opened.component_models[0].variant("plain"),
+    }
+    variant = ways[way]()
+
+    if problem:
+        with pytest.raises(ExecutionProviderError, match="first try in a child process failed: it"):
+            variant.create_session()
+    else:
+        variant.create_session()
+        variant.create_session(verify=False)
+
+    assert tried == ["plain"]
+
+
+def test_arguments_for_onnxruntime_are_given_after_a_try(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(measuring_canary, "_try", lambda *_, **__: "it crashed")
+    monkeypatch.setattr(model_variant, "compiled_unseen", lambda _variant: "npu")
+
+    with pytest.raises(ExecutionProviderError, match="'plain' was compiled for a device"):
+        ortpkg.ModelPackage(package).variant("plain").onnxruntime_args()

@@ -13,7 +13,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.providers import user_ep_libraries
 from ortpkg.providers.ep_libraries import EpLibrary, forget_ep_libraries
-from ortpkg.providers.machine_offer import MachineOffer
+from ortpkg.providers.machine_offer import MachineOffer, NothingOffered
 from ortpkg.providers.named_ep_libraries import added_file
 from tests.cli.conftest import RunCommand
 
@@ -63,6 +63,28 @@ def test_list_shows_libraries_devices_reasons_and_what_to_install(ortpkg: RunCom
         in words
     )
     assert "note: x 1 is not used: y" in done.err
+
+
+def test_a_reason_is_that_of_the_ep_itself_and_not_of_one_whose_name_has_it(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, machine: MachineOffer
+) -> None:
+    notes = (
+        "MyAcmeExecutionProvider (libmy.so 1) failed: crash",
+        "onnxruntime-ggml 0.1 is not used: onnxruntime-ep-AcmeExecutionProvider.x brings it",
+    )
+    offer = machine._replace(ep_devices=(), notes=notes)
+    monkeypatch.setattr(ep_command, "discover_ep_devices", lambda _machine: offer)
+    ggml, acme = ortpkg("ep", "list", "--json").json["libraries"]
+    assert acme["reason"] == "AcmeExecutionProvider (libacme.so) offers no device on this machine"
+    assert ggml["reason"] == "ggml (onnxruntime-ggml 0.2.0) offers no device on this machine"
+
+    reasons = (
+        NothingOffered("ggml", "embedded", "another"),
+        NothingOffered("ggml", "onnxruntime", "why"),
+    )
+    offer = machine._replace(ep_devices=(), notes=("ggml is odd",), reasons=reasons)
+    monkeypatch.setattr(ep_command, "discover_ep_devices", lambda _machine: offer)
+    assert ortpkg("ep", "list", "--json").json["libraries"][0]["reason"] == "why"
 
 
 @pytest.mark.usefixtures("machine")

@@ -19,12 +19,15 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import QNN_EP
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.isolation.backend_probe import ProbeAnswer
+from ortpkg.isolation import backend_probe
+from ortpkg.isolation.backend_probe import ProbeAnswer, Refusals, doubting_refusals
+from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.providers import (
     ep_libraries,
     ep_library_factory,
     ep_library_target,
     ep_registry,
+    library_refusals,
     onnxruntime_factory,
     onnxruntime_probe,
 )
@@ -36,6 +39,7 @@ from ortpkg.providers.ep_libraries import (
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.providers.ep_registry import available_factories, find_factory
+from ortpkg.providers.installed_metadata import InstalledRecord
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.registered_ep_library import register_ep_library
 from ortpkg.session import default_providers
@@ -80,8 +84,13 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: ProbeAnswer) -> list[Map
     asked: list[Mapping[str, Any]] = []
 
     def ask(
-        function: str, arguments: Mapping[str, Any], *, fingerprint: Mapping[str, object]
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        fingerprint: Mapping[str, object],
+        refusals: Refusals | None = None,
     ) -> ProbeAnswer:
+        assert (refusals is None) is (not function.endswith("list_library_offers"))
         asked.append(
             {"function": function.rpartition(":")[2], **arguments, "fingerprint": fingerprint}
         )
@@ -150,9 +159,87 @@ def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(tmp_path: Pat
     Path(library.path).write_bytes(b"no library")
     with pytest.raises(
         ExecutionProviderError,
-        match=r"refuses the library of AcmeExecutionProvider: 'file too short'",
+        match=r"^AcmeExecutionProvider \(onnxruntime-ep-acme 1.2\) cannot be used here: onnxruntime"
+        r" \S+ refuses it: file too short; install what is missing, then ortpkg devices asks it",
     ):
         EpLibraryFactory(library).get_supported_devices([_CPU])
+
+
+@pytest.mark.skipif(not _has_onnxruntime, reason="only onnxruntime loads such libraries")
+def test_a_refusal_is_remembered_until_something_changes_that_it_depends_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    searched, ld_cache = tmp_path / "searched", tmp_path / "ld.so.cache"
+    searched.mkdir()
+    monkeypatch.setattr(library_refusals, "_CACHE", str(ld_cache))
+    library = _library(tmp_path)
+    Path(library.path).write_bytes(b"no library")
+    calls: list[str] = []
+
+    def count(function: str, arguments: Any, *, timeout_s: float) -> ChildResult:
+        calls.append(function)
+        return call_in_child(function, arguments, timeout_s=timeout_s)
+
+    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", count)
+
+    def calls_of_a_process() -> int:
+        calls.clear()
+        monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+        with pytest.raises(ExecutionProviderError, match="cannot be used here: onnxruntime"):
+            EpLibraryFactory(library).get_supported_devices([_CPU])
+        return len(calls)
+
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    ld_cache.write_bytes(b"a driver's library")
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(searched))
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    (searched / "libdriver.so.1").touch()
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    records = (InstalledRecord("driver", "1", "/site", "driver-1.dist-info", 1),)
+    monkeypatch.setattr(library_refusals, "recorded_distributions", lambda: records)
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    Path(library.path).write_bytes(b"another file")
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    monkeypatch.setattr(library_refusals, "probe", lambda: Machine(os="linux", hardware=(_CPU,)))
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    with doubting_refusals():
+        assert calls_of_a_process() == 1
+    monkeypatch.setenv("ORTPKG_PROBE_AGAIN", "1")
+    assert calls_of_a_process() == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "is_remembered"),
+    [
+        ("libcuda.so.1: cannot open shared object file", True),
+        ("failed to map segment: Cannot allocate memory", False),
+    ],
+)
+def test_a_refusal_for_want_of_memory_is_not_remembered(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, is_remembered: bool
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    answers = [
+        ChildResult(outcome=ChildOutcome.DONE, value={"version": "1", "refused": said}),
+        ChildResult(outcome=ChildOutcome.DONE, value=_offers("AcmeExecutionProvider").value),
+    ]
+    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", lambda *_, **__: answers.pop(0))
+    factory = EpLibraryFactory(_library(tmp_path))
+    monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+    with pytest.raises(ExecutionProviderError, match="cannot be used here"):
+        factory.get_supported_devices([_CPU])
+    monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+    if is_remembered:
+        with pytest.raises(ExecutionProviderError, match=r"libcuda\.so\.1"):
+            factory.get_supported_devices([_CPU])
+        with doubting_refusals():
+            assert factory.get_supported_devices([_CPU])
+    else:
+        assert factory.get_supported_devices([_CPU])
+    monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+    assert factory.get_supported_devices([_CPU])
 
 
 @pytest.mark.parametrize(
@@ -177,8 +264,8 @@ def test_a_library_that_fails_leaves_the_others_as_they_are(
     assert "AcmeExecutionProvider" not in {each.ep_name for each in offer.ep_devices}
     assert "CPUExecutionProvider" in {each.ep_name for each in offer.ep_devices}
     assert (
-        "the library behind AcmeExecutionProvider failed: it ended by signal 11 (SIGSEGV)"
-        in offer.notes
+        "the library behind AcmeExecutionProvider (onnxruntime-ep-acme 1.2) failed: it ended by"
+        " signal 11 (SIGSEGV)" in offer.notes
     )
 
 
