@@ -236,6 +236,11 @@ def emulated_names() -> list[str]:
     )
 
 
+def displaced_note(library: EpLibrary) -> str:
+    """What is said of a library whose execution provider onnxruntime itself has."""
+    return f"{library} is not used: this onnxruntime has its own {library.ep_name}"
+
+
 def emulation_note(library: EpLibrary, emulation: Emulation) -> str:
     """What is said where the emulated device is not asked for."""
     return (

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _OFFERS_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_library_offers"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
+#: How loaders say that another library is not there, and that one is no such library.
+_MISSING = ("No such file", "image not found", "could not be found", "error 126")
+_OF_ANOTHER = ("undefined symbol", "CreateEpFactories", "API version", "error 127")
 #: In an EP device's metadata: what really computes.
 EMULATED = "emulated"
 
@@ -127,8 +130,8 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
             from ortpkg.providers.library_words import shortened  # only where it is refused
 
             raise ExecutionProviderError(
-                f"{name} cannot be used here: {unquoted(shortened(reason))}; install what is"
-                " missing, then ortpkg devices asks it again",
+                f"{name} cannot be used here: {unquoted(shortened(reason))}"
+                f"{_advice(reason)}; ortpkg devices asks it again",
                 ep_name=self.ep_name,
             )
         if answer.failure:
@@ -145,6 +148,15 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
             {**self._library.arguments(), **arguments},
             fingerprint={**fingerprint, **self._library.fingerprint()},
         )
+
+
+def _advice(reason: str) -> str:
+    """What to do about a refusal, by what the system's loader said."""
+    if any(words in reason for words in _MISSING):
+        return "; install what is missing"
+    if any(words in reason for words in _OF_ANOTHER):
+        return "; its wheel is for another onnxruntime, or brings no execution provider"
+    return ""
 
 
 def _runs_on_cpu(ep_device: EpDevice) -> bool:

@@ -29,6 +29,7 @@ from ortpkg.providers.cpu_factory import CpuEpFactory
 from ortpkg.providers.ep_factory import CpuDevicesEpFactory, EpFactory
 from ortpkg.providers.ep_libraries import (
     EpLibrary,
+    displaced_note,
     ep_library_notes,
     ep_library_of,
     installed_ep_libraries,
@@ -202,9 +203,7 @@ def _factories_of_libraries(
     for library in installed_ep_libraries():
         factory = _library_factory(library)
         if library.ep_name in taken:
-            notes.append(
-                f"{library} is not used: this onnxruntime has an {library.ep_name} of its own"
-            )
+            notes.append(displaced_note(library))
         elif factory.missing_device_note:
             notes += (
                 [factory.missing_device_note] if library.ep_name in wanted or not wanted else []

@@ -10,6 +10,7 @@ from ortpkg.ep_names import is_named
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.providers.ep_libraries import (
     EpLibrary,
+    displaced_note,
     ep_library_notes,
     forget_ep_libraries,
     installed_ep_libraries,
@@ -73,15 +74,19 @@ def library_notes() -> tuple[str, ...]:
 
 def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
     factory = EpLibraryFactory(library)
+    whose = (library.ep_name, factory.backend)
+    asked = [each for each in offer.factories if (each.ep_name, each.backend) == whose]
+    if asked and not isinstance(asked[0], EpLibraryFactory):
+        return LibraryOffer(library, (), displaced_note(library))
     devices = tuple(
         ep_device
         for ep_device in offer.ep_devices
-        if (ep_device.ep_name, ep_device.backend) == (library.ep_name, factory.backend)
+        if (ep_device.ep_name, ep_device.backend) == whose
     )
     if devices:
         return LibraryOffer(library, devices)
     reasons = [
-        *(each.reason for each in offer.reasons if each[:2] == (library.ep_name, factory.backend)),
+        *(each.reason for each in offer.reasons if each[:2] == whose),
         *(note for note in offer.notes if is_named(library.ep_name, note)),
         factory.nothing_offered_note,
     ]

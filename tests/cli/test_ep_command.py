@@ -15,6 +15,7 @@ from ortpkg.providers import user_ep_libraries
 from ortpkg.providers.ep_libraries import EpLibrary, forget_ep_libraries
 from ortpkg.providers.machine_offer import MachineOffer, NothingOffered
 from ortpkg.providers.named_ep_libraries import added_file
+from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from tests.cli.conftest import RunCommand
 
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Host", vendor="Intel")
@@ -85,6 +86,18 @@ def test_a_reason_is_that_of_the_ep_itself_and_not_of_one_whose_name_has_it(
     offer = machine._replace(ep_devices=(), notes=("ggml is odd",), reasons=reasons)
     monkeypatch.setattr(ep_command, "discover_ep_devices", lambda _machine: offer)
     assert ortpkg("ep", "list", "--json").json["libraries"][0]["reason"] == "why"
+
+
+def test_devices_of_onnxruntimes_own_provider_are_not_those_of_a_wheel_with_its_name(
+    ortpkg: RunCommand, monkeypatch: pytest.MonkeyPatch, machine: MachineOffer
+) -> None:
+    offer = machine._replace(factories=(OnnxRuntimeEpFactory("ggml"),))
+    monkeypatch.setattr(ep_command, "discover_ep_devices", lambda _machine: offer)
+    ggml = ortpkg("ep", "list", "--json").json["libraries"][0]
+    assert ggml["devices"] == []
+    assert ggml["reason"] == (
+        "onnxruntime-ggml 0.2.0 is not used: this onnxruntime has its own ggml"
+    )
 
 
 @pytest.mark.usefixtures("machine")

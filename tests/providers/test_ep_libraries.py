@@ -160,7 +160,7 @@ def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(tmp_path: Pat
     with pytest.raises(
         ExecutionProviderError,
         match=r"^AcmeExecutionProvider \(onnxruntime-ep-acme 1.2\) cannot be used here: onnxruntime"
-        r" \S+ refuses it: file too short; install what is missing, then ortpkg devices asks it",
+        r" \S+ refuses it: file too short; ortpkg devices asks it again",
     ):
         EpLibraryFactory(library).get_supported_devices([_CPU])
 
@@ -277,10 +277,7 @@ def test_an_onnxruntime_that_has_the_provider_itself_is_preferred(
     assert [type(each) for each in found.factories if each.ep_name == "AcmeExecutionProvider"] == [
         onnxruntime_factory.OnnxRuntimeEpFactory
     ]
-    note = (
-        "onnxruntime-ep-acme 1.2 is not used: this onnxruntime has an AcmeExecutionProvider of"
-        " its own"
-    )
+    note = "onnxruntime-ep-acme 1.2 is not used: this onnxruntime has its own AcmeExecutionProvider"
     assert note in found.notes
     assert not isinstance(find_factory("AcmeExecutionProvider"), EpLibraryFactory)
 
@@ -577,3 +574,23 @@ def _reported_of(original: Any) -> Any:
         return original(self, hardware) if isinstance(self, EpLibraryFactory) else []
 
     return get
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            "libcuda.so.1: cannot open shared object file: No such file or directory",
+            "; install wha",
+        ),
+        ("undefined symbol: CreateEpFactories", "; its wheel is for another onnxruntime, or br"),
+        ("invalid ELF header", "; ortpkg devices asks it again"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, advice: str
+) -> None:
+    _answers(monkeypatch, ProbeAnswer(value={"version": "1", "refused": said}))
+    with pytest.raises(ExecutionProviderError) as raised:
+        EpLibraryFactory(_library(tmp_path)).get_supported_devices([_CPU])
+    assert f"{said}{advice}" in str(raised.value)
