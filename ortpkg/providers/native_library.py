@@ -56,7 +56,8 @@ class NativeWeight:
     Attributes:
         element_type: ONNX's number of it.
         shape: of the tensor.
-        data: its elements as ``raw_data`` of ONNX has them, in mapped or own memory.
+        data: its elements as ``raw_data`` of ONNX has them, in mapped or own memory; not always
+            aligned for a library that copies them.
         file: where ``data`` was mapped from; None for own memory.
     """
 

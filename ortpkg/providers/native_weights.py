@@ -77,8 +77,10 @@ class NativeWeights:
             return self._external_tensor(initializer, location, file.offset, nbytes)
         is_of_body = self._body.initializers.get(initializer.name) is initializer
         # onnxruntime's values have whole elements
-        weight = None if initializer.element_type in PACKED_BITS else _own_memory(initializer)
-        if weight is None or not is_of_body:
+        if initializer.element_type in PACKED_BITS or not is_of_body:
+            return None
+        weight = _own_memory(initializer, is_aligned=False)
+        if weight is None:
             return None
         self.weights[initializer.name] = weight
         return self._external_tensor(initializer, _NAMED_LOCATION, 0, nbytes)
@@ -128,8 +130,14 @@ def _large_nbytes(initializer: Initializer) -> int:
     return nbytes if nbytes >= SMALLEST_NBYTES else 0
 
 
-def _own_memory(initializer: Initializer) -> NativeWeight | None:
-    """Return a constant as it lies in memory; None where numpy has its elements in another form."""
+def _own_memory(initializer: Initializer, *, is_aligned: bool = True) -> NativeWeight | None:
+    """Return a constant as it lies in memory; None where numpy has its elements in another form.
+
+    Args:
+        initializer: the constant.
+        is_aligned: whether a library computes on this memory, so that bytes of a file that are not
+            aligned are read, not mapped.
+    """
     is_plain = initializer.element_type not in PACKED_BITS and sys.byteorder == "little"
     if not is_plain or numpy_dtype(initializer.element_type).itemsize > _LARGEST_WORD_NBYTES:
         return None
@@ -137,7 +145,7 @@ def _own_memory(initializer: Initializer) -> NativeWeight | None:
     if isinstance(initializer, MappedInitializer):
         # not numpy(), which keeps what had to be read for its alignment
         nbytes = stored_nbytes(initializer.element_type, prod(initializer.shape))
-        flat = initializer.source.array(initializer.offset, nbytes, width)
+        flat = initializer.source.array(initializer.offset, nbytes, width if is_aligned else 1)
     else:
         flat = np.ascontiguousarray(initializer.numpy()).reshape(-1).view(np.uint8)
     return NativeWeight(

@@ -42,6 +42,7 @@ from ortpkg.providers.onnxruntime_library import (
     OnnxRuntimeModel,
     add_weights,
     copies_weights,
+    with_usable_weights,
 )
 from ortpkg.providers.onnxruntime_memory import DeviceRuns, device_memory
 from ortpkg.providers.onnxruntime_parts import model_of_parts, parts_of_model
@@ -86,6 +87,7 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
     """onnxruntime's CPU provider, which keeps models as it optimized them."""
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
+        model = with_usable_weights(model)
         if model.is_kept:
             with contextlib.suppress(Exception):  # whatever it was, it may be the writing
                 session, optimized = self._optimized(model)
@@ -111,7 +113,7 @@ class OptimizingLibrary(OnnxRuntimeLibrary, ContextLibrary):
         assert isinstance(compiled, OnnxRuntimeModel)
         optimized = compiled.take_optimized()
         if optimized is None:
-            _, optimized = self._optimized(model)
+            _, optimized = self._optimized(with_usable_weights(model))
         return parts_of_model(optimized, model)
 
     def import_model(
@@ -159,7 +161,7 @@ class WheelLibrary(OnnxRuntimeLibrary, ContextLibrary):
         """
         del compiled
         options = self.target_options()
-        add_weights(options, model)
+        add_weights(options, with_usable_weights(model))
         flags = onnxruntime.OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED
         with turn(self._ep_name):
             compiler = onnxruntime.ModelCompiler(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ortpkg.ep_context.ep_context_options import EXTERNAL_DATA_FOLDER
 from ortpkg.ep_names import CPU_EP
@@ -90,6 +92,7 @@ class OnnxRuntimeLibrary(NativeLibrary):
             ) from error
 
     def compile_model(self, model: NativeModel) -> CompiledModel:
+        model = with_usable_weights(model)
         return self._loaded(model, self._options_of(model))
 
     def _loaded(self, model: NativeModel, options: Any) -> OnnxRuntimeModel:
@@ -157,11 +160,28 @@ def add_weights(options: Any, model: NativeModel) -> None:
         options.add_external_initializers(list(model.weights), values)
 
 
+def with_usable_weights(model: NativeModel) -> NativeModel:
+    """Return the model with weights that onnxruntime may compute on: aligned, if it copies none.
+
+    What is copied may lie as it is mapped: a second copy of a model's weights would be in memory
+    while the session is made.
+    """
+    if not model.weights or copies_weights():
+        return model
+    aligned = {name: _aligned(weight) for name, weight in model.weights.items()}
+    return replace(model, weights=aligned)
+
+
+def _aligned(weight: NativeWeight) -> NativeWeight:
+    word = _words(weight)
+    return weight if word.flags.aligned else replace(weight, data=word.copy().view(np.uint8).data)
+
+
 @functools.cache
 def copies_weights() -> bool:
     """Return True if onnxruntime copies weights that are handed over, as releases up to 1.32 do.
 
-    Then nothing has to keep the weights' memory, which may be a copy of unaligned bytes of a file.
+    Then nothing has to keep the weights' memory, and it need not be aligned.
     """
     weight = np.zeros(256, np.float32)
     options = onnxruntime.SessionOptions()
@@ -176,10 +196,12 @@ def copies_weights() -> bool:
 
 def _ort_value(weight: NativeWeight) -> Any:
     """Return onnxruntime's view of the weight; its elements are words to numpy."""
-    count = prod(weight.shape)
-    word = np.dtype(f"u{weight.data.nbytes // count}")
-    array = np.frombuffer(weight.data, word).reshape(weight.shape)
+    array = _words(weight).reshape(weight.shape)
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, weight.element_type)
+
+
+def _words(weight: NativeWeight) -> npt.NDArray[Any]:
+    return np.frombuffer(weight.data, f"u{weight.data.nbytes // prod(weight.shape)}")
 
 
 def _member(name: str, value: int | bool | str) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import json
 import logging
+import os
 import re
 import shutil
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from ortpkg.errors import (
     ProfileError,
     UsageError,
 )
+from ortpkg.host.directories import records_directory
 from ortpkg.measuring import record_store
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.machine_offer import MachineOffer
@@ -303,17 +306,28 @@ def test_the_policy_pipeline_orders_selects_logs_creates_and_registers(
 
 
 def test_selection_without_records_costs_no_look_at_a_file_of_them(
-    digits: ortpkg.ModelPackage,
+    digits: ortpkg.ModelPackage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer, machine = package_selection.offer_for(digits.component())
-    package_selection.records_of(digits.info, offer, machine)
-    times = []
-    for _ in range(200):
-        start_s = time.perf_counter()
-        package_selection.records_of(digits.info, offer, machine)
-        times.append(time.perf_counter() - start_s)
+    looked_at: list[tuple[str, str]] = []
 
-    assert min(times) < 200e-6
+    def watch(module: Any, name: str) -> None:
+        def call(path: Any, *_: Any, **__: Any) -> Any:
+            looked_at.append((name, str(path)))
+            raise FileNotFoundError(path)
+
+        monkeypatch.setattr(module, name, call)
+
+    for name in ("stat", "lstat", "listdir", "scandir", "open"):
+        watch(os, name)
+    watch(io, "open")
+    watch(builtins, "open")
+    monkeypatch.setattr(os.path, "isdir", lambda path: looked_at.append(("isdir", path)))
+    records = package_selection.records_of(digits.info, offer, machine)
+    monkeypatch.undo()
+
+    assert records is None
+    assert looked_at == [("isdir", records_directory())]
 
 
 def test_a_compatibility_string_of_an_ep_of_another_machine_is_unknown_and_said_to_be(
