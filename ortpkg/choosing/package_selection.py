@@ -95,6 +95,7 @@ def select_component(
             hardware=offer.hardware,
             compatibility=offer.compatibility,
             notes=(*offer.notes, *_verification_notes(package)),
+            known_eps={factory.ep_name for factory in offer.factories},
             sizes=_sizes_for(component, wishes),
             records=records_of(package, offer, machine, canary_failures),
             machine=machine,

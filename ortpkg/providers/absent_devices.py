@@ -16,10 +16,11 @@ from typing import Any
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.profiles import BUILT_IN_PROFILES, read_profile
 from ortpkg.ep_names import resolve_ep_name
-from ortpkg.errors import NoSuitableVariantError, UsageError, quoted
+from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError, quoted
 from ortpkg.isolation.backend_probe import ask_backend
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of
+from ortpkg.providers.library_refusals import refusal_of, refusal_sentence
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 
 _LIST_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_absent_devices"
@@ -35,8 +36,14 @@ def absent_devices(library: EpLibrary) -> list[EpDevice]:
     Raises ExecutionProviderError where the library fails.
     """
     answer = ask_backend(
-        _LIST_FUNCTION, library.arguments(), fingerprint=_fingerprint(library)
+        _LIST_FUNCTION,
+        library.arguments(),
+        fingerprint=_fingerprint(library),
+        is_kept=lambda value: not refusal_of(value),
     ).require(library.ep_name)
+    if reason := refusal_of(answer):
+        name = f"{library.ep_name} ({library})"
+        raise ExecutionProviderError(refusal_sentence(name, reason), ep_name=library.ep_name)
     entries = answer if isinstance(answer, list) else []
     listed = [_ep_device(library, entry) for entry in entries if _is_device(entry)]
     return [each for each in listed if each.device is not None and each.device.is_absent]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
-from ortpkg.errors import ExecutionProviderError, unquoted
+from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.absent_devices import rate_for_absent
 from ortpkg.providers.compatibility_info import is_own_text
@@ -25,7 +25,7 @@ from ortpkg.providers.ep_libraries import (
     emulation_note,
     is_emulation_asked_for,
 )
-from ortpkg.providers.library_refusals import REFUSALS, refusal_of
+from ortpkg.providers.library_refusals import REFUSALS, refusal_of, refusal_sentence
 from ortpkg.providers.onnxruntime_factory import MOST_INFO_CHARACTERS, OnnxRuntimeEpFactory
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 _OFFERS_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_library_offers"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_compatibility"
-#: How loaders say that another library is not there, and that one is no such library.
-_MISSING = ("No such file", "image not found", "could not be found", "error 126")
-_OF_ANOTHER = ("undefined symbol", "CreateEpFactories", "API version", "error 127")
 #: In an EP device's metadata: what really computes.
 EMULATED = "emulated"
 
@@ -127,13 +124,7 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         )
         name = f"{self.ep_name} ({self._library})"
         if reason := refusal_of(answer.value):
-            from ortpkg.providers.library_words import shortened  # only where it is refused
-
-            raise ExecutionProviderError(
-                f"{name} cannot be used here: {unquoted(shortened(reason))}"
-                f"{_advice(reason)}; ortpkg devices asks it again",
-                ep_name=self.ep_name,
-            )
+            raise ExecutionProviderError(refusal_sentence(name, reason), ep_name=self.ep_name)
         if answer.failure:
             raise ExecutionProviderError(
                 f"the library behind {name} failed: {answer.failure}", ep_name=self.ep_name
@@ -148,15 +139,6 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
             {**self._library.arguments(), **arguments},
             fingerprint={**fingerprint, **self._library.fingerprint()},
         )
-
-
-def _advice(reason: str) -> str:
-    """What to do about a refusal, by what the system's loader said."""
-    if any(words in reason for words in _MISSING):
-        return "; install what is missing"
-    if any(words in reason for words in _OF_ANOTHER):
-        return "; its wheel is for another onnxruntime, or brings no execution provider"
-    return ""
 
 
 def _runs_on_cpu(ep_device: EpDevice) -> bool:

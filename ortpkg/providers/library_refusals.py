@@ -13,6 +13,7 @@ from typing import Any
 
 from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.machine_probe import probe
+from ortpkg.errors import unquoted
 from ortpkg.isolation.backend_probe import Refusals
 from ortpkg.providers.ep_candidates import file_identity
 from ortpkg.providers.installed_metadata import recorded_distributions
@@ -23,11 +24,31 @@ _CACHE = "/etc/ld.so.cache"
 _VARIABLES = {"win32": "PATH", "darwin": "DYLD_LIBRARY_PATH"}
 #: A refusal for want of these says nothing of the next process.
 _PASSING = ("Cannot allocate memory", "Too many open files", "not enough", "paging file")
+#: How loaders say that another library is not there, and that one is no such library.
+_MISSING = ("No such file", "image not found", "could not be found", "error 126")
+_OF_ANOTHER = ("undefined symbol", "CreateEpFactories", "API version", "error 127")
 
 
 def refusal_of(value: Any) -> str:
     """Return what an answer says of a refusal; "" where it is none."""
     return str(value.get(REFUSED, "")) if isinstance(value, dict) else ""
+
+
+def refusal_sentence(name: str, reason: str) -> str:
+    """Return what is said of a refused library; ``name`` is its EP's, with the wheel."""
+    from ortpkg.providers.library_words import shortened  # only where one is refused
+
+    said = unquoted(shortened(reason))
+    return f"{name} cannot be used here: {said}{_advice(reason)}; ortpkg devices asks it again"
+
+
+def _advice(reason: str) -> str:
+    """What to do about a refusal, by what the system's loader said."""
+    if any(words in reason for words in _MISSING):
+        return "; install what is missing"
+    if any(words in reason for words in _OF_ANOTHER):
+        return "; its wheel is for another onnxruntime, or brings no execution provider"
+    return ""
 
 
 def loader_state() -> dict[str, Any]:

@@ -83,13 +83,17 @@ def list_absent_devices(
     path: str,
     package: Sequence[str] | None = None,
     siblings: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]] | dict[str, str]:
     """Return devices that are not here and for which the library compiles, as its EP devices.
 
-    The arguments are those of :func:`list_library_offers`.
+    Where the library is refused, ``{"refused"}`` with the reason. The arguments are those of
+    :func:`list_library_offers`.
     """
     onnxruntime = load_onnxruntime()
-    listed = _register(onnxruntime, ep_name, path, package, siblings, allows_absent=True)
+    try:
+        listed = _register(onnxruntime, ep_name, path, package, siblings, allows_absent=True)
+    except LibraryRefusedError as error:
+        return {REFUSED: error.reason}
     return [_ep_device(ep_device) for ep_device in listed[:_MOST_EP_DEVICES]]
 
 

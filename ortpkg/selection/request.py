@@ -106,6 +106,7 @@ def make_request(
     hardware: Sequence[HardwareDevice],
     compatibility: CompatibilityOf,
     notes: Sequence[str] = (),
+    known_eps: Collection[str] = (),
     sizes: Mapping[str, int] = EMPTY,
     records: SelectionRecords | None = None,
     machine: str = "",
@@ -130,7 +131,8 @@ def make_request(
         raise UsageError(f"policy {policy.name} takes one execution provider, not {len(eps)}")
     ordered = tuple(order_devices(ep_devices, policy, hardware))
     stated = (like.constraints.ep for like in alike(component.variants))
-    named = {name for name in (*stated, *(each.ep_name for each in ordered)) if name}
+    offered = (each.ep_name for each in ordered)
+    named = {name for name in (*stated, *offered, *known_eps) if name}
     ep = ep_named(eps[0], named) if eps else None
     if limits.where:
         check_where_keys(limits.where, component.variants, package_version=package_version)

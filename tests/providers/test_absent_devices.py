@@ -13,7 +13,7 @@ from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import make_profile, profile_to_json
 from ortpkg.documents.json_documents import dump_document
-from ortpkg.errors import NoSuitableVariantError, UsageError
+from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import absent_devices, onnxruntime_probe
 from ortpkg.providers.absent_devices import absent_device_text, find_absent_device
@@ -60,7 +60,7 @@ def _answer(monkeypatch: pytest.MonkeyPatch, value: Any, rating: str = "") -> li
     asked: list[Any] = []
 
     def ask(
-        function: str, arguments: Mapping[str, Any], *, fingerprint: Mapping[str, object]
+        function: str, arguments: Mapping[str, Any], *, fingerprint: Mapping[str, object], **_: Any
     ) -> ProbeAnswer:
         asked.append((function.partition(":")[2], arguments, fingerprint))
         return ProbeAnswer(value=rating if "rate" in function else value)
@@ -220,6 +220,7 @@ def test_the_probe_registers_it_under_a_name_that_allows_such_devices(
     monkeypatch.setattr(onnxruntime_probe, "load_onnxruntime", lambda: runtime)
 
     listed = onnxruntime_probe.list_absent_devices(_ACME, library.path)
+    assert isinstance(listed, list)
 
     assert runtime.registered == [f"{_ACME}.virtual"]
     assert [entry["device_id"] for entry in listed] == [_OLD, _NEW]
@@ -238,3 +239,15 @@ def test_a_compiler_gets_exactly_the_device_that_was_named(library: EpLibrary) -
     own = _Runtime(library.path)
     ep_library_target(own, library, [])
     assert own.registered == [_ACME]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_library_that_is_refused_is_told_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "onnxruntime 1 refuses it: libcuda.so.1: No such file or directory"
+    _answer(monkeypatch, {"refused": said})
+    with pytest.raises(ExecutionProviderError) as raised:
+        find_absent_device(_ACME, "npu")
+    assert str(raised.value) == (
+        f"{_ACME} (onnxruntime-ep-acme 1.2) cannot be used here: {said}; install what is missing;"
+        " ortpkg devices asks it again"
+    )

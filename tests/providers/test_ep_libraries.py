@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+import ortpkg
 from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import QNN_EP
-from ortpkg.errors import ExecutionProviderError
+from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import ProbeAnswer, Refusals, doubting_refusals
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
@@ -52,6 +53,7 @@ pytestmark = [
     ),
 ]
 
+_DIGITS = Path(__file__).parents[2] / "sample_packages/digits.ortpackage"
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Host", vendor="Intel", vendor_id=0x8086)
 _REPORTED = {
     "type": "cpu",
@@ -594,3 +596,16 @@ def test_a_refusal_says_what_to_do(
     with pytest.raises(ExecutionProviderError) as raised:
         EpLibraryFactory(_library(tmp_path)).get_supported_devices([_CPU])
     assert f"{said}{advice}" in str(raised.value)
+
+
+def test_an_installed_ep_that_fails_is_no_unknown_name_for_selection(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _with_onnxruntime(monkeypatch, _library(tmp_path, "Acme"))
+    _answers(monkeypatch, ProbeAnswer(failure="it ended by signal 11 (SIGSEGV)"))
+    package = ortpkg.ModelPackage(_DIGITS)
+    selection = package.select(ep="Acme")
+    assert selection.best is None
+    assert any("Acme (onnxruntime-ep-acme 1.2) failed: it" in each for each in selection.warnings)
+    with pytest.raises(UsageError, match="no execution provider 'Acmee'"):
+        package.select(ep="Acmee")
