@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -437,6 +438,29 @@ def test_a_model_of_20_gib_is_run_where_it_lies(tmp_path: Path, isolate: bool) -
         (y,) = session.run(None, {"x": np.array([0, table_rows - 1, 1])})
         np.testing.assert_array_equal(y, np.concatenate([X * 0, X, X * 0]))
         assert _private_nbytes() - before < 128 << 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", _BACKENDS)
+def test_a_context_of_more_than_2_gib_is_kept_and_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """The second session loads what the first kept, of which the weights are 2.3 GiB."""
+    if shutil.disk_usage(tmp_path).free < 8 << 30:
+        pytest.skip("too little room for a context of 2.3 GiB")
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    table_rows = 9_650_000
+    path = _save_lookup(tmp_path, table_rows)
+    options = ortpkg.SessionOptions()
+    options.add_session_config_entry("ortpkg.ep_context_cache", str(tmp_path / "kept"))
+    for _ in range(2):
+        with ortpkg.InferenceSession(
+            path, options, providers=[_names(backend)], backend=backend
+        ) as session:
+            (y,) = session.run(None, {"x": np.array([0, table_rows - 1, 1])})
+            np.testing.assert_array_equal(y, np.concatenate([X * 0, X, X * 0]))
+    (kept,) = (tmp_path / "kept").glob("*.bin")
+    assert kept.stat().st_size > 2 << 30
 
 
 @pytest.mark.parametrize("padding", range(2))  # of four, one is aligned
