@@ -23,7 +23,8 @@ class RetryPolicy:
         first_pause_s: before the second try; each further one is twice as long, and up to half of
             it is left to chance, so that a fleet does not come back all at once.
         most_pause_s: no pause of ours is longer.
-        most_waiting_s: all pauses of one request together, those included that a server asks for.
+        most_waiting_s: all pauses of one request together, those included that a server asks for;
+            a request whose failed tries took longer is not made again.
     """
 
     most_tries: int = 6

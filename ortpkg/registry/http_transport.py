@@ -240,7 +240,7 @@ class HttpTransport:
         return self._repeated(request, read)
 
     def _repeated(self, request: Request, use: Callable[[Answer], ResultT]) -> ResultT:
-        retries = self.retries()
+        retries, started_s = self.retries(), self.clock.now_s()
         while True:
             try:
                 answer = self._followed(request)
@@ -254,6 +254,8 @@ class HttpTransport:
                 if error.is_lasting or not (request.is_repeatable or error.is_unconnected):
                     raise
                 # One that was there before is being started anew, and no wrong name or port.
+                if self.clock.now_s() - started_s > self.policy.most_waiting_s:
+                    raise  # tries that drip, each for its whole time, are enough
                 is_unknown = error.is_unconnected and origin(request.url) not in self._reached
                 if not retries.wait(is_unconnected=is_unknown):
                     raise

@@ -72,6 +72,26 @@ def test_an_answer_that_drips_is_given_up(transport: HttpTransport, part: str) -
         transport.exchange(Request(method="GET", url=url), most_nbytes=1 << 20)
 
 
+@pytest.mark.parametrize("part", DRIPS)
+def test_what_drips_for_long_is_not_asked_again(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    monkeypatch.setattr(timed_answers, "MOST_HEAD_S", 0.3)
+    monkeypatch.setattr(http_transport, "_MOST_ANSWER_S", 0.3)
+    policy = RetryPolicy(most_tries=6, first_pause_s=0.01, most_waiting_s=0.25)
+    transport = HttpTransport(policy=policy)
+    asked: list[str] = []
+    followed = transport._followed
+
+    def counted(request: Request) -> http_transport.Answer:
+        asked.append(request.url)
+        return followed(request)
+
+    monkeypatch.setattr(transport, "_followed", counted)
+    with dripping(*DRIPS[part]) as url, pytest.raises(RegistryUnreachableError, match=r"0\.3 s"):
+        transport.exchange(Request(method="GET", url=url), most_nbytes=1 << 20)
+    transport.close()
+    assert len(asked) == 1
+
+
 @pytest.mark.parametrize("part", ["body", "size of a chunk", "extension of a chunk", "trailer"])
 def test_a_blob_that_drips_is_given_up(transport: HttpTransport, part: str) -> None:
     with (
