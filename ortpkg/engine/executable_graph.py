@@ -99,7 +99,7 @@ class ExecutableGraph:
             self._template[index] = constant
         has_defaults = any(self._template[index] is not None for index in plan.inputs)
         self._direct = (
-            DirectRun(self.instructions[0], self._new_frame)
+            DirectRun(self.instructions[0], partial(_new_frame, self.ground, self._template))
             if is_native and not has_defaults and is_one_step(plan, allocation)
             else None
         )
@@ -214,10 +214,6 @@ class ExecutableGraph:
     def _bound_outputs(self) -> BoundOutputs:
         return BoundOutputs(self.plan, self.allocation)
 
-    def _new_frame(self, control: RunControl) -> ExecutionFrame:
-        """A frame with nothing fed and no workspace."""
-        return ExecutionFrame(self.ground, self.initial_values(), control)
-
     def initial_values(self) -> list[Value]:
         """The values of a run that has not begun: constants, and None for all others."""
         return self._template.copy()
@@ -275,3 +271,10 @@ def _run_subgraph(
     outer = [values[index] for index in subgraph.captures]
     with counted_feeds(feeds, values, control):
         return subgraph.executable.run(feeds, outer, control)
+
+
+def _new_frame(
+    ground: FrameGround, template: Sequence[Value], control: RunControl
+) -> ExecutionFrame:
+    """A frame with nothing fed and no workspace; of no graph, which would hold itself so."""
+    return ExecutionFrame(ground, list(template), control)

@@ -208,7 +208,7 @@ def test_a_blob_for_another_cpu_falls_with_the_words_of_openvino(
     )
     message = refusal(save(tmp_path / "m.onnx", [node], ["x"], ["e"]))
     assert "in the child process that tried first" in message
-    assert "built for a different runtime configuration" in message
+    assert "it was built for a different" in message
 
 
 def test_a_damaged_container_falls_before_openvino_sees_it(tmp_path: Path) -> None:
