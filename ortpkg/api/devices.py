@@ -46,10 +46,10 @@ def profile_of_this_machine(
     ``ORTPKG_EMULATED_DEVICES``. What fails is a note of
     the machine.
     """
-    verify_emulated_names()
-    named = [ep_known_here(ep) for ep in eps]
-    machine = with_free_memory(probe())
     with doubting_refusals():  # who looks may have installed what was missing
+        verify_emulated_names()
+        named = [ep_known_here(ep) for ep in eps]
+        machine = with_free_memory(probe())
         offer = discover_ep_devices(machine, named=named)
     notes = (*machine.notes, *offer.notes)
     return make_profile(

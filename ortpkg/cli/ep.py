@@ -140,9 +140,8 @@ def _print(
         output.table(columns, [_cells(row) for row in rows])
     else:
         output.line("no library of a plug-in EP is here")
-    for row in rows:
-        if row.reason:
-            output.line(row.reason, hang="  ")
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+        output.line(reason, hang="  ")
     for each in missing:
         kind = f"{each.device.vendor} {each.device.type.upper()}".strip()
         output.line(

@@ -12,6 +12,7 @@ from ortpkg.doctor.missing_eps import REMEDIES, missing_eps
 from ortpkg.doctor.situation import Situation
 from ortpkg.ep_names import is_named
 from ortpkg.errors import quoted, unquoted
+from ortpkg.providers.library_refusals import HALF_INSTALLED, split_refusal
 from ortpkg.providers.provider_trials import ep_of_library
 from ortpkg.versions import is_outside, requirement_name
 
@@ -90,16 +91,32 @@ def _overlapping_distributions(situation: Situation) -> Iterator[Complaint]:
 
 def _failed_backends(situation: Situation) -> Iterator[Complaint]:
     for failure in situation.failures:
-        message, _, wheels = failure.partition(_INSTALL)
-        remedy, gravity = f"{_INSTALL.removeprefix(': ')}{wheels}", Gravity.ERROR
+        (message, remedy), gravity = _with_remedy(failure), Gravity.ERROR
         if vendor := _absent_vendor(situation, failure):
             remedy, gravity = f"nothing, as long as there is no {vendor} device", Gravity.INFO
-        elif not wheels:
-            remedy = "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again"
-        elif _is_spared(situation, failure):
+        elif _INSTALL in failure and _is_spared(situation, failure):
             remedy += ", if you want it: another execution provider runs there"
             gravity = Gravity.INFO
         yield Complaint(check="failed-backend", gravity=gravity, message=message, remedy=remedy)
+
+
+def _with_remedy(failure: str) -> tuple[str, str]:
+    """Return what failed, and the remedy that the sentence on it names; else a general one."""
+    message, remedy = split_refusal(failure)
+    if remedy:
+        return message, remedy
+    for end in (_INSTALL, HALF_INSTALLED):
+        message, _, wheels = failure.partition(end)
+        if wheels:
+            return message, f"pip install {end.partition('pip install ')[2]}{wheels}"
+    return failure, "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again"
+
+
+def _displaced_libraries(situation: Situation) -> Iterator[Complaint]:
+    for message, remedy in situation.displaced.items():
+        yield Complaint(
+            check="displaced-library", gravity=Gravity.INFO, message=message, remedy=remedy
+        )
 
 
 def _absent_vendor(situation: Situation, failure: str) -> str:
@@ -165,7 +182,7 @@ def _is_judged(situation: Situation, ep_name: str | None) -> bool:
     """Return True where an EP was tried: it runs on a device, or its failure is told."""
     return ep_name is not None and (
         any(offer.ep_name == ep_name and offer.device for offer in situation.ep_devices)
-        or any(failure.startswith(f"{ep_name} ") for failure in situation.failures)
+        or any(is_named(ep_name, failure.partition(": ")[0]) for failure in situation.failures)
     )
 
 
@@ -327,6 +344,7 @@ def _no_engine(situation: Situation) -> Iterator[Complaint]:
 CHECKS: tuple[Callable[[Situation], Iterator[Complaint]], ...] = (
     _overlapping_distributions,
     _failed_backends,
+    _displaced_libraries,
     _old_software,
     _refused_libraries,
     _forbidden_device_files,

@@ -21,7 +21,7 @@ from ortpkg.doctor.native_libraries import refused_libraries
 from ortpkg.host.cores import usable_cores
 from ortpkg.host.directories import cache_directory
 from ortpkg.isolation.backend_probe import doubting_refusals
-from ortpkg.providers.ep_libraries import NO_DEVICE, emulation_notes
+from ortpkg.providers.ep_libraries import NO_DEVICE, displacement_remedies, emulation_notes
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.plugins import installed_plugins
@@ -89,6 +89,7 @@ class Situation:
     Attributes:
         machine, ep_devices: what there is, and what execution providers offer on it.
         failures: backends and plug-ins that were left out, each with the reason.
+        displaced: sentence on a library in whose place another one is used → what to do.
         software: distribution → version.
         requirements: what ortpkg needs of them where they are installed, e.g. "openvino>=2025.0".
         overlapping: distributions that install the same module ``onnxruntime``.
@@ -106,6 +107,7 @@ class Situation:
     machine: Machine
     ep_devices: tuple[EpDevice, ...] = ()
     failures: tuple[str, ...] = ()
+    displaced: Mapping[str, str] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
     overlapping: tuple[str, ...] = ()
@@ -129,14 +131,16 @@ def gather() -> Situation:
 
     Backends are asked in child processes.
     """
-    machine = with_free_memory(probe())
     with doubting_refusals():
+        machine = with_free_memory(probe())
         offer = discover_ep_devices(machine, named=installed_plugins())
+    remedies = displacement_remedies()
     overlapping = tuple(each.name for each in installed_distributions())
     return Situation(
         machine=machine,
         ep_devices=offer.ep_devices,
-        failures=tuple(note for note in offer.notes if _is_failure(note)),
+        failures=tuple(note for note in offer.notes if _is_failure(note) and note not in remedies),
+        displaced={note: remedies[note] for note in offer.notes if note in remedies},
         software=software_versions(),
         requirements=_requirements(),
         overlapping=overlapping if len(overlapping) > 1 else (),

@@ -1,9 +1,10 @@
 """Ask a backend what it has, in a child, and keep the answer until what it depends on changes.
 
 That a backend hangs is remembered too, for a few minutes: it would otherwise cost its whole timeout
-in every process. The reason says so, and how to ask again. That a library refuses to load is
-remembered for as long as nothing changes that a refusal depends on. Any other failure costs no more
-than an answer, and is asked again by the next process, which may find it mended.
+in every process. The reason says so, and how to ask again. That a library refuses to load, or that
+the package which brings it raises or exits, is remembered for as long as nothing changes that a
+refusal depends on. Any other failure costs no more than an answer, and is asked again by the next
+process, which may find it mended.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ HANG_LIFETIME_S = 180.0
 TIMEOUT_VARIABLE = "ORTPKG_PROBE_TIMEOUT"
 RETRY_VARIABLE = "ORTPKG_PROBE_AGAIN"
 _MOST_KEPT = 32
+#: Key of a remembered answer that is no value: how the child failed.
+_FAILED = "failed"
+_REFUSED_KIND = "refusal_"
 _MOST_TIMEOUT_S = 3600
 
 
@@ -57,17 +61,17 @@ _are_refusals_doubted: ContextVar[bool] = ContextVar("_are_refusals_doubted", de
 
 
 class Refusals(NamedTuple):
-    """How answers that are refusals are kept.
+    """How answers that are refusals are kept. A failure that is no hang is kept like one.
 
     Attributes:
-        is_refusal: whether an answer is one.
-        is_lasting: whether the next process would be refused, too.
+        reason_of: reason of an answer that is a refusal; "" where it is none.
+        is_lasting: whether the next process would be refused, too, by the reason.
         depends_on: what a refusal depends on beside the fingerprint; JSON. Asked only where no
             other answer is kept.
     """
 
-    is_refusal: Callable[[Any], bool]
-    is_lasting: Callable[[Any], bool]
+    reason_of: Callable[[Any], str]
+    is_lasting: Callable[[str], bool]
     depends_on: Callable[[], Any]
 
 
@@ -115,26 +119,38 @@ def _ask_with_refusals(
         remembered = asks(fingerprint=key["fingerprint"])
     if remembered.value is not None and not _is_asked_anew.get():
         return remembered
-    kind = f"refusal_{_kind_of(key['function'])}"
+    kind = f"{_REFUSED_KIND}{_kind_of(key['function'])}"
     key = {**key, "depends_on": refusals.depends_on()}
     refused = read_fact(kind, key)
     is_doubted = _are_refusals_doubted.get() or flag_variable(RETRY_VARIABLE)
     if _is_nobody_asked.get() or (refused is not None and not (is_doubted or _is_asked_anew.get())):
-        return ProbeAnswer(value=refused)
+        return _remembered_refusal(refused)
     answer = asks(
         fingerprint=key["fingerprint"],
-        is_kept=lambda value: is_kept(value) and not refusals.is_refusal(value),
+        is_kept=lambda value: is_kept(value) and not refusals.reason_of(value),
     )
-    is_refused = answer.value is not None and refusals.is_refusal(answer.value)
-    is_remembered = is_refused and refusals.is_lasting(answer.value)
+    reason = answer.failure or refusals.reason_of(answer.value)
+    is_remembered = bool(reason) and not answer.is_hang and refusals.is_lasting(reason)
     if is_remembered or refused is not None:
-        write_fact(kind, key, answer.value if is_remembered else None, keep=_MOST_KEPT)
+        fact = {_FAILED: answer.failure} if answer.failure else answer.value
+        write_fact(kind, key, fact if is_remembered else None, keep=_MOST_KEPT)
     return answer
+
+
+def _remembered_refusal(fact: Any) -> ProbeAnswer:
+    """Return the answer that a fact of :func:`_ask_with_refusals` keeps."""
+    if isinstance(fact, dict) and isinstance(fact.get(_FAILED), str):
+        return ProbeAnswer(failure=f"{fact[_FAILED]}; ortpkg devices asks it again")
+    return ProbeAnswer(value=fact)
 
 
 @contextlib.contextmanager
 def doubting_refusals() -> Iterator[None]:
-    """Within, a remembered refusal is not believed: who looks at devices has mended something."""
+    """Within, a remembered refusal is not believed: who looks at devices has mended something.
+
+    All are forgotten, since another question to the same library may have been refused as well.
+    """
+    prune_facts(f"{_REFUSED_KIND}*", keep=0)
     token = _are_refusals_doubted.set(True)
     try:
         yield

@@ -20,7 +20,7 @@ from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageE
 from ortpkg.isolation.backend_probe import ask_backend
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of
-from ortpkg.providers.library_refusals import refusal_of, refusal_sentence
+from ortpkg.providers.library_refusals import REFUSALS, refusal_of, refusal_sentence
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 
 _LIST_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_absent_devices"
@@ -39,11 +39,11 @@ def absent_devices(library: EpLibrary) -> list[EpDevice]:
         _LIST_FUNCTION,
         library.arguments(),
         fingerprint=_fingerprint(library),
-        is_kept=lambda value: not refusal_of(value),
+        refusals=REFUSALS,
     ).require(library.ep_name)
     if reason := refusal_of(answer):
-        name = f"{library.ep_name} ({library})"
-        raise ExecutionProviderError(refusal_sentence(name, reason), ep_name=library.ep_name)
+        said = refusal_sentence(library.with_all_eps, reason)
+        raise ExecutionProviderError(said, ep_name=library.ep_name)
     entries = answer if isinstance(answer, list) else []
     listed = [_ep_device(library, entry) for entry in entries if _is_device(entry)]
     return [each for each in listed if each.device is not None and each.device.is_absent]

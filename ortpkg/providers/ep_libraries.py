@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
+from ortpkg.errors import quoted
 from ortpkg.host.directories import config_directory
 from ortpkg.providers.ep_candidates import (
     EP_LIBRARIES_VARIABLE,
@@ -90,6 +91,11 @@ class EpLibrary(NamedTuple):
         return f"{self.distribution or Path(self.path).name} {self.version}".strip()
 
     @property
+    def with_all_eps(self) -> str:
+        """Names of its execution providers and its own: one text, whichever of them is asked."""
+        return f"{', '.join(sorted({self.ep_name, *self.siblings}))} ({self})"
+
+    @property
     def emulation(self) -> Emulation | None:
         """The device that it emulates on a machine like this one.
 
@@ -130,10 +136,17 @@ class EpLibrary(NamedTuple):
 
 
 class EpLibraries(NamedTuple):
-    """All libraries that can be used, and a note for each wheel or path that brings none."""
+    """All libraries that can be used, and a note for each wheel or path that brings none.
+
+    Attributes:
+        libraries: one for each EP.
+        notes: why others are not used.
+        displaced: those notes where another library brings the same EP → what to do.
+    """
 
     libraries: tuple[EpLibrary, ...]
     notes: tuple[str, ...]
+    displaced: Mapping[str, str]
 
 
 def installed_ep_libraries() -> tuple[EpLibrary, ...]:
@@ -191,25 +204,50 @@ def forget_ep_libraries() -> None:
 def _merged(findings: Iterable[EpFinding]) -> EpLibraries:
     """One library for each EP: the first that brings it."""
     libraries: dict[str, EpLibrary] = {}
-    notes = []
+    notes: list[str] = []
+    displaced: dict[str, str] = {}
     for finding in findings:
         if finding.problem:
             notes.append(f"{finding} is not used: {finding.problem}")
             continue
+        rivals: dict[str, list[EpLibrary]] = {}
         for name in dict.fromkeys(finding.ep_names):
-            library = EpLibrary(
-                ep_name=name,
-                distribution=finding.distribution,
-                version=finding.version,
-                path=finding.path,
-                origin=finding.origin,
-                package=finding.package,
-                siblings=tuple(other for other in finding.ep_names if other != name),
-            )
+            library = _library(name, finding)
             first = libraries.setdefault(name, library)
             if first.path != library.path:
-                notes.append(f"{name} of {finding} is not used: {first} brings the same name")
-    return EpLibraries(tuple(libraries.values()), tuple(notes))
+                rivals.setdefault(first.path, []).append(first)
+        for firsts in rivals.values():
+            note = _rival_note(finding, firsts)
+            notes.append(note)
+            ways = filter(None, (_removal(finding), _removal(firsts[0])))
+            displaced[note] = f"remove one of them: {' or '.join(ways)}"
+    return EpLibraries(tuple(libraries.values()), tuple(notes), displaced)
+
+
+def _library(name: str, finding: EpFinding) -> EpLibrary:
+    return EpLibrary(
+        ep_name=name,
+        distribution=finding.distribution,
+        version=finding.version,
+        path=finding.path,
+        origin=finding.origin,
+        package=finding.package,
+        siblings=tuple(other for other in finding.ep_names if other != name),
+    )
+
+
+def _rival_note(finding: EpFinding, firsts: Sequence[EpLibrary]) -> str:
+    """Return what is said of a library some of whose EPs another one brought first."""
+    names = ", ".join(first.ep_name for first in firsts)
+    verb, same = ("is", "name") if len(firsts) == 1 else ("are", "names")
+    return f"{names} of {finding} {verb} not used: {firsts[0]} brings the same {same}"
+
+
+def _removal(library: EpLibrary | EpFinding) -> str:
+    """Return the command that removes a library; "" for one of Windows, which stays."""
+    if library.distribution:
+        return f"pip uninstall {library.distribution}"
+    return f"ortpkg ep remove {quoted(library.path)}" if library.origin is EpOrigin.NAMED else ""
 
 
 def distributions_of_libraries() -> frozenset[str]:
@@ -239,6 +277,20 @@ def emulated_names() -> list[str]:
 def displaced_note(library: EpLibrary) -> str:
     """What is said of a library whose execution provider onnxruntime itself has."""
     return f"{library} is not used: this onnxruntime has its own {library.ep_name}"
+
+
+def displacement_remedies() -> dict[str, str]:
+    """Return each note on a library in whose place another one is used, with what to do.
+
+    Notes on libraries whose EPs onnxruntime has, too, are here whether or not it has them.
+    """
+    return {
+        **find_ep_libraries().displaced,
+        **{
+            displaced_note(library): ", or ".join(filter(None, ("nothing", _removal(library))))
+            for library in installed_ep_libraries()
+        },
+    }
 
 
 def emulation_note(library: EpLibrary, emulation: Emulation) -> str:

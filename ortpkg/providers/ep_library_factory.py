@@ -122,7 +122,7 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
             fingerprint={**fingerprint, **self._library.fingerprint()},
             refusals=REFUSALS,
         )
-        name = f"{self.ep_name} ({self._library})"
+        name = self._library.with_all_eps
         if reason := refusal_of(answer.value):
             raise ExecutionProviderError(refusal_sentence(name, reason), ep_name=self.ep_name)
         if answer.failure:

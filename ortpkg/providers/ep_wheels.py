@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.ep_names import is_known_ep
-from ortpkg.errors import quoted, unquoted
+from ortpkg.errors import quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.ep_candidates import EpCandidate, EpOrigin, ep_candidates, file_identity
 from ortpkg.providers.ep_finding import (
@@ -23,10 +23,9 @@ from ortpkg.providers.ep_finding import (
     problem_of_file,
     problem_of_names,
 )
-from ortpkg.providers.library_refusals import REFUSALS, refusal_of
+from ortpkg.providers.library_refusals import HALF_INSTALLED, REFUSALS, refusal_of, refusal_text
 
 _PROBE = "ortpkg.providers.ep_package_probe"
-_DAMAGED = "; is it only half installed? pip install --force-reinstall"
 
 
 def wheel_findings() -> tuple[EpFinding, ...]:
@@ -75,6 +74,7 @@ def _ask_package(candidate: EpCandidate) -> ProbeAnswer:
         # What the environment has it say today (ggml's has a variable for another library) or a
         # file that is missing may change, and the fingerprint with neither.
         is_kept=lambda value: not _problem_of_path(_told(value)[0], candidate),
+        refusals=REFUSALS,
     )
 
 
@@ -117,7 +117,7 @@ def _is_own_file(path: str, candidate: EpCandidate) -> bool:
 
 
 def _reinstall(candidate: EpCandidate) -> str:
-    return f"{_DAMAGED} {candidate.distribution}"
+    return f"{HALF_INSTALLED}{candidate.distribution}"
 
 
 def _by_library(candidate: EpCandidate, unnamed: EpFinding, path: str = "") -> EpFinding | None:
@@ -153,9 +153,7 @@ def names_of_library(
         refusals=REFUSALS,
     )
     if reason := refusal_of(answer.value):
-        from ortpkg.providers.library_words import shortened  # only where something is refused
-
-        return stated, "", unquoted(shortened(reason))
+        return stated, "", refusal_text(reason)
     if answer.failure:
         return stated, "", f"asked for its name, {answer.failure}"
     value = answer.value if isinstance(answer.value, dict) else {}

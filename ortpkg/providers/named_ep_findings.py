@@ -12,6 +12,7 @@ from ortpkg.isolation.backend_probe import ask_backend
 from ortpkg.providers.ep_candidates import EpOrigin, EpPackage, file_identity
 from ortpkg.providers.ep_finding import EpFinding, problem_of_file, problem_of_names
 from ortpkg.providers.ep_wheels import names_of_library
+from ortpkg.providers.library_refusals import REFUSALS
 from ortpkg.providers.named_ep_libraries import NamedLibrary
 
 _LIBRARY = re.compile(
@@ -73,6 +74,7 @@ def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
         {"module": package.module, "folder": package.folder},
         fingerprint={"package": [init, *file_identity(init)]},
         is_kept=lambda value: isinstance(value, dict) and os.path.isfile(value.get("path", "")),  # noqa: PTH113
+        refusals=REFUSALS,
     )
     if answer.failure:
         return unnamed._replace(problem=f"asked for its library, {answer.failure}")

@@ -77,7 +77,10 @@ def _clear_left(directory: Path) -> None:
 
 
 def prune_facts(kind: str, *, keep: int) -> None:
-    """Deletes all but the ``keep`` facts of ``kind`` that were written last."""
+    """Deletes all but the ``keep`` facts of ``kind`` that were written last.
+
+    ``kind`` may be a pattern, as ``refusal_*``.
+    """
     try:
         facts = [
             (path.stat().st_mtime_ns, path)

@@ -17,6 +17,7 @@ from ortpkg.doctor.diagnosis import clean, doctor, report_lines, report_to_json,
 from ortpkg.doctor.doctor_checks import CHECKS, Complaint, Gravity, examine
 from ortpkg.doctor.missing_eps import REMEDIES
 from ortpkg.doctor.situation import DeviceFile, Situation, device_files, gather
+from ortpkg.providers.library_refusals import HALF_INSTALLED, refusal_sentence, refusal_text
 
 _CPU = HardwareDevice(
     type=DeviceType.CPU,
@@ -94,6 +95,13 @@ _NO_FILE = "cannot open shared object file: No such file or directory"
             Gravity.ERROR,
             "the library behind OpenVINOExecutionProvider failed: it was ended by SIGSEGV",
             "install it again, or update its driver; ORTPKG_PROBE_AGAIN=1 asks it again",
+        ),
+        (
+            _situation(displaced={"b 2 is not used": "pip uninstall b"}),
+            "displaced-library",
+            Gravity.INFO,
+            "b 2 is not used",
+            "pip uninstall b",
         ),
         (
             _situation(
@@ -232,6 +240,39 @@ def test_each_check_says_what_is_so_and_what_to_do(
     complaint = _one(situation, check)
 
     assert (complaint.gravity, complaint.message, complaint.remedy) == (gravity, message, remedy)
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        (f"libcuda.so.1: {_NO_FILE}", "install what is missing"),
+        (
+            "undefined symbol: OrtX",
+            "its wheel is for another onnxruntime, or brings no execution provider",
+        ),
+        (
+            "invalid ELF header",
+            "the file is damaged, or for another system: install its wheel again",
+        ),
+        ("it does not like this machine", ""),
+    ],
+)
+def test_a_refused_library_has_the_remedy_of_its_refusal(reason: str, remedy: str) -> None:
+    again = "ortpkg devices asks it again"
+    for sentence in (
+        refusal_sentence("acme (onnxruntime-acme 1)", reason),
+        f"onnxruntime-acme 1 is not used: {refusal_text(reason)}",
+    ):
+        complaint = _one(_situation(failures=(sentence,)), "failed-backend")
+        assert complaint.message.endswith(f": {reason}")
+        assert complaint.remedy == (f"{remedy}; {again}" if remedy else again)
+
+
+def test_a_half_installed_wheel_has_its_own_remedy() -> None:
+    sentence = f"acme 1 is not used: it lacks 'x.so', which is not there{HALF_INSTALLED}acme"
+    complaint = _one(_situation(failures=(sentence,)), "failed-backend")
+    assert complaint.message == "acme 1 is not used: it lacks 'x.so', which is not there"
+    assert complaint.remedy == "pip install --force-reinstall acme"
 
 
 def test_every_check_is_shown_to_complain_above() -> None:

@@ -14,7 +14,9 @@ from ortpkg.devices.machine import Machine
 from ortpkg.devices.profiles import make_profile, profile_to_json
 from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
-from ortpkg.isolation.backend_probe import ProbeAnswer
+from ortpkg.isolation import backend_probe
+from ortpkg.isolation.backend_probe import ProbeAnswer, doubting_refusals
+from ortpkg.isolation.child import ChildOutcome, ChildResult
 from ortpkg.providers import absent_devices, onnxruntime_probe
 from ortpkg.providers.absent_devices import absent_device_text, find_absent_device
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
@@ -239,6 +241,32 @@ def test_a_compiler_gets_exactly_the_device_that_was_named(library: EpLibrary) -
     own = _Runtime(library.path)
     ep_library_target(own, library, [])
     assert own.registered == [_ACME]
+
+
+def test_a_refusal_is_remembered_until_devices_are_looked_at(
+    library: EpLibrary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
+    refused = ChildResult(outcome=ChildOutcome.DONE, value={"refused": "libx.so: No such file"})
+    calls: list[str] = []
+
+    def ask(function: str, *_: Any, **__: Any) -> ChildResult:
+        calls.append(function)
+        return refused
+
+    monkeypatch.setattr("ortpkg.isolation.child.call_in_child", ask)
+
+    def calls_of_a_process() -> int:
+        calls.clear()
+        monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+        with pytest.raises(ExecutionProviderError, match=r"libx\.so"):
+            absent_devices.absent_devices(library)
+        return len(calls)
+
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    with doubting_refusals():  # whoever looks asks another question, or nothing of this library
+        pass
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
 
 
 @pytest.mark.usefixtures("library")

@@ -162,7 +162,8 @@ def test_a_file_that_is_no_library_is_refused_in_a_child_and_noted(tmp_path: Pat
     with pytest.raises(
         ExecutionProviderError,
         match=r"^AcmeExecutionProvider \(onnxruntime-ep-acme 1.2\) cannot be used here: onnxruntime"
-        r" \S+ refuses it: file too short; ortpkg devices asks it again",
+        r" \S+ refuses it: file too short; the file is damaged, or for another system: install its"
+        r" wheel again; ortpkg devices asks it again$",
     ):
         EpLibraryFactory(library).get_supported_devices([_CPU])
 
@@ -255,6 +256,22 @@ def test_a_library_that_offers_nothing_here_says_so_to_whom_it_concerns(
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)), named=named)
     note = "AcmeExecutionProvider (onnxruntime-ep-acme 1.2) offers no device on this machine"
     assert offer.notes == ((note,) if is_told else ())
+
+
+def test_a_refused_library_with_several_eps_is_one_note(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = _library(tmp_path)._replace(siblings=("acme-2",))
+    second = first._replace(ep_name="acme-2", siblings=(first.ep_name,))
+    _with_onnxruntime(monkeypatch, first)
+    monkeypatch.setattr(ep_registry, "installed_ep_libraries", lambda: (first, second))
+    _answers(monkeypatch, ProbeAnswer(value={"refused": "libx.so: No such file"}))
+    offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)))
+    (note,) = [note for note in offer.notes if "onnxruntime-ep-acme" in note]
+    assert note == (
+        "AcmeExecutionProvider, acme-2 (onnxruntime-ep-acme 1.2) cannot be used here: libx.so: No"
+        " such file; install what is missing; ortpkg devices asks it again"
+    )
 
 
 def test_a_library_that_fails_leaves_the_others_as_they_are(
@@ -586,7 +603,8 @@ def _reported_of(original: Any) -> Any:
             "; install wha",
         ),
         ("undefined symbol: CreateEpFactories", "; its wheel is for another onnxruntime, or br"),
-        ("invalid ELF header", "; ortpkg devices asks it again"),
+        ("invalid ELF header", "; the file is damaged, or for another system: install its wheel"),
+        ("it does not like this machine", "; ortpkg devices asks it again"),
     ],
 )
 def test_a_refusal_says_what_to_do(

@@ -15,15 +15,25 @@ import pytest
 
 from ortpkg.api import devices
 from ortpkg.authoring.model_facts import _eps_of_sources
+from ortpkg.doctor.diagnosis import doctor
+from ortpkg.doctor.doctor_checks import Gravity
+from ortpkg.doctor.situation import gather
 from ortpkg.doctor.software import installed_software
 from ortpkg.ep_names import QNN_EP
 from ortpkg.isolation import backend_probe
-from ortpkg.isolation.backend_probe import TIMEOUT_VARIABLE, ProbeAnswer, asking_nobody
+from ortpkg.isolation.backend_probe import (
+    TIMEOUT_VARIABLE,
+    ProbeAnswer,
+    asking_nobody,
+    doubting_refusals,
+)
 from ortpkg.providers import (
     ep_candidate_scan,
     ep_candidates,
+    ep_registry,
     ep_wheels,
     installed_metadata,
+    library_refusals,
     onnxruntime_factory,
 )
 from ortpkg.providers.ep_libraries import (
@@ -32,6 +42,7 @@ from ortpkg.providers.ep_libraries import (
     ep_library_of,
     installed_ep_libraries,
 )
+from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_registry import all_known_names, ep_known_here
 from tests.providers.fake_wheels import LIBRARY, SOURCE, forget_installed, write_wheel
 
@@ -280,6 +291,53 @@ def test_a_context_of_an_installed_ep_says_who_compiled_it(site: Path) -> None:
     assert _eps_of_sources(("ggml-2", "nobody's", "QNN")) == ("ggml-2", QNN_EP)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise RuntimeError('set ACME_HOME')\n" + SOURCE,
+        "raise SystemExit(3)\n" + SOURCE,
+        SOURCE + "import os\nos._exit(0)",
+    ],
+)
+def test_a_wheel_that_raises_or_exits_is_asked_again_only_after_a_change(
+    site: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str
+) -> None:
+    write_wheel(site, source=source)
+    monkeypatch.setattr(library_refusals, "_CACHE", str(tmp_path / "ld.so.cache"))
+    calls = _count_children(monkeypatch)
+
+    def calls_of_a_process() -> int:
+        calls.clear()
+        monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+        forget_installed()
+        (note,) = ep_library_notes()
+        assert note.startswith("onnxruntime-ep-acme 1.2 is not used: asked for its library, it ")
+        assert note.endswith("; ortpkg devices asks it again") is (not calls)
+        return len(calls)
+
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    (tmp_path / "ld.so.cache").write_bytes(b"a driver's library")
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    write_wheel(site, "something-else", source="", libraries=())
+    assert [calls_of_a_process() for _ in range(2)] == [1, 0]
+    with doubting_refusals():
+        assert calls_of_a_process() == 1
+
+
+@pytest.mark.parametrize("source", ["raise MemoryError\n", "import os\nos.abort()\n"])
+def test_a_wheel_that_failed_for_a_passing_reason_is_asked_by_every_process(
+    site: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    write_wheel(site, source=source + SOURCE)
+    calls = _count_children(monkeypatch)
+    for _ in range(2):
+        calls.clear()
+        monkeypatch.setattr(backend_probe, "_ANSWERS", {})
+        forget_installed()
+        assert ep_library_notes()
+        assert len(calls) == 1
+
+
 # --- wheels that are wrong ------------------------------------------------------------------------
 
 
@@ -378,6 +436,40 @@ def test_of_two_wheels_with_one_name_the_first_is_used_and_the_other_noted(site:
     assert ep_library_notes() == (
         f"{_ACME} of onnxruntime-b 3.0 is not used: onnxruntime-a 1.2 brings the same name",
     )
+
+
+def test_of_two_wheels_with_the_same_names_the_other_is_one_note(site: Path) -> None:
+    source = SOURCE.replace("return [get_ep_name()]", f"return ['{_ACME}', 'acme-2']")
+    write_wheel(site, "onnxruntime-a", source=source)
+    write_wheel(site, "onnxruntime-b", "3.0", source=source)
+    (note,) = ep_library_notes()
+    assert note == (
+        f"{_ACME}, acme-2 of onnxruntime-b 3.0 are not used: onnxruntime-a 1.2 brings the same"
+        " names"
+    )
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_to_the_doctor_a_displaced_wheel_is_no_error(
+    site: Path, monkeypatch: pytest.MonkeyPatch, is_own: bool
+) -> None:
+    monkeypatch.setattr(ep_registry, "installed_distributions", lambda: ())
+    own = ("CPUExecutionProvider", *([_ACME] if is_own else []))
+    monkeypatch.setattr(ep_registry, "list_ep_names", lambda _hardware: own)
+    monkeypatch.setattr(EpLibraryFactory, "get_supported_devices", lambda *_: [])
+    write_wheel(site, "onnxruntime-a")
+    write_wheel(site, "onnxruntime-b", "3.0")
+    complaints = [each for each in doctor(gather()).complaints if "is not used" in each.message]
+    remedies = {each.message: each.remedy for each in complaints}
+    rival = f"{_ACME} of onnxruntime-b 3.0 is not used: onnxruntime-a 1.2 brings the same name"
+    expected = {
+        rival: "remove one of them: pip uninstall onnxruntime-b or pip uninstall onnxruntime-a"
+    }
+    if is_own:
+        displaced = f"onnxruntime-a 1.2 is not used: this onnxruntime has its own {_ACME}"
+        expected[displaced] = "nothing, or pip uninstall onnxruntime-a"
+    assert remedies == expected
+    assert {each.gravity for each in complaints} == {Gravity.INFO}
 
 
 def test_a_library_that_is_a_link_into_an_installers_cache_is_the_wheels_own(
