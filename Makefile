@@ -39,7 +39,7 @@ help:
 	@echo "make base         machine code for three targets, run where pip installed what ortpkg requires and no more (downloads 60 MB once)"
 	@echo "make gpu          a machine's GPU in 8 minutes, with wheels of WHEELS=folder and no network; a table in build/gpu"
 	@echo "make crash-sweep  every command that changes a package, killed and out of disk space at every file operation"
-	@echo "make every-case   families of cases of which make test runs a part (python -m pytest --every-case tests/...)"
+	@echo "make every-case   all tests, slow ones and every case of large families too (T=\"tests/codegen\": these)"
 	@echo "make scale        our packages in KServe's server, asked by clients of others, and on a Ray cluster (downloads 800 MB once)"
 	@echo "make browser      reports in a real browser (apt-get install chromium; downloads 50 MB once; T=\"tests/browser/test_names.py\": these)"
 	@echo "make store-stress  28 processes install, open, roll back and collect in one store, and are killed; 20 install from a registry"
@@ -192,7 +192,7 @@ store-stress: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.distribution.install_stress
 
 every-case: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal --every-case tests/codegen tests/engine/transformers
+	$(BIN)/python -m pytest -n auto --dist worksteal --every-case $(or $(T),tests)
 
 crash-sweep: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.crash_sweep

@@ -1,4 +1,4 @@
-"""Families of like cases, of which ``make test`` runs a part, and ``make every-case`` all.
+"""Slow tests, and families of like cases: ``make test`` runs a part, ``make every-case`` all.
 
 A test with the mark ``sampled(n)`` runs with each n-th of its cases; one that goes through cases
 itself asks the fixture ``sample``.
@@ -21,15 +21,17 @@ Sample = Callable[[Iterable[_Case], int], Iterable[_Case]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds ``--every-case``."""
-    parser.addoption(_EVERY_CASE, action="store_true", help="run families of cases whole")
+    parser.addoption(
+        _EVERY_CASE, action="store_true", help="run slow tests, and families of cases whole"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects what a sample leaves out; the first case of each family always stays."""
+    """Deselects slow tests, and what a sample leaves out; the first case of a family stays."""
     if config.getoption(_EVERY_CASE):
         return
     numbers: Counter[str] = Counter()
-    left_out = []
+    left_out = [item for item in items if item.get_closest_marker("slow") is not None]
     for item in items:
         mark = item.get_closest_marker("sampled")
         if mark is not None:

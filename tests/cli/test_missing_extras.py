@@ -102,6 +102,7 @@ def _run_without(module: str, line: str, folder: Path) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("library", "line"),
     [

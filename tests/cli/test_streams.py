@@ -93,6 +93,7 @@ def exit_code(words: list[str], unbuffered: str | None, **streams: str) -> int:
         ).returncode
 
 
+@pytest.mark.sampled(5)
 @posix
 @BUFFERING
 @pytest.mark.parametrize("redirection", STREAMS)
@@ -105,6 +106,7 @@ def test_streams_in_every_state_decide_the_exit_code(
     assert not FAILED_AT_EXIT.search(done.stderr)
 
 
+@pytest.mark.sampled(3)
 @posix
 @BUFFERING
 @pytest.mark.usefixtures("warm_processes")

@@ -216,6 +216,7 @@ def check(screen: Terminal, monkeypatch: pytest.MonkeyPatch, show: Callable[[], 
             )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("line", [*(line for lines in TABLES.values() for line in lines), *TREES])
 def test_no_name_and_no_number_is_broken(
     line: str, places: dict[str, Path], screen: Terminal, monkeypatch: pytest.MonkeyPatch

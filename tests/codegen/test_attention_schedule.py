@@ -136,6 +136,7 @@ _SIZES = [(7, 5, 16, 16), (1, 1, 1, 1), (64, 64, 64, 64), (4, 300, 20, 33), (130
 _MORE_SIZES = [(50, 197, 64, 64), (1, 523, 64, 64), (3, 17, 21, 7), (2, 600, 80, 130)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("target", "sizes"),
     [(target, sizes) for target in (V4, V3) for sizes in _SIZES]

@@ -113,6 +113,7 @@ def _opened(
     return replace(operation, source=source, output=output), numbers
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("seed", range(len(_CHANNELS)))
 def test_random_convolutions_are_those_of_numpy(seed: int, target: NativeTarget) -> None:

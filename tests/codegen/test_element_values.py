@@ -107,6 +107,7 @@ _FLOAT_FUNCTIONS = [Function.ADD, Function.SUB, Function.MUL, Function.DIV, Func
 _COMPARISONS = [Function.EQ, Function.NE, Function.LT, Function.LE, Function.GT, Function.GE]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("scalar", _NUMBERS, ids=str)
 def test_functions_of_two_are_numpys_for_every_kind(scalar: Scalar, target: NativeTarget) -> None:
@@ -121,6 +122,7 @@ def test_functions_of_two_are_numpys_for_every_kind(scalar: Scalar, target: Nati
     _assert_values(elements, arrays, target)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("source", list(Scalar), ids=str)
 def test_every_kind_is_converted_to_every_other(source: Scalar, target: NativeTarget) -> None:

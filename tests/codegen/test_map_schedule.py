@@ -51,6 +51,7 @@ def _wanted(operation: Map, generated: Generated, before: Array) -> Array:
     return wanted
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_maps_are_computed(seed: int, target: NativeTarget) -> None:

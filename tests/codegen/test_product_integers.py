@@ -46,6 +46,7 @@ def _bytes(scalar: Scalar, *shape: int, seed: int = 0) -> Array:
     return np.where(generator.random(shape) < 0.5, extreme, values).astype(DTYPES[scalar])
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_constant", [True, False])
 @pytest.mark.parametrize("kinds", _KINDS, ids="_".join)
 @pytest.mark.parametrize("target", _TARGETS, ids=["v2", "v3", "v4", "vnni"])

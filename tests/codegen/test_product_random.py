@@ -119,6 +119,7 @@ def _random_product(case: _Case) -> tuple[Product, Tensor, Array]:
     return product, right.tensor, left_side @ right_side + bias_array
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 def test_random_products_are_computed(target: NativeTarget, seed: int) -> None:

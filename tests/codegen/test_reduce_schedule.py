@@ -71,6 +71,7 @@ def _wanted(operation: Reduce, generated: Generated) -> Array:
         return np.asarray(_NUMPYS[operation.combiner](wide, axis=along_axes, **more))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", NATIVE_TARGETS, ids=str)
 @pytest.mark.parametrize("seed", range(30))
 def test_random_reductions_are_computed(seed: int, target: NativeTarget) -> None:

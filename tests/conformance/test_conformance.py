@@ -58,17 +58,17 @@ def test_tenth_of_the_node_cases_passes(part: int) -> None:
 
 
 @pytest.mark.skipif(host_target() is None, reason="no code is compiled for this CPU")
-def test_tenth_of_the_node_cases_passes_as_machine_code() -> None:
-    """Another tenth than that of our engine: most operators are in both."""
+def test_twentieth_of_the_node_cases_passes_as_machine_code() -> None:
+    """Other cases than those of our engine: most operators are in both."""
     cases = load_cases("node")
-    chosen = [case for case in cases if zlib.crc32(case.name.encode()) % _ONE_IN == 1]
+    chosen = [case for case in cases if zlib.crc32(case.name.encode()) % (2 * _ONE_IN) == 1]
     assert failures(chosen, machine_code_runtime) == {}
 
 
-def test_tenth_of_the_node_cases_passes_where_nobody_names_a_provider() -> None:
+def test_twentieth_of_the_node_cases_passes_where_nobody_names_a_provider() -> None:
     pytest.importorskip("openvino")
     cases = load_cases("node")
-    chosen = [case for case in cases if zlib.crc32(case.name.encode()) % _ONE_IN == 2]
+    chosen = [case for case in cases if zlib.crc32(case.name.encode()) % (2 * _ONE_IN) == 2]
     assert failures(chosen, default_runtime) == {}
 
 

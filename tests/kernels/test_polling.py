@@ -137,6 +137,7 @@ def long(name: str) -> tuple[bytes, dict[str, Any]]:
     return model(op_type, made, outputs, **attributes), made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", list(LONG))
 def test_a_kernel_ends_with_its_run(name: str) -> None:
     content, feeds = long(name)

@@ -46,6 +46,7 @@ def _assert_close(
             np.testing.assert_allclose(made, wanted, rtol=rtol, atol=rtol * most)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("channels", "outputs", "size", "kernel", "attributes"),
     [

@@ -273,7 +273,7 @@ print(caught)
 )
 @pytest.mark.usefixtures("warm_processes")
 def test_hundreds_of_signals_leave_the_session_whole(engine: str, how: str) -> None:
-    count = int(os.environ.get("ORTPKG_TEST_INTERRUPTS", "150"))
+    count = int(os.environ.get("ORTPKG_TEST_INTERRUPTS", "60"))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, engine, how, str(count)],
         capture_output=True,
