@@ -16,7 +16,7 @@ from ortpkg.errors import AuthoringError, DigestMismatchError, quoted
 from ortpkg.package.changes.transaction import DocumentChange, PackageChange
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import DifferenceKind, is_within, list_files
-from ortpkg.package.integrity.digests import read_digests
+from ortpkg.package.integrity.digests import read_entries
 from ortpkg.package.integrity.transferable_files import check_whole
 from ortpkg.package.integrity.verification import check_own_record, differences_of
 from ortpkg.package.package_info import PackageInfo
@@ -48,7 +48,7 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
     A package without digests.json cannot be checked, and files that nobody recorded neither: both
     are said.
     """
-    recorded = read_digests(root)
+    recorded = read_entries(root)
     if recorded is None:
         notify(f"{root.name} has no {DIGESTS_FILE}: damage to it would go unnoticed")
         return

@@ -460,11 +460,11 @@ def _check_digests(package: PackageInfo) -> tuple[Finding, ...]:
     Whether files still match it is the business of ``verify``.
     """
     from ortpkg.package.integrity.digests import (
-        read_digests,  # imported here: hashlib takes 8 ms, and opening needs none of it
+        read_entries,  # imported here: hashlib takes 8 ms, and opening needs none of it
     )
 
     try:
-        read_digests(package.root)
+        read_entries(package.root)
     except PackageFormatError as error:
         return error.findings
     return ()

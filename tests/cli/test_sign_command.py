@@ -130,6 +130,32 @@ def test_a_record_whose_sum_or_size_is_wrong_is_damage_to_every_command_that_han
 @pytest.mark.parametrize(
     "words",
     [
+        ["run", "P"],
+        ["run", "P", "--random"],
+        ["plan", "P"],
+        ["bench", "P", "--duration", "100ms"],
+        ["verify", "P", "--signature", "--key", "KEY"],
+    ],
+    ids=" ".join,
+)
+def test_a_record_whose_sum_is_wrong_is_damage_to_every_command_that_reads_it(
+    ortpkg: RunCommand, digits: Path, key: str, words: list[str]
+) -> None:
+    assert ortpkg("sign", digits, "--key", key).code == 0
+    document = json.loads((digits / "digests.json").read_text())
+    document["package"] = "0" * 64
+    (digits / "digests.json").write_bytes(dump_document(document))
+
+    done = ortpkg(*[{"P": digits, "KEY": f"{key}.pub"}.get(word, word) for word in words])
+
+    assert done.code != 0
+    said = "its entries do not add up to the package digest that it states"
+    assert said in " ".join((done.out + done.err).split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
         ["edit", "P", "--description", "another"],
         ["add-variant", "P", "MODEL", "--ep", "cpu"],
         ["remove-variant", "P", "cpu-int8"],

@@ -176,6 +176,23 @@ def test_refuses_a_malformed_pending_change(tmp_path: Path, pending: object) -> 
         read_digests(tmp_path)
 
 
+@pytest.mark.parametrize("is_entry", [False, True], ids=["the sum", "an entry"])
+def test_refuses_a_sum_that_its_entries_do_not_have(tmp_path: Path, is_entry: bool) -> None:
+    root = write_recorded(tmp_path, {"a": b"abc"})
+    document = json.loads((root / "digests.json").read_text())
+    if is_entry:
+        document["files"]["a"]["digests"] = ["0" * 64]
+    else:
+        document["package"] = "0" * 64
+    content = json.dumps(document)
+    (root / "digests.json").write_text(content)
+
+    with pytest.raises(PackageFormatError, match="its entries do not add up"):
+        read_digests(root)
+    with pytest.raises(PackageFormatError, match="its entries do not add up"):
+        parse_digests(content.encode(), root)
+
+
 def _record(files: dict[str, Sequence[str]], pending: PendingChange | None = None) -> bytes:
     return dump_digests(
         PackageDigests(

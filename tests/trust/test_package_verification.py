@@ -26,6 +26,7 @@ from ortpkg.errors import (
     PackageFormatError,
 )
 from ortpkg.package.formats.samples import read_samples
+from ortpkg.package.integrity.digests import dump_digests, read_entries
 from ortpkg.trust import package_verification
 from ortpkg.trust.package_verification import PackageVerifier
 from tests.cli.conftest import DIGITS
@@ -208,6 +209,9 @@ def test_verification_can_be_turned_off(root: Path) -> None:
 def test_a_file_that_is_loaded_but_not_recorded_is_refused(root: Path) -> None:
     document = (root / "digests.json").read_text()
     (root / "digests.json").write_text(document.replace("data/weights.bin", "data/weights.old"))
+    recorded = read_entries(root)
+    assert recorded is not None
+    (root / "digests.json").write_bytes(dump_digests(recorded))  # with its right sum
 
     with pytest.raises(
         DigestMismatchError, match=r"weights.bin' of .* is not recorded in digests.json"

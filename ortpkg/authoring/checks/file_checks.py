@@ -12,7 +12,7 @@ from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
 from ortpkg.package.integrity.asset_verification import asset_differences, asset_folders
 from ortpkg.package.integrity.digest_check import DifferenceKind, list_files
-from ortpkg.package.integrity.digests import STAGING_PREFIX, read_digests
+from ortpkg.package.integrity.digests import STAGING_PREFIX, read_entries
 from ortpkg.package.integrity.verification import differences_of, is_other_form
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.package.sidecar import DIGESTS_FILE
@@ -79,7 +79,7 @@ def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
 def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
     """Every file is as digests.json records it."""
     try:
-        if read_digests(package.info.root) is None:
+        if read_entries(package.info.root) is None:
             yield finding(
                 file_rules.NO_DIGESTS, DIGESTS_FILE, "is missing: the package is unverified"
             )
@@ -118,7 +118,7 @@ def check_shared_assets(package: CheckedPackage) -> Iterator[Finding]:
 def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
     """No command was interrupted."""
     try:
-        recorded = read_digests(package.info.root)
+        recorded = read_entries(package.info.root)
     except PackageFormatError:
         return  # the reader has said what is wrong with digests.json
     if recorded is not None and recorded.pending is not None:

@@ -31,7 +31,7 @@ from ortpkg.package.integrity.digests import (
     STAGING_PREFIX,
     PackageDigests,
     dump_digests,
-    read_digests,
+    read_entries,
 )
 from ortpkg.package.integrity.verification import (
     VerificationReport,
@@ -118,7 +118,7 @@ def repair_package(
         if not report.differences:
             recover(root, operations=operations)  # an interrupted change can be finished now
             report = replace(
-                report, package_digest=(read_digests(root) or PackageDigests()).package_digest
+                report, package_digest=(read_entries(root) or PackageDigests()).package_digest
             )
         return report
 
@@ -152,7 +152,7 @@ def record_digests(
         recorded, why_not = _readable(root)
         if recorded is not None:
             recover(root, operations=operations)
-            recorded = read_digests(root)
+            recorded = read_entries(root)
         try:
             hashed = hash_files({name: root / name for name in list_files(root)}, progress=progress)
             digests = digests_of(root, hashed)
@@ -187,7 +187,7 @@ def record_digests(
 def _readable(root: Path) -> tuple[PackageDigests | None, str]:
     """What digests.json says; None, and why, where it says nothing, or nothing that can be read."""
     try:
-        return read_digests(root), f"there was no {DIGESTS_FILE}"
+        return read_entries(root), f"there was no {DIGESTS_FILE}"
     except PackageFormatError as error:
         reasons = "; ".join(finding.message for finding in error.findings) or str(error)
         return None, f"{DIGESTS_FILE} could not be read: {reasons}"
@@ -213,7 +213,7 @@ class _Repair:
 
     def planned(self, report: VerificationReport) -> PlannedFiles:
         """What would be written, as far as the copy's own record tells; what is extra stays."""
-        recorded, found = read_digests(self._root) or PackageDigests(), report.differences
+        recorded, found = read_entries(self._root) or PackageDigests(), report.differences
         adds: dict[str, int | None] = {}
         changes: list[str] = []
         if self._copy is not None and self._has_right_record(report):
@@ -275,7 +275,7 @@ class _Repair:
 
     def put_files_right(self, report: VerificationReport) -> VerificationReport:
         """Replaces what it can; the report without what is repaired, with why the rest is not."""
-        recorded = read_digests(self._root) or PackageDigests()
+        recorded = read_entries(self._root) or PackageDigests()
         remaining = []
         for difference in report.differences:
             # What is not recorded is nobody's to replace: extra files, and assets that were

@@ -97,12 +97,12 @@ class AbsentFiles:
     def files(self) -> Mapping[str, RecordedFile]:
         """Path relative to the root, with ``/`` → what is recorded of it."""
         # Here, since whoever opens a package that is whole needs no SHA-256.
-        from ortpkg.package.integrity.digests import read_digests
+        from ortpkg.package.integrity.digests import read_entries
 
         self.were_asked = True
         root = Path(self._real_root)
         try:
-            recorded = read_digests(root)
+            recorded = read_entries(root)
         except PackageFormatError:  # verify says so
             recorded = None
         return {} if recorded is None else absent_files(root, recorded)

@@ -42,6 +42,7 @@ published.
 """
 
 MOST_FILES = 100_000
+WRONG_SUM = "its entries do not add up to the package digest that it states"
 #: A file that is so much larger than its record is not read to find that it differs: a sparse file
 #: of terabytes costs a stranger nothing.
 _MOST_EXCESS_NBYTES = 64 << 20
@@ -100,10 +101,22 @@ class PendingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageDigests:
-    """The content of digests.json; paths are relative to the root, with ``/``."""
+    """The content of digests.json; paths are relative to the root, with ``/``.
+
+    Attributes:
+        files: what is recorded of each.
+        pending: the change that is being committed; None for none.
+        stated_digest: the sum in the document that was read; None where none was read.
+    """
 
     files: Mapping[str, RecordedFile] = field(default_factory=dict)
     pending: PendingChange | None = None
+    stated_digest: str | None = field(default=None, compare=False)
+
+    @property
+    def wrong_sum(self) -> str:
+        """Reason why the stated sum proves nothing; "" where it is right, or none was read."""
+        return "" if self.stated_digest in {None, self.package_digest} else WRONG_SUM
 
     @property
     def package_digest(self) -> str:
@@ -115,10 +128,19 @@ class PackageDigests:
 
 
 def read_digests(root: Path) -> PackageDigests | None:
-    """What ``root/digests.json`` says; None where there is none ("unverified").
+    """Return what ``root/digests.json`` says; None where there is none ("unverified").
 
-    PackageFormatError where it breaks its schema, or names a path that is not a plain relative one.
+    PackageFormatError where it breaks its schema, names a path that is not a plain relative one, or
+    contradicts itself: a second digest of a file, or another sum than that of its entries.
     """
+    recorded = read_entries(root)
+    if recorded is not None and (why_not := recorded.wrong_sum):
+        raise _malformed(root, "/package", why_not, _GET_ANOTHER)
+    return recorded
+
+
+def read_entries(root: Path) -> PackageDigests | None:
+    """Read digests.json like :func:`read_digests`, for a caller that judges the sum itself."""
     if not os.path.lexists(root / DIGESTS_FILE):
         return None
     return _digests_in(read_digests_document(root), root)
@@ -154,7 +176,10 @@ def _nbytes_of(path: Path) -> int:
 
 def parse_digests(content: bytes, root: Path) -> PackageDigests:
     """As :func:`read_digests`, for a document that the caller has; ``root`` is for messages."""
-    return _digests_in(parse_document(content, document=DIGESTS_FILE, limits=LIMITS), root)
+    recorded = _digests_in(parse_document(content, document=DIGESTS_FILE, limits=LIMITS), root)
+    if why_not := recorded.wrong_sum:
+        raise _malformed(root, "/package", why_not, _GET_ANOTHER)
+    return recorded
 
 
 def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
@@ -174,7 +199,7 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
     )
     check_recordable(root, (*files, *named), remedy=_WRITE_ANEW)
     _check_one_digest_each(root, files, pending)
-    return PackageDigests(files=files, pending=pending)
+    return PackageDigests(files=files, pending=pending, stated_digest=document["package"])
 
 
 def dump_digests(digests: PackageDigests) -> bytes:

@@ -20,7 +20,7 @@ from ortpkg.package.integrity.digest_check import (
     hash_recorded,
     list_files,
 )
-from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, read_digests
+from ortpkg.package.integrity.digests import PackageDigests, RecordedFile, read_entries
 from ortpkg.package.integrity.verification import check_own_record, verify_package
 from ortpkg.package.sidecar import has_digests
 from ortpkg.storage.digest_cache import DigestCache
@@ -93,7 +93,7 @@ def file_states(root: Path, *, most_nbytes: int | None) -> FileStates:
         PackageNotFoundError: ``root`` is no package.
         PackageFormatError: it holds too many files, or digests.json cannot be read.
     """
-    recorded = read_digests(root) if has_digests(root) else None
+    recorded = read_entries(root) if has_digests(root) else None
     nbytes = 0 if recorded is None else sum(each.nbytes for each in recorded.files.values())
     if recorded is not None and most_nbytes is not None and nbytes > most_nbytes:
         return _partly_read(root, recorded, most_nbytes)

@@ -34,17 +34,17 @@ from ortpkg.package.integrity.digest_check import (
     list_files,
 )
 from ortpkg.package.integrity.digests import (
+    WRONG_SUM,
     PackageDigests,
     dump_digests,
-    read_digests,
     read_digests_document,
+    read_entries,
 )
 from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
-_WRONG_SUM = "its entries do not add up to the package digest that it states"
 _OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"
 #: Most times that a package is compared again because a command changed it meanwhile.
 _MOST_ATTEMPTS = 50
@@ -133,7 +133,7 @@ def verify_package(
 
 def _verify(root: Path, progress: Progress | None, *, is_whole: bool) -> VerificationReport:
     try:
-        recorded = read_digests(root)
+        recorded = read_entries(root)
     except PackageFormatError as error:
         return _unreadable_record(root, error)
     if recorded is None:
@@ -161,7 +161,7 @@ def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[Dig
 
     PackageFormatError where it cannot be read.
     """
-    recorded = read_digests(root)
+    recorded = read_entries(root)
     return () if recorded is None else _hashed_report(root, recorded, progress)[0].differences
 
 
@@ -287,8 +287,8 @@ def record_differences(
     """Damage to digests.json itself (``content`` is its bytes): a wrong sum, size or form."""
     expected = actual = ""
     message = _wrong_size(recorded, hashed)
-    if stated["package"] != recorded.package_digest:
-        message = _WRONG_SUM
+    if recorded.wrong_sum:
+        message = WRONG_SUM
         expected, actual = stated["package"], recorded.package_digest
     elif message is None and content != _its_form(stated, recorded):
         message = _OTHER_FORM
@@ -309,7 +309,7 @@ def check_own_record(root: Path) -> DigestDifference | None:
 
     PackageFormatError where it cannot be read.
     """
-    recorded = read_digests(root)
+    recorded = read_entries(root)
     if recorded is None:
         return None
     content, stated = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
@@ -326,17 +326,16 @@ def verify_sum(root: Path) -> None:
         DigestMismatchError: they do not.
         PackageFormatError: digests.json cannot be read.
     """
-    recorded = read_digests(root)
+    recorded = read_entries(root)
     if recorded is None:
         return
-    stated = read_digests_document(root)["package"]
-    if stated != recorded.package_digest:
+    if recorded.wrong_sum:
         raise DigestMismatchError(
-            f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed: {_WRONG_SUM};"
+            f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed: {WRONG_SUM};"
             f" repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept the"
             " package as it is",
             file=DIGESTS_FILE,
-            expected=stated,
+            expected=recorded.stated_digest or "",
             actual=recorded.package_digest,
             path=root,
         )
@@ -350,7 +349,7 @@ def why_record_is_wrong(root: Path) -> str | None:
 
     PackageFormatError where it cannot be read.
     """
-    recorded, damage = read_digests(root), check_own_record(root)
+    recorded, damage = read_entries(root), check_own_record(root)
     if damage is not None and not is_other_form(damage):
         return damage.message
     for file, entry in (recorded.files if recorded is not None else {}).items():
