@@ -106,6 +106,7 @@ def select_component(
             compiled_refusal=offer.compiled_refusal,
             why_stale=_staleness(package, component),
             why_refused=_refusals(package, publisher, is_asked=not (trust or machine)),
+            is_narrowed=_is_narrowed(package, component),
         )
         selection = select_ep_devices(component, request)
     duration_s = time.perf_counter() - start_s
@@ -165,6 +166,14 @@ def select_here(
     selection = select_component(package, alone, wishes, trust=trust)
     selected(selection)
     return selection
+
+
+def _is_narrowed(package: PackageInfo, component: ComponentInfo) -> bool:
+    """Return True if the component has fewer variants than it has in its package."""
+    complete_component = package.component(component.name)
+    return complete_component is not None and len(component.variants) < len(
+        complete_component.variants
+    )
 
 
 def _staleness(package: PackageInfo, component: ComponentInfo) -> Callable[[VariantInfo], str]:

@@ -202,7 +202,7 @@ def _remove(path: str, dry_run: bool, output: Output) -> int:
     if output.is_json:
         output.json("ep_libraries", {"removed": path})
     else:
-        output.line(f"removed {path}; the file itself stays")
+        output.line(f"removed {path}; nothing is deleted")
     return ExitCode.DONE
 
 

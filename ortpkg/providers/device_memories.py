@@ -43,7 +43,7 @@ def memory_of_device(numbers: DeviceNumbers) -> DeviceAllocator | None:
         return exact
     alike = [
         memory
-        for known, memory in _open.items()
+        for known, memory in tuple(_open.items())  # another thread may open one meanwhile
         if (known.device_type, known.device_id) == (numbers.device_type, numbers.device_id)
     ]
     return alike[0] if len(alike) == 1 else None
@@ -51,9 +51,9 @@ def memory_of_device(numbers: DeviceNumbers) -> DeviceAllocator | None:
 
 def memory_named(name: str) -> DeviceAllocator | None:
     """Return the open memory of that name."""
-    return next((memory for memory in _open.values() if memory.name == name), None)
+    return next((memory for memory in tuple(_open.values()) if memory.name == name), None)
 
 
 def numbers_of(memory: DeviceAllocator) -> DeviceNumbers | None:
     """Return the device that an open memory belongs to."""
-    return next((numbers for numbers, known in _open.items() if known is memory), None)
+    return next((numbers for numbers, known in tuple(_open.items()) if known is memory), None)

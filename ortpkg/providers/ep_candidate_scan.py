@@ -54,6 +54,11 @@ class ScannedCandidate(NamedTuple):
     files: tuple[str, ...] = ()
 
 
+def is_plugin_library(file_name: str) -> bool:
+    """Return True if a file is called as libraries of plug-in EPs are on this system."""
+    return _LIBRARY.fullmatch(file_name) is not None
+
+
 def scan(records: Iterable[InstalledRecord]) -> tuple[ScannedCandidate, ...]:
     """Return the candidates among ``records``, sorted by the names of their distributions."""
     candidates: dict[str, tuple[ScannedCandidate, ...]] = {}
@@ -74,7 +79,7 @@ def _candidates_of(record: InstalledRecord) -> Iterator[ScannedCandidate]:
     if not natives and not is_named_so:
         return
     packages = _packages(listed, natives, is_named_so=is_named_so)
-    left = [path for path in natives if _LIBRARY.fullmatch(PurePosixPath(path).name)]
+    left = [path for path in natives if is_plugin_library(PurePosixPath(path).name)]
     for package in packages:
         own = [path for path in left if path.startswith(f"{package}/")]
         if _mentions_ep(record, package, has_library=bool(own)):

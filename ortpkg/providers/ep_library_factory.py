@@ -64,7 +64,7 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
 
     @property
     def nothing_offered_note(self) -> str:
-        return f"{self.ep_name} ({self._library}) {NO_DEVICE}"
+        return self.missing_device_note or f"{self.ep_name} ({self._library}) {NO_DEVICE}"
 
     def get_supported_devices(self, hardware: Sequence[HardwareDevice]) -> list[EpDevice]:
         """Those that the library reports.

@@ -47,7 +47,9 @@ def _finding(candidate: EpCandidate) -> EpFinding | None:
         return _by_library(candidate, unnamed)
     answer = _ask_package(candidate)
     if answer.failure:
-        return unnamed._replace(problem=f"asked for its library, {answer.failure}")
+        missing = next(filter(None, map(problem_of_file, candidate.libraries)), "")
+        problem = f"it lacks {missing}{_reinstall(candidate)}" if missing else ""
+        return unnamed._replace(problem=problem or f"asked for its library, {answer.failure}")
     path, names = _told(answer.value)
     if not path:
         return _by_library(candidate, unnamed._replace(ep_names=names))

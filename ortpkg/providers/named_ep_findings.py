@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from ortpkg.errors import quoted
 from ortpkg.isolation.backend_probe import ask_backend
+from ortpkg.providers.ep_candidate_scan import is_plugin_library
 from ortpkg.providers.ep_candidates import EpOrigin, EpPackage, file_identity
 from ortpkg.providers.ep_finding import EpFinding, problem_of_file, problem_of_names
 from ortpkg.providers.ep_wheels import names_of_library
 from ortpkg.providers.library_refusals import REFUSALS
 from ortpkg.providers.named_ep_libraries import NamedLibrary
 
-_LIBRARY = re.compile(
-    r"(?:lib)?onnxruntime_(?!providers_shared\b)\w+\.(?:so|dll|dylib)", re.IGNORECASE
-)
 _DESCRIBE = "ortpkg.providers.ep_package_probe:describe_package"
 _MOST_VERSION = 64
 #: More entries of a folder are not looked at.
 _MOST_FILES = 10_000
+#: Nor are more libraries of one folder tried, each in a process of its own.
+_MOST_LIBRARIES = 32
 
 
 def named_findings(library: NamedLibrary) -> Iterator[EpFinding]:
@@ -37,7 +36,7 @@ def named_findings(library: NamedLibrary) -> Iterator[EpFinding]:
     if not paths:
         problem = "the folder holds no library called onnxruntime_..., nor a package of a wheel"
         yield unnamed._replace(problem=problem)
-    elif len(paths) > 1 and library.ep_names:
+    elif len(paths) > (1 if library.ep_names else _MOST_LIBRARIES):
         problem = f"the folder holds {len(paths)} libraries; name the one that is meant"
         yield unnamed._replace(problem=problem)
     else:
@@ -52,7 +51,7 @@ def _libraries_in(folder: str) -> list[str]:
             names = sorted(os.listdir(place))[:_MOST_FILES]  # noqa: PTH208 - texts
         except OSError:
             continue
-        paths = [os.path.join(place, name) for name in names if _LIBRARY.fullmatch(name)]  # noqa: PTH118
+        paths = [os.path.join(place, name) for name in names if is_plugin_library(name)]  # noqa: PTH118
         if paths:
             return paths
     return []

@@ -7,8 +7,9 @@ next provider, and the log says why. Where the library takes all, the whole grap
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -364,15 +365,21 @@ class NativeExecutionProvider(CompilingProvider):
         """
         compiled = self._claimed.pop(fused.node.name, None)
         if compiled is None:
-            try:
+            with self._as_compile_errors():
                 compiled = self._library.compile_model(self._model_of(fused.body))
-            except OrtpkgError:
-                raise
-            except Exception as error:
-                pass_on_handlers_error(error)
-                raise CompileError(compile_error(self.name, error), ep_name=self.name) from error
         self._compiled[fused.node.name] = compiled
         return compiled
+
+    @contextlib.contextmanager
+    def _as_compile_errors(self) -> Iterator[None]:
+        """Raise CompileError for what the library raises; ortpkg's own errors pass."""
+        try:
+            yield
+        except OrtpkgError:
+            raise
+        except Exception as error:
+            pass_on_handlers_error(error)
+            raise CompileError(compile_error(self.name, error), ep_name=self.name) from error
 
     def _cache_descriptor(self, fused: FusedNode) -> ContextDescriptor:
         descriptor = super()._cache_descriptor(fused)
@@ -391,9 +398,10 @@ class NativeExecutionProvider(CompilingProvider):
     def export_context(self, compiled: CompiledPartition, fused: FusedNode) -> Mapping[str, Part]:
         del compiled
         assert isinstance(self._library, ContextLibrary), "its description was asked for first"
-        parts = self._library.export_model(
-            self._compiled[fused.node.name], self._model_of(fused.body)
-        )
+        with self._as_compile_errors():
+            parts = self._library.export_model(
+                self._compiled[fused.node.name], self._model_of(fused.body)
+            )
         self._note_info(parts)
         return parts
 

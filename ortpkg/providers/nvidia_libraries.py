@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ortpkg.providers.ep_candidates import file_identity
+
 #: Providers of onnxruntime's own builds that run on CUDA.
 CUDA_EPS = frozenset(
     {
@@ -130,28 +132,29 @@ def prepare_nvidia_libraries(onnxruntime: Any) -> MissingLibraries | None:
     release = cuda_release_of(onnxruntime)
     if release is None or release < _OLDEST_CUDA or sys.platform not in {"linux", "win32"}:
         return None
-    libraries = libraries_of_cuda(release)
-    missing = [library for library in libraries if not _load(library, _folders())]
+    folders = wheel_folders()
+    missing = [library for library in libraries_of_cuda(release) if not _load(library, folders)]
     _let_onnxruntime_prepare(onnxruntime)
     return MissingLibraries(release, tuple(missing)) if missing else None
 
 
 def nvidia_fingerprint() -> dict[str, object]:
     """Return all that the answer of :func:`prepare_nvidia_libraries` depends on, to keep it."""
-    try:
-        loader = Path(_LOADER_CACHE).stat().st_mtime_ns
-    except OSError:
-        loader = 0
     return {
-        "loader": loader,
+        "loader": file_identity(_LOADER_CACHE),
         "variables": [os.environ.get(name, "") for name in _SEARCH_VARIABLES],
-        "wheels": [[str(folder), _modified(folder)] for folder in _folders()],
+        "wheels": [[str(folder), *file_identity(str(folder))] for folder in wheel_folders()],
     }
 
 
 def wheel_folders() -> tuple[Path, ...]:
-    """Return the folders in which NVIDIA's wheels on Python's path keep their libraries."""
-    return tuple(_folders())
+    """Return the folders in which NVIDIA's wheels on Python's path keep their libraries.
+
+    That is ``nvidia/<component>/lib``, on Windows ``bin`` and the folders in it.
+    """
+    patterns = ("*/bin", "*/bin/*") if sys.platform == "win32" else ("*/lib",)
+    roots = [Path(entry or ".", "nvidia") for entry in sys.path]
+    return tuple(dict.fromkeys(_matching(roots, patterns)))
 
 
 def _let_onnxruntime_prepare(onnxruntime: Any) -> None:
@@ -176,25 +179,11 @@ def _load(library: NvidiaLibrary, folders: Sequence[Path]) -> bool:
     return False
 
 
-def _folders() -> list[Path]:
-    """List ``nvidia/<component>/lib`` (``bin`` and its folders on Windows) of Python's path."""
-    patterns = ("*/bin", "*/bin/*") if sys.platform == "win32" else ("*/lib",)
-    roots = [Path(entry or ".", "nvidia") for entry in sys.path]
-    return list(dict.fromkeys(_matching(roots, patterns)))
-
-
 def _matching(roots: Sequence[Path], patterns: Sequence[str]) -> Iterator[Path]:
     for root in roots:
         for pattern in patterns:
             with contextlib.suppress(OSError):
                 yield from sorted(folder for folder in root.glob(pattern) if folder.is_dir())
-
-
-def _modified(folder: Path) -> int:
-    try:
-        return folder.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _distribution(part: str, release: int) -> str:

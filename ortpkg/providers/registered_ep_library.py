@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ortpkg.errors import ExecutionProviderError, quoted
+from ortpkg.providers.library_words import words_of
 
 _lock = threading.Lock()
 _LIBRARY_PATH = "library_path"
@@ -21,6 +22,9 @@ _ABSENT_SUFFIX, _VIRTUAL = ".virtual", "is_virtual"
 #: Libraries that write to standard output while they are loaded → how such a line begins.
 _TALKATIVE = {"libQnnHtp.so": b" # LIBNATIVE: "}
 _loaded: set[str] = set()
+#: Library → names of the EPs that came with it, for releases of onnxruntime (before 1.24.2) that do
+#: not say whose an EP device is.
+_names_by_path: dict[str, frozenset[str]] = {}
 
 
 class LibraryRefusedError(ExecutionProviderError):
@@ -53,24 +57,9 @@ def register_ep_library(
     with _lock:
         own = registered_devices(onnxruntime, path)
         if not own:
-            register = getattr(onnxruntime, "register_execution_provider_library", None)
-            if register is None:
-                raise ExecutionProviderError(
-                    f"onnxruntime {onnxruntime.__version__} takes no library of a provider; 1.23"
-                    " and later do",
-                    ep_name=ep_name,
-                )
-            try:
-                register(f"{ep_name}{_ABSENT_SUFFIX}" if allows_absent else ep_name, path)
-            except Exception as error:  # onnxruntime has an exception of its own for each status
-                if "already registered" not in str(error):
-                    reason = _why_refused(error, path)
-                    raise LibraryRefusedError(
-                        f"onnxruntime {onnxruntime.__version__} refuses the library of {ep_name}: "
-                        f"{quoted(reason)}",
-                        ep_name=ep_name,
-                        reason=f"onnxruntime {onnxruntime.__version__} refuses it: {reason}",
-                    ) from error
+            name = f"{ep_name}{_ABSENT_SUFFIX}" if allows_absent else ep_name
+            added = _register(onnxruntime, ep_name, name, path)
+            _names_by_path[path] = frozenset((ep_name, *siblings) if added is None else added)
             own = registered_devices(onnxruntime, path)
         if allows_absent:
             return tuple(each for each in own if _VIRTUAL in dict(each.device.metadata))
@@ -83,9 +72,37 @@ def register_ep_library(
         )
 
 
+def _register(onnxruntime: Any, ep_name: str, name: str, path: str) -> set[str] | None:
+    """Register a library under ``name``; return the EPs that are new then.
+
+    None where something was registered under that name before. Raises LibraryRefusedError.
+    """
+    release = f"onnxruntime {onnxruntime.__version__}"
+    register = getattr(onnxruntime, "register_execution_provider_library", None)
+    if register is None:
+        reason = f"{release} takes no library of an execution provider; 1.23 and later do"
+        raise LibraryRefusedError(reason, ep_name=ep_name, reason=reason)
+    before = {ep_device.ep_name for ep_device in _listed_devices(onnxruntime)}
+    try:
+        register(name, path)
+    except Exception as error:  # onnxruntime has an exception of its own for each status
+        if "already registered" in str(error):
+            return None
+        reason = _why_refused(error, path)
+        raise LibraryRefusedError(
+            f"{release} refuses the library of {ep_name}: {quoted(reason)}",
+            ep_name=ep_name,
+            reason=f"{release} refuses it: {reason}",
+        ) from error
+    return {ep_device.ep_name for ep_device in _listed_devices(onnxruntime)} - before
+
+
 def _why_refused(error: Exception, path: str) -> str:
-    """What the system's loader said, as onnxruntime passes it on, without the library's path."""
-    said = str(error)
+    """What the library or the system's loader said, as onnxruntime passes it on.
+
+    Without the library's path and onnxruntime's own words around it.
+    """
+    said = words_of(error).rstrip(".")
     return said.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or said
 
 
@@ -133,10 +150,20 @@ def _without_lines(start: bytes) -> Iterator[None]:
 def registered_devices(onnxruntime: Any, path: str) -> list[Any]:
     """The EP devices of the library at ``path``.
 
-    None where nobody registered it, or it offers nothing.
+    Empty where nobody registered it, or it offers nothing.
     """
-    listed = onnxruntime.get_ep_devices() if hasattr(onnxruntime, "get_ep_devices") else []
-    return [each for each in listed if _is_same_file(each.ep_metadata.get(_LIBRARY_PATH, ""), path)]
+    names = _names_by_path.get(path, frozenset())
+    return [
+        ep_device
+        for ep_device in _listed_devices(onnxruntime)
+        if _is_same_file(ep_device.ep_metadata.get(_LIBRARY_PATH, ""), path)
+        or (_LIBRARY_PATH not in ep_device.ep_metadata and ep_device.ep_name in names)
+    ]
+
+
+def _listed_devices(onnxruntime: Any) -> list[Any]:
+    """Return all EP devices; none in releases before 1.22, which know no such thing."""
+    return list(onnxruntime.get_ep_devices()) if hasattr(onnxruntime, "get_ep_devices") else []
 
 
 def _is_same_file(one: str, other: str) -> bool:

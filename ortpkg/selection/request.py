@@ -58,6 +58,7 @@ class SelectionRequest(NamedTuple):
         includes_absent: variants of a sparse package count whose files are not here.
         why_refused: why a session would refuse a compiled variant's native code; "" where it would
             not.
+        is_narrowed: only some of the component's variants are judged, as the caller asked.
         why_stale: how a variant's source differs from the model that it was made of; "" where it
             does not.
     """
@@ -84,6 +85,7 @@ class SelectionRequest(NamedTuple):
     includes_absent: bool = False
     why_stale: WhyNot = lambda _variant: ""
     why_refused: WhyNot = lambda _variant: ""
+    is_narrowed: bool = False
 
     def has_ep(self, name: str) -> bool:
         """Whether the EP of that full name offers a device here."""
@@ -117,6 +119,7 @@ def make_request(
     compiled_refusal: RefusalOf = lambda _ep_device, _info: "",
     why_stale: WhyNot = lambda _variant: "",
     why_refused: WhyNot = lambda _variant: "",
+    is_narrowed: bool = False,
 ) -> SelectionRequest:
     """The request that a caller's wishes become on a machine.
 
@@ -159,6 +162,7 @@ def make_request(
         includes_absent=wishes.include_absent,
         why_stale=why_stale,
         why_refused=why_refused,
+        is_narrowed=is_narrowed,
     )
 
 

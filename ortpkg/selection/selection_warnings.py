@@ -29,7 +29,7 @@ def selection_warnings(
         better = [each for each in judges.lacking.values() if each.variant is not winner.variant]
         yield from map(_passed_over_text, better[:_MOST_LACKING])
         yield from _winner_warnings(winner)
-    if not any(map(_covers_cpu, judges.requirements.values())):
+    if not (request.is_narrowed or any(map(_covers_cpu, judges.requirements.values()))):
         # A package without a variant for a bare CPU leaves machines without accelerators with
         # nothing.
         name = quoted(component_name)

@@ -374,6 +374,8 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
     for each in offered:
         if device is None or (each.device is not None and each.device.type == device):
             return each
+    if not offered and factory.nothing_offered_note:
+        raise NoSuitableVariantError(factory.nothing_offered_note)
     kinds = (
         ", ".join(dict.fromkeys(str(each.device.type) for each in offered if each.device))
         or "no devices"

@@ -94,3 +94,13 @@ def test_a_pipeline_of_one_component_takes_the_named_variant_of_it(
 
     assert chosen.is_pipeline
     assert [each.name for each in chosen.variants.values()] == ["cpu-int8"]
+
+
+def test_a_variant_named_alone_says_nothing_of_what_its_component_lacks(
+    digits: ortpkg.ModelPackage,
+) -> None:
+    """The component has variants for a CPU; that the caller passed them over is no fault of it."""
+    selection = digits.select(variant="cuda", profile="plain-server")
+
+    assert selection.best is None
+    assert not any("covers a CPU" in warning for warning in selection.warnings)

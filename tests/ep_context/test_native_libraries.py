@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -534,6 +535,20 @@ def test_a_blob_that_the_library_refuses_is_an_invalid_graph(
     with pytest.raises(EpContextError, match="cannot load the context of partition") as caught:
         state_of(model.parent / "net_ctx.onnx", provider(OPENVINO))
     assert caught.value.code is StatusCode.INVALID_GRAPH
+
+
+def test_a_library_that_cannot_keep_a_model_is_told_without_its_own_codes(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = provider(OPENVINO)
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : Unable to compile any nodes.")
+
+    monkeypatch.setattr(chosen._library, "export_model", refuse)  # type: ignore[attr-defined]
+    said = "OpenVINOExecutionProvider cannot compile the model: 'Unable to compile any nodes.'"
+    with pytest.raises(CompileError, match=f"^{re.escape(said)}$"):
+        state_of(model, chosen, ep_context_enable="1")
 
 
 @pytest.mark.parametrize(

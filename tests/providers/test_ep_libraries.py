@@ -19,7 +19,7 @@ from ortpkg.devices.architecture import host_architecture
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.ep_names import QNN_EP
-from ortpkg.errors import ExecutionProviderError, UsageError
+from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError
 from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import ProbeAnswer, Refusals, doubting_refusals
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
@@ -42,8 +42,9 @@ from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.installed_metadata import InstalledRecord
 from ortpkg.providers.machine_offer import discover_ep_devices
-from ortpkg.providers.registered_ep_library import register_ep_library
+from ortpkg.providers.registered_ep_library import register_ep_library, registered_devices
 from ortpkg.session import default_providers
+from ortpkg.session.compile_models import find_ep_device
 from tests.providers.fake_wheels import forget_installed
 
 pytestmark = [
@@ -274,6 +275,27 @@ def test_a_refused_library_with_several_eps_is_one_note(
     )
 
 
+def test_compiling_for_a_library_that_offers_nothing_here_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _with_onnxruntime(monkeypatch, _library(tmp_path))
+    _answers(monkeypatch, ProbeAnswer(value={"providers": [], "ep_devices": []}))
+    note = r"^AcmeExecutionProvider \(onnxruntime-ep-acme 1.2\) offers no device on this machine$"
+    with pytest.raises(NoSuitableVariantError, match=note):
+        find_ep_device("AcmeExecutionProvider", None)
+
+
+def test_compiling_for_an_emulated_device_says_how_to_ask_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "libQnnHtp.so").touch()
+    _with_onnxruntime(monkeypatch, _library(tmp_path, QNN_EP))
+    _answers(monkeypatch, _offers(QNN_EP))
+    monkeypatch.setattr(ep_libraries, "_can_emulate", lambda: True)
+    with pytest.raises(NoSuitableVariantError, match=EMULATED_DEVICES_VARIABLE):
+        find_ep_device("qnn", "npu")
+
+
 def test_a_library_that_fails_leaves_the_others_as_they_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -447,6 +469,65 @@ def test_the_devices_of_a_siblings_are_not_taken_for_those_of_one_that_has_none(
     assert register_ep_library(onnxruntime, "acme-2", __file__, ("acme-1",)) == ()
     names = [each.ep_name for each in register_ep_library(onnxruntime, "acme-2", __file__)]
     assert names == ["acme-1"]  # the program has registered it so
+
+
+class _OldOnnxRuntime:
+    """Onnxruntime 1.23: its EP devices do not say which library they are of."""
+
+    __version__ = "1.23.2"
+
+    def __init__(self, refusal: str = "") -> None:
+        self.listed = [SimpleNamespace(ep_name="CPUExecutionProvider", ep_metadata={})]
+        self._refusal = refusal
+
+    def get_ep_devices(self) -> list[Any]:
+        return self.listed
+
+    def register_execution_provider_library(self, name: str, path: str) -> None:
+        if self._refusal:
+            raise RuntimeError(self._refusal)
+        if any(listed.ep_name == name for listed in self.listed):
+            raise RuntimeError(f"library {path} is already registered")
+        names = (name, f"{name}.AUTO")
+        self.listed += [SimpleNamespace(ep_name=each, ep_metadata={}) for each in names]
+
+
+def test_an_onnxruntime_that_does_not_say_whose_a_device_is_takes_libraries(
+    tmp_path: Path,
+) -> None:
+    onnxruntime, path = _OldOnnxRuntime(), str(tmp_path / "acme.so")
+    for _ in range(2):
+        devices = register_ep_library(onnxruntime, "acme", path)
+        assert [device.ep_name for device in devices] == ["acme"]
+    assert registered_devices(onnxruntime, str(tmp_path / "other.so")) == []
+
+
+def test_a_library_that_the_program_registered_is_known_by_its_name_there(tmp_path: Path) -> None:
+    onnxruntime = _OldOnnxRuntime()
+    onnxruntime.register_execution_provider_library("acme", "acme.so")
+    devices = register_ep_library(onnxruntime, "acme", str(tmp_path / "acme.so"))
+    assert [device.ep_name for device in devices] == ["acme"]
+
+
+@pytest.mark.parametrize(
+    ("onnxruntime", "reason"),
+    [
+        (
+            _OldOnnxRuntime("[ONNXRuntimeError] : 1 : FAIL : ORT 1.23.2 is below 1.24.4."),
+            "onnxruntime 1.23.2 refuses it: ORT 1.23.2 is below 1.24.4",
+        ),
+        (
+            SimpleNamespace(__version__="1.22.1"),
+            "onnxruntime 1.22.1 takes no library of an execution provider; 1.23 and later do",
+        ),
+    ],
+)
+def test_an_onnxruntime_that_is_too_old_says_so_in_one_sentence(
+    onnxruntime: Any, reason: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(onnxruntime_probe, "load_onnxruntime", lambda: onnxruntime)
+    answer = onnxruntime_probe.list_library_offers(**_library(tmp_path).arguments())
+    assert answer["refused"] == reason
 
 
 def test_more_devices_than_any_machine_has_are_refused(

@@ -421,6 +421,16 @@ def test_a_wheel_that_is_half_uninstalled_is_one_note(site: Path, missing: str) 
     assert note.endswith("pip install --force-reinstall onnxruntime-ep-acme")
 
 
+def test_a_wheel_that_raises_for_want_of_its_library_is_half_uninstalled(site: Path) -> None:
+    raising = SOURCE.replace("    return os.path.join", "    raise FileNotFoundError()\n    _ = (")
+    folder = write_wheel(site, source=raising)
+    (folder / LIBRARY).unlink()
+    assert installed_ep_libraries() == ()
+    (note,) = ep_library_notes()
+    assert f"it lacks '{folder / LIBRARY}', which is not there" in note
+    assert note.endswith("pip install --force-reinstall onnxruntime-ep-acme")
+
+
 def test_of_a_wheel_of_which_only_the_record_is_left_nothing_is_said(site: Path) -> None:
     folder = write_wheel(site, has_record=False)
     for path in folder.iterdir():

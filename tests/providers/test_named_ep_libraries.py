@@ -133,6 +133,28 @@ def test_of_a_folder_each_library_is_found_also_below_lib(
     assert installed_ep_libraries()[1].siblings == ("b-2",)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="versions behind .so are Linux's")
+def test_a_library_with_a_version_behind_its_ending_is_found_in_a_folder(
+    folder: Path, answers: dict[str, ProbeAnswer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _library(folder, "libonnxruntime_acme.so.1.2")
+    answers["libonnxruntime_acme.so.1.2"] = _offering(_ACME)
+    monkeypatch.setenv(EP_LIBRARIES_VARIABLE, str(folder))
+    assert [(name, found) for name, found, _ in _found()] == [(_ACME, path)]
+
+
+def test_a_folder_with_too_many_libraries_is_one_note_and_none_is_tried(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(33):
+        _library(folder, f"libonnxruntime_a{number}.so")
+    monkeypatch.setattr(ep_wheels, "ask_backend", lambda *_, **__: pytest.fail("it is tried"))
+    monkeypatch.setenv(EP_LIBRARIES_VARIABLE, str(folder))
+    assert installed_ep_libraries() == ()
+    (note,) = ep_library_notes()
+    assert note.endswith("the folder holds 33 libraries; name the one that is meant")
+
+
 def test_a_folder_that_is_a_wheels_package_is_asked_like_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,17 @@ def test_a_memory_is_open_from_the_first_session_on() -> None:
     assert memory.device_name == "acme"
 
 
+def test_a_memory_may_be_opened_while_another_thread_looks_for_one() -> None:
+    class Opening(OnnxRuntimeMemory):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "name":
+                device_memories.open_memory(DeviceNumbers(1, 0, 7), _memory())
+            return super().__getattribute__(name)
+
+    device_memories.open_memory(DeviceNumbers(1, 0, 3), Opening(EP, _DEVICE, "GPU"))
+    assert device_memories.memory_named("no such memory") is None
+
+
 def test_a_device_that_gives_other_numbers_back_keeps_no_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
