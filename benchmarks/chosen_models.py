@@ -1,4 +1,4 @@
-"""Says on the command line which models of a folder are compared."""
+"""Command-line arguments that choose the models of a folder for a benchmark."""
 
 from __future__ import annotations
 

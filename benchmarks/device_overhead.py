@@ -12,6 +12,7 @@ ones.
 from __future__ import annotations
 
 import argparse
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,72 +41,80 @@ _DEFAULT_KINDS = (
 _DEVICE = "gpu"
 
 
-class _Peer:
-    """onnxruntime alone."""
+class _Runs(ABC):
+    """Runs of one model through a library on the device of an execution provider.
+
+    Args:
+        session: has the API of onnxruntime's sessions.
+        model: with the arrays that it is fed.
+        to_device: takes an array and returns a value of the library on the device.
+    """
+
+    def __init__(self, session: Any, model: DeviceModel, to_device: Callable[..., Any]) -> None:
+        self._session = session
+        self._feeds = dict(model.feeds)
+        self._names = [value.name for value in session.get_outputs()]
+        self._values = {name: to_device(array) for name, array in self._feeds.items()}
+
+    @abstractmethod
+    def _read(self, value: Any) -> Any:
+        """Return a value on the device as an array."""
+
+    def run(self) -> Any:
+        """Run on arrays; return all outputs as arrays."""
+        return self._session.run(None, self._feeds)
+
+    def run_bound(self) -> Any:
+        """Run on values on the device and leave the outputs there; return the first's array."""
+        binding = self._session.io_binding()
+        for name, value in self._values.items():
+            binding.bind_ortvalue_input(name, value)
+        for name in self._names:
+            binding.bind_output(name, _DEVICE)
+        self._session.run_with_iobinding(binding)
+        (first, *_) = binding.get_outputs()
+        return self._read(first)
+
+
+class _Peer(_Runs):
+    """Runs through onnxruntime alone."""
 
     def __init__(self, model: DeviceModel, ep_name: str) -> None:
         library = ep_library_of(ep_name)
         assert library is not None, f"no wheel here brings {ep_name}"
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
-        devices = [each for each in onnxruntime.get_ep_devices() if each.ep_name == ep_name]
-        options.add_provider_for_devices(devices[:1], {})
+        ep_devices = onnxruntime.get_ep_devices()
+        own = [ep_device for ep_device in ep_devices if ep_device.ep_name == ep_name]
+        options.add_provider_for_devices(own[:1], {})
         with turn(ep_name):
-            self.session = onnxruntime.InferenceSession(
+            session = onnxruntime.InferenceSession(
                 model.model.SerializeToString(), options, enable_fallback=0
             )
-        self._feeds = dict(model.feeds)
-        self._names = [value.name for value in self.session.get_outputs()]
-        self._values = {
-            name: onnxruntime.OrtValue.ortvalue_from_numpy(array, _DEVICE, 0)
-            for name, array in self._feeds.items()
-        }
+        super().__init__(
+            session,
+            model,
+            lambda array: onnxruntime.OrtValue.ortvalue_from_numpy(array, _DEVICE, 0),
+        )
 
-    def run(self) -> Any:
-        """Run on arrays."""
-        return self.session.run(None, self._feeds)
-
-    def run_bound(self) -> Any:
-        """Run on values on the device, whose outputs stay there; read the first."""
-        binding = self.session.io_binding()
-        for name, value in self._values.items():
-            binding.bind_ortvalue_input(name, value)
-        for name in self._names:
-            binding.bind_output(name, _DEVICE)
-        self.session.run_with_iobinding(binding)
-        (first, *_) = binding.get_outputs()
-        target = np.empty(first.shape(), np.float32)
-        onnxruntime.copy_tensors([first], [onnxruntime.OrtValue.ortvalue_from_numpy(target)])
+    def _read(self, value: Any) -> Any:
+        target = np.empty(value.shape(), np.float32)
+        onnxruntime.copy_tensors([value], [onnxruntime.OrtValue.ortvalue_from_numpy(target)])
         return target
 
 
-class _Own:
-    """The same through ortpkg."""
+class _Own(_Runs):
+    """Runs through ortpkg."""
 
     def __init__(self, model: DeviceModel, ep_name: str) -> None:
         data = model.model.SerializeToString()
-        self.session = ortpkg.InferenceSession(data, providers=[ep_name], enable_fallback=False)
-        self._feeds = dict(model.feeds)
-        self._names = [value.name for value in self.session.get_outputs()]
-        self._values = {
-            name: ortpkg.OrtValue.ortvalue_from_numpy(array, _DEVICE)
-            for name, array in self._feeds.items()
-        }
+        session = ortpkg.InferenceSession(data, providers=[ep_name], enable_fallback=False)
+        super().__init__(
+            session, model, lambda array: ortpkg.OrtValue.ortvalue_from_numpy(array, _DEVICE)
+        )
 
-    def run(self) -> Any:
-        """Run on arrays."""
-        return self.session.run(None, self._feeds)
-
-    def run_bound(self) -> Any:
-        """Run on values on the device, whose outputs stay there; read the first."""
-        binding = self.session.io_binding()
-        for name, value in self._values.items():
-            binding.bind_ortvalue_input(name, value)
-        for name in self._names:
-            binding.bind_output(name, _DEVICE)
-        self.session.run_with_iobinding(binding)
-        (first, *_) = binding.get_outputs()
-        return first.numpy()
+    def _read(self, value: Any) -> Any:
+        return value.numpy()
 
 
 def compare(kind: str, ep_name: str, budget_s: float) -> Mapping[str, tuple[Timing, float]]:
@@ -119,7 +128,7 @@ def compare(kind: str, ep_name: str, budget_s: float) -> Mapping[str, tuple[Timi
         "arrays": (own.run, peer.run),
         "on the device": (own.run_bound, peer.run_bound),
     }
-    found = {}
+    compared = {}
     for way, (ours, theirs) in ways.items():
         timings = time_in_turns(
             {"direct": theirs, "ortpkg": ours},
@@ -127,8 +136,8 @@ def compare(kind: str, ep_name: str, budget_s: float) -> Mapping[str, tuple[Timi
             budget_s=budget_s,
             least_rounds=15,
         )
-        found[way] = timings["ortpkg"], timings["direct"].median_s
-    return found
+        compared[way] = timings["ortpkg"], timings["direct"].median_s
+    return compared
 
 
 def main() -> None:

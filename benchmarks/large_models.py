@@ -1,13 +1,13 @@
-"""Opening and memory of a model with gigabytes of weights, through the bridge and beside it.
+"""Measures opening time and memory of large models, against the native libraries alone.
 
     python -m benchmarks.large_models [--gib 2.3] [--products 1 16] [--rounds 3]
 
-The models look up rows of one large table in a sparse file, and multiply by matrices of 64 MiB, of
-which libraries make private copies in another layout: with few of them, what ortpkg's own code
-takes shows; with 16 it does not. Each figure is the median of fresh processes, in turns: seconds to
-make the session and run it once, and above what the imports take: the most private memory, and the
-most memory resident with mapped pages of files (Linux). Goal: both at most 1.1 times those of the
-library alone.
+The models look up rows of one large table in a sparse file, and multiply by matrices of 64 MiB.
+Libraries make private copies of the matrices in another layout: with few matrices the memory of
+ortpkg's own code shows, with 16 it is lost in theirs. Each figure is the median of fresh processes,
+in turns: seconds to make the session and run it once; peak of private memory; and peak of resident
+memory, which includes mapped pages of files (Linux). Memory is counted without that of the imports.
+Goal: both peaks at most 1.1 times those of the library alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _CONTENDERS = {
 def save_model(folder: Path, *, table_nbytes: int, products: int) -> Path:
     """Save a model that looks up rows of a table and multiplies them.
 
-    All weights are 0 but the last of each matrix: onnxruntime keeps equal ones once.
+    All weights are 0 but the last of each matrix: onnxruntime would merge equal matrices.
     """
     shapes = {"table": (table_nbytes // (4 * _WIDTH), _WIDTH)}
     shapes |= {f"w{number}": (_WIDTH, _WIDTH) for number in range(products)}
@@ -108,7 +108,7 @@ def _in_child(name: str, model: Path) -> list[float]:
 
 
 def _measure_here(name: str, model: Path) -> None:
-    """In a fresh process: print seconds, and bytes of private and of all memory at the peak."""
+    """Print seconds, peak private bytes and peak bytes of this process, which has to be new."""
     import_module(_CONTENDERS[name][0])
     watch = _PrivateMemory()
     before = watch.most_nbytes, _status("VmHWM")
@@ -138,7 +138,7 @@ def _open(name: str, model: Path) -> Callable[[], Any]:
 
 
 class _PrivateMemory:
-    """Looks at the private memory of this process every few milliseconds."""
+    """Thread that samples the private memory of this process every few milliseconds."""
 
     def __init__(self) -> None:
         self.most_nbytes = _status("RssAnon")
@@ -147,7 +147,7 @@ class _PrivateMemory:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look a last time."""
+        """Take a last sample and end the thread."""
         self._ended.set()
         self._thread.join()
 

@@ -79,16 +79,16 @@ def is_within_release(version: str, release: str) -> bool:
 
 
 def is_outside(version: str, requirement: str) -> bool:
-    """Whether a version is none that a requirement ("openvino>=2025.0") allows.
+    """Return True if a requirement ("openvino>=2025.0") does not allow a version.
 
-    False where that cannot be told.
+    False if one of the two cannot be parsed.
     """
     from packaging.requirements import InvalidRequirement, Requirement  # as above
 
-    found = parse_version(version) if len(requirement) <= _LONGEST_TEXT else None
+    parsed = parse_version(version) if len(requirement) <= _LONGEST_TEXT else None
     try:
-        return found is not None and not Requirement(requirement).specifier.contains(
-            found, prereleases=True
+        return parsed is not None and not Requirement(requirement).specifier.contains(
+            parsed, prereleases=True
         )
     except InvalidRequirement:
         return False

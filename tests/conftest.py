@@ -99,7 +99,7 @@ _generators: dict[str, list[tuple[np.random.Generator, Mapping[str, Any]]]] = {}
 
 @pytest.fixture(autouse=True)
 def same_random_numbers_in_every_order(request: pytest.FixtureRequest) -> None:
-    """Has a test draw the same numbers from its module's generators, whichever ran before it."""
+    """Reset the random generators of a test's module, so that the order of tests is no matter."""
     if request.module.__name__ not in _generators:
         _generators[request.module.__name__] = [
             (value, value.bit_generator.state)

@@ -8,7 +8,7 @@ from ortpkg.kernels import blas_threads
 
 
 class FakeBlas:
-    """A library of eight threads that remembers which counts it was given."""
+    """Library of eight threads that records the thread counts that are set."""
 
     def __init__(self) -> None:
         self.counts = [8]
@@ -21,7 +21,7 @@ class FakeBlas:
 
 
 def install_fake_blas(monkeypatch: pytest.MonkeyPatch) -> FakeBlas:
-    """Make kernels set the threads of a fake library, which is returned."""
+    """Replace the linear-algebra library of kernels by a fake, and return the fake."""
     library = FakeBlas()
     controller = type("Controller", (), {"lib_controllers": [library]})()
     monkeypatch.setattr(blas_threads, "_controller", lambda: controller)

@@ -1,7 +1,7 @@
-"""Slow tests, and families of like cases: ``make test`` runs a part, ``make every-case`` all.
+"""Leaves out slow tests and most cases of large families, unless ``make every-case`` runs.
 
-A test with the mark ``sampled(n)`` runs with each n-th of its cases; one that goes through cases
-itself asks the fixture ``sample``.
+A test with the mark ``sampled(n)`` runs every n-th of its cases. A test that loops over cases
+itself takes them from the fixture ``sample``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Sample = Callable[[Iterable[_Case], int], Iterable[_Case]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--every-case``."""
+    """Add the option ``--every-case``."""
     parser.addoption(
         _EVERY_CASE, action="store_true", help="run slow tests, and families of cases whole"
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects slow tests, and what a sample leaves out; the first case of a family stays."""
+    """Deselect slow tests and cases not in the sample; a family's first case always runs."""
     if config.getoption(_EVERY_CASE):
         return
     numbers: Counter[str] = Counter()
@@ -47,6 +47,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def sample(pytestconfig: pytest.Config) -> Sample[object]:
-    """Returns ``(cases, n) -> cases``: each n-th of them, or all with ``--every-case``."""
+    """Function ``(cases, n) -> cases`` that returns every n-th case; all with ``--every-case``."""
     is_whole = bool(pytestconfig.getoption(_EVERY_CASE))
     return lambda cases, step: cases if is_whole else islice(cases, 0, None, step)

@@ -324,7 +324,7 @@ class ModelVariant:
         NoSuitableVariantError, with what would run it instead, where it does not.
         """
         try:
-            found = self.verdict(backend="onnxruntime")
+            verdict = self.verdict(backend="onnxruntime")
         except NoSuitableVariantError as error:
             others = dict.fromkeys(
                 each.ep_device.backend for each in self.eligible_verdicts() if each.ep_device
@@ -335,11 +335,11 @@ class ModelVariant:
                 f"{f' ({self.constraints.ep})' if self.constraints.ep else ''}{instead}\n{error}",
                 selection=self.selection,
             ) from error
-        if found.ep_device is None:
+        if verdict.ep_device is None:
             raise NoSuitableVariantError(
                 f"variant {quoted(self.name)} has no EP device", selection=self.selection
             )
-        return found
+        return verdict
 
     def _session(
         self,

@@ -68,7 +68,7 @@ class CompileWishes:
 
     @property
     def is_for_onnxruntime(self) -> bool:
-        """Whether contexts are made as onnxruntime's EP makes them."""
+        """Return True if contexts are written for onnxruntime, in the form that its EP reads."""
         return self.for_onnxruntime or bool(self.for_device)
 
     @property

@@ -268,19 +268,19 @@ def _package_findings(
     progress: Progress | None,
 ) -> tuple[Finding, ...]:
     info, findings = check_package(root, compat=compat, allow_external_paths=allow_external_paths)
-    installed = all_known_names() if any(each.subject for each in findings) else ()
-    found = [
-        each
-        for each in findings
-        if (wanted.wants(each.rule) and each.subject not in installed)
-        or (info is None and each.severity is Severity.ERROR)
+    installed = all_known_names() if any(finding.subject for finding in findings) else ()
+    wanted_findings = [
+        finding
+        for finding in findings
+        if (wanted.wants(finding.rule) and finding.subject not in installed)
+        or (info is None and finding.severity is Severity.ERROR)
     ]
     if info is not None:
         package = CheckedPackage.of(info, targets=known_targets, progress=progress)
-        found += _run_checks(package, wanted)
+        wanted_findings += _run_checks(package, wanted)
     if wanted.wants(release_rules.RELEASE_REFUSES.id):
-        found += _bounded(check_release_opens(root, known_targets))
-    return tuple(found)
+        wanted_findings += _bounded(check_release_opens(root, known_targets))
+    return tuple(wanted_findings)
 
 
 def _run_checks(

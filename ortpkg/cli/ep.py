@@ -1,4 +1,4 @@
-"""``ortpkg ep``: libraries of plug-in EPs: which are here, what they offer, which you name."""
+"""Command ``ortpkg ep``: lists libraries of plug-in EPs, and adds or removes one by its path."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ortpkg.storage.planned_files import PlannedFiles, Rehearsed
 
 
 class Action(StrEnum):
-    """What to do."""
+    """Action of the command."""
 
     LIST = "list"
     ADD = "add"
@@ -97,7 +97,7 @@ def _list(output: Output) -> int:
             "ep_libraries",
             {
                 "libraries": [_row_to_json(row) for row in rows],
-                "missing": [_missing_to_json(each) for each in missing],
+                "missing": [_missing_to_json(missing_ep) for missing_ep in missing],
                 "notes": list(notes),
             },
         )
@@ -115,8 +115,8 @@ def _row_to_json(row: LibraryOffer) -> dict[str, Any]:
         "library": library.path,
         "origin": library.origin.value,
         "devices": [
-            None if each.device is None else hardware_device_to_json(each.device)
-            for each in row.devices
+            None if ep_device.device is None else hardware_device_to_json(ep_device.device)
+            for ep_device in row.devices
         ],
         "reason": row.reason or None,
     }
@@ -142,17 +142,18 @@ def _print(
         output.line("no library of a plug-in EP is here")
     for reason in dict.fromkeys(row.reason for row in rows if row.reason):
         output.line(reason, hang="  ")
-    for each in missing:
-        kind = f"{each.device.vendor} {each.device.type.upper()}".strip()
+    for missing_ep in missing:
+        kind = f"{missing_ep.device.vendor} {missing_ep.device.type.upper()}".strip()
         output.line(
-            f"{_article(kind)} {kind} is here and no EP that can use it: {each.remedy}", hang="  "
+            f"{_article(kind)} {kind} is here and no EP that can use it: {missing_ep.remedy}",
+            hang="  ",
         )
     for note in notes:
         output.note(f"note: {note}")
 
 
 def _article(words: str) -> str:
-    """The article before ``words``: vendors are spelled out or read as words.
+    """Return the article before ``words``; "NVIDIA" and "NPU" begin with a vowel's sound.
 
     >>> _article("NVIDIA GPU"), _article("Qualcomm NPU"), _article("Intel GPU")
     ('an', 'a', 'an')
@@ -162,8 +163,8 @@ def _article(words: str) -> str:
 
 def _cells(row: LibraryOffer) -> tuple[str, ...]:
     labels = [
-        "not reported" if each.device is None else hardware_label(each.device)
-        for each in row.devices
+        "not reported" if ep_device.device is None else hardware_label(ep_device.device)
+        for ep_device in row.devices
     ]
     library = row.library
     return (
@@ -182,14 +183,18 @@ def _add(path: str, ep_names: tuple[str, ...], dry_run: bool, output: Output) ->
     add_library(path, ep_names)
     if output.is_json:
         added = [
-            {"library": each.path, "version": each.version or None, "eps": list(each.ep_names)}
-            for each in libraries
+            {
+                "library": library.path,
+                "version": library.version or None,
+                "eps": list(library.ep_names),
+            }
+            for library in libraries
         ]
         kept_in = str(file_of_added_libraries())
         output.json("ep_libraries", {"added": added, "kept_in": kept_in})
         return ExitCode.DONE
-    for each in libraries:
-        output.line(f"added {', '.join(each.ep_names)} of {each.path}")
+    for library in libraries:
+        output.line(f"added {', '.join(library.ep_names)} of {library.path}")
     output.note("ortpkg ep list shows the devices that it offers")
     return ExitCode.DONE
 

@@ -1,4 +1,4 @@
-"""Options of the commands that fetch packages, and the wishes that they state."""
+"""Command-line options of the commands that fetch packages, and their :class:`InstallWishes`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def wishes_of(
     samples: SamplesOption = False,
     trust: InstallTrustOption = False,
 ) -> InstallWishes:
-    """Return the wishes that these options of a command state."""
+    """Return the wishes that the options of a command express."""
     return InstallWishes(
         profiles=tuple(profile or ()),
         variants=tuple(variant or ()),

@@ -84,12 +84,13 @@ def command(as_json: JsonOption = False) -> int:
         output.json("settings", {"settings": rows, "places": _places(), "variables": variables})
     else:
         _print(settings, variables, output)
-    known = (*_OTHER_VARIABLES, *(setting_variable(name) for name in _SHOWN))
+    own_names = (*_OTHER_VARIABLES, *(setting_variable(name) for name in _SHOWN))
     for name in sorted(
-        name for name in os.environ if name.startswith("ORTPKG_") and name not in known
+        name for name in os.environ if name.startswith("ORTPKG_") and name not in own_names
     ):
         output.warning(
-            f"the environment has {name}, which says nothing to ortpkg{did_you_mean(name, known)}"
+            f"the environment has {name}, which says nothing to ortpkg"
+            f"{did_you_mean(name, own_names)}"
         )
     return ExitCode.DONE
 

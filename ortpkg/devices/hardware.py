@@ -59,7 +59,7 @@ class HardwareDevice:
 
     @property
     def is_absent(self) -> bool:
-        """Whether an EP lists it for compiling alone: onnxruntime calls it virtual."""
+        """Return True for a device that is not here ("virtual"): an EP only compiles for it."""
         return "is_virtual" in self.metadata
 
     def source_of(self, fact: str) -> str:

@@ -1,4 +1,4 @@
-"""What kind of device, and whose, an execution provider is for, where its name alone says so."""
+"""Kinds and vendors of devices that the name alone of an execution provider implies."""
 
 from __future__ import annotations
 

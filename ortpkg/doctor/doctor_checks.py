@@ -120,7 +120,7 @@ def _displaced_libraries(situation: Situation) -> Iterator[Complaint]:
 
 
 def _absent_vendor(situation: Situation, failure: str) -> str:
-    """Return whose devices a failed EP is for, where none of them is here; else ""."""
+    """Return the vendor of a failed EP's devices; "" if it has a device on this machine."""
     vendor = next((vendor for ep, vendor in IMPLIED_VENDORS.items() if is_named(ep, failure)), "")
     is_here = any(device.vendor == vendor for device in situation.machine.hardware)
     return "" if is_here else vendor
@@ -179,7 +179,7 @@ def _refused_libraries(situation: Situation) -> Iterator[Complaint]:
 
 
 def _is_judged(situation: Situation, ep_name: str | None) -> bool:
-    """Return True where an EP was tried: it runs on a device, or its failure is told."""
+    """Return True if an EP was tried: it has a device, or there is a message of its failure."""
     return ep_name is not None and (
         any(offer.ep_name == ep_name and offer.device for offer in situation.ep_devices)
         or any(is_named(ep_name, failure.partition(": ")[0]) for failure in situation.failures)

@@ -43,8 +43,7 @@ REMEDIES: dict[tuple[str, DeviceType], str] = {
     ("Rockchip", DeviceType.NPU): "use an onnxruntime that was built with RknpuExecutionProvider",
     ("Huawei", DeviceType.NPU): "install onnxruntime-cann and CANN",
 }
-#: EPs without devices of their own that run on GPUs (or on all devices) of every vendor of a
-#: system.
+#: EPs that list no devices and run on GPUs of every vendor.
 _EPS_OF_ALL_GPUS = frozenset({"DmlExecutionProvider", "WebGpuExecutionProvider"})
 
 
@@ -62,7 +61,7 @@ class MissingEp(NamedTuple):
 def missing_eps(
     hardware: Iterable[HardwareDevice], ep_devices: Iterable[EpDevice]
 ) -> Iterator[MissingEp]:
-    """Yield each accelerator that none of ``ep_devices`` is, with the remedy for its vendor."""
+    """Yield each accelerator in ``hardware`` that no EP device is on, with what to install."""
     offers = tuple(ep_devices)
     for device in hardware:
         if device.type is DeviceType.CPU or _is_claimed(offers, device):
@@ -72,7 +71,7 @@ def missing_eps(
 
 
 def _is_claimed(ep_devices: Iterable[EpDevice], device: HardwareDevice) -> bool:
-    """Whether an EP reports the device, or reports no devices and is for such ones."""
+    """Return True if an EP lists the device, or lists none and runs on its kind and vendor."""
     for offer in ep_devices:
         if offer.device is not None:
             if _place(offer.device) == _place(device):

@@ -28,7 +28,7 @@ def refused_libraries() -> dict[str, str]:
         f"{module}/{path.relative_to(folder).as_posix()}": path
         for module, folder in folders.items()
         for path in sorted(
-            {path for each in _NATIVE_LIBRARIES[module] for path in folder.glob(each)},
+            {path for pattern in _NATIVE_LIBRARIES[module] for path in folder.glob(pattern)},
             key=lambda path: (not path.stem.endswith("providers_shared"), path),
         )
     }

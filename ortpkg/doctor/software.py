@@ -20,9 +20,13 @@ def installed_software() -> list[tuple[str, str]]:
     ``onnxruntime-openvino``, ...), each where several do, and behind it the wheels that bring
     execution providers for it.
     """
-    runtimes = [(each.name, each.version or _UNKNOWN) for each in installed_distributions()]
+    runtimes = [
+        (runtime.name, runtime.version or _UNKNOWN) for runtime in installed_distributions()
+    ]
     libraries = [
-        (each.distribution, each.version) for each in installed_ep_libraries() if each.distribution
+        (library.distribution, library.version)
+        for library in installed_ep_libraries()
+        if library.distribution
     ]
     return [
         ("ortpkg", __version__),

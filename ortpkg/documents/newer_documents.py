@@ -1,4 +1,4 @@
-"""Says of a document of ours that breaks its schema whether a newer ortpkg wrote it."""
+"""Recognizes documents that a newer ortpkg wrote, by their ``schema_version``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VERSION = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,9}))?", re.ASCII)
 
 
 def made_by_newer(document: object) -> str:
-    """Return "was made by a newer ortpkg ..." by the stated ``schema_version``; "" otherwise."""
+    """Return "was made by a newer ortpkg ..." for a higher ``schema_version``; else ""."""
     stated: Any = document.get("schema_version") if isinstance(document, Mapping) else None
     match = _VERSION.fullmatch(stated) if isinstance(stated, str) else None
     if match is None or (int(match[1]), int(match[2] or 0)) <= _KNOWN:

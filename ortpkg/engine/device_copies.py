@@ -35,8 +35,8 @@ from ortpkg.providers.allocator import DeviceAllocator
 MEMCPY_FROM_HOST = "MemcpyFromHost"
 MEMCPY_TO_HOST = "MemcpyToHost"
 
-#: Where the constants and outer values of each graph lie that are not in the CPU's memory.
-Given = Mapping[Graph, Mapping[str, OrtDevice]]
+#: Graph → constant or outer value → its device, for those outside of the CPU's memory.
+ValueDevices = Mapping[Graph, Mapping[str, OrtDevice]]
 
 
 class HostSlots(NamedTuple):
@@ -47,14 +47,14 @@ class HostSlots(NamedTuple):
 
 
 class Crossings(NamedTuple):
-    """How values cross between memories.
+    """Result of :func:`insert_copies`.
 
     Attributes:
-        given: see :data:`Given`.
-        host_slots: of nodes that copy by themselves.
+        value_devices: constants and outer values that lie on a device.
+        host_slots: node that copies by itself → its slots that hold arrays.
     """
 
-    given: Given
+    value_devices: ValueDevices
     host_slots: Mapping[Node, HostSlots]
 
 
@@ -76,7 +76,7 @@ def insert_copies(
     inserter.count_readers(graph)
     inserter.place(graph)
     inserter.remove_unread_originals()
-    return Crossings(inserter.given, inserter.host_slots)
+    return Crossings(inserter.value_devices, inserter.host_slots)
 
 
 def is_copy(node: Node) -> bool:
@@ -101,9 +101,13 @@ def copy_kernel_def(node: Node) -> KernelDef:
 
 
 def copy_compute(node: Node, allocator: DeviceAllocator) -> Compute:
-    """What a copy node does, by the allocator of the memory that is not the CPU's.
+    """Return the function that computes a copy node.
 
-    A value that its caller handed over in that memory, or wants there, stays where it is.
+    A value that the caller of the run passed on the device, or wants there, is not copied.
+
+    Args:
+        node: copies to or from the device.
+        allocator: of the device's memory.
     """
 
     def from_host(context: OpKernelContext, value: Value) -> Value:
@@ -141,7 +145,7 @@ class _Inserter:
         devices: Mapping[str, OrtDevice],
         kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
     ) -> None:
-        self.given: dict[Graph, dict[str, OrtDevice]] = {}
+        self.value_devices: dict[Graph, dict[str, OrtDevice]] = {}
         self.host_slots: dict[Node, HostSlots] = {}
         #: How many slots read a value in a memory, by value and memory.
         self._readers: Counter[tuple[Graph, str, OrtDevice]] = Counter()
@@ -155,9 +159,9 @@ class _Inserter:
 
     def count_readers(self, graph: Graph) -> None:
         """Count how many slots of ``graph`` and the graphs inside it read each value, by memory."""
-        for place in all_graphs(graph):
-            kernels = self._kernels_of(place)
-            for node in place.nodes:
+        for subgraph in all_graphs(graph):
+            kernels = self._kernels_of(subgraph)
+            for node in subgraph.nodes:
                 device, kernel = self._memory_of(node), kernels[node.index]
                 if device == CPU_DEVICE:
                     continue
@@ -166,7 +170,7 @@ class _Inserter:
                     is_read = slot not in kernel.host_inputs and (
                         slots is None or slot in slots.movable_inputs
                     )
-                    owner = _owner_of(place, value) if value and is_read else None
+                    owner = _owner_of(subgraph, value) if value and is_read else None
                     if owner is not None:
                         self._readers[owner, value, device] += 1
 
@@ -176,7 +180,7 @@ class _Inserter:
         if slots is None:
             return HostSlots(kernel.host_inputs, kernel.host_outputs)
         device = self._memory_of(node)
-        found = self.host_slots[node] = HostSlots(
+        host_slots = self.host_slots[node] = HostSlots(
             tuple(
                 slot
                 for slot, value in enumerate(node.inputs)
@@ -188,15 +192,15 @@ class _Inserter:
                 if slot not in slots.movable_outputs or not self._readers[graph, value, device]
             ),
         )
-        return found
+        return host_slots
 
     def _is_taken_there(
         self, graph: Graph, slot: int, value: str, slots: DeviceSlots, device: OrtDevice
     ) -> bool:
-        """Whether a node that copies by itself takes an input in its provider's memory.
+        """Return True if a node that copies by itself takes an input on its provider's device.
 
-        It does where the value is there, where it has another reader there, and where it comes from
-        around a loop, so that one copy serves all rounds.
+        It does if the value is there already, if another node reads it there, or if it is made
+        outside of a loop: then one copy serves all iterations.
         """
         owner = _owner_of(graph, value) if value and slot in slots.movable_inputs else None
         if owner is None:
@@ -315,7 +319,7 @@ class _Inserter:
             original: Any = owner.initializers[value]
             owner.add_initializer(cast(Initializer, dataclasses.replace(original, name=twin)))
             self._home[owner, twin] = target
-            self.given.setdefault(owner, {})[twin] = target
+            self.value_devices.setdefault(owner, {})[twin] = target
             self._originals[owner, value] = None
         return twin
 
@@ -323,7 +327,7 @@ class _Inserter:
         for value in graph.outer_values():
             device = self._home_of(graph, value)
             if device != CPU_DEVICE:
-                self.given.setdefault(graph, {})[value] = device
+                self.value_devices.setdefault(graph, {})[value] = device
 
     def remove_unread_originals(self) -> None:
         """Constants that only other memories read need no place in the CPU's."""

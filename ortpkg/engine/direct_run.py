@@ -1,7 +1,7 @@
-"""Runs of a graph that is one compiled partition, as most models on a native library are.
+"""Runs a graph that is one compiled partition, as most models on a native library are.
 
-No frame is made for them: the partition gets what was fed, and what it returns is the run's result.
-What is unusual in that is left to a frame.
+Such a run needs no execution frame: the partition gets the feeds, and its results are the run's. A
+result that needs care, e.g. one that shares memory with a feed, is left to a frame.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _NO_TARGETS: Mapping[int, object] = MappingProxyType({})
 
 
 def is_one_step(plan: ExecutionPlan, allocation: AllocationPlan) -> bool:
-    """Return True if a graph is one step, which takes its inputs and makes its outputs as they are.
+    """Return True if a graph is one step with the graph's inputs and outputs, in their order.
 
-    Each output is a new value.
+    Each output has to be a new value.
     """
     if len(plan.steps) != 1 or plan.outer_values:
         return False
@@ -48,7 +48,7 @@ def is_one_step(plan: ExecutionPlan, allocation: AllocationPlan) -> bool:
 
 
 class _DirectContext(PlainContext):
-    """OpKernelContext of a run that has no limits and cannot be cancelled."""
+    """Kernel context of a run that has no limits and cannot be cancelled."""
 
     is_watched = False
     is_memory_limited = False
@@ -66,12 +66,17 @@ class _DirectContext(PlainContext):
 
 
 class DirectRun:
-    """Runs of one graph for which :func:`is_one_step` holds; they may overlap in time."""
+    """Callable that runs a graph of one step (:func:`is_one_step`); threads may share it."""
 
     def __init__(
         self, instruction: Instruction, new_frame: Callable[[RunControl], ExecutionFrame]
     ) -> None:
-        """Makes runs of the only step; ``new_frame`` is asked for what is unusual."""
+        """Prepare runs.
+
+        Args:
+            instruction: the only step.
+            new_frame: makes a frame for results that need care.
+        """
         self._instruction = instruction
         self._new_frame = new_frame
         self._outputs = [slot.value_index for slot in instruction.outputs]
@@ -79,15 +84,15 @@ class DirectRun:
     def __call__(
         self, feeds: Sequence[Value], control: RunControl, bound: Mapping[int, object] | None
     ) -> list[Value]:
-        """Return all outputs, in order.
+        """Run once; return all outputs in order.
 
         Args:
             feeds: a value for each input.
-            control: of a run that is not watched.
-            bound: value index → where the output is wanted. Only what is on a device matters.
+            control: control of a run without limits.
+            bound: value index → target of the output; only targets on a device are used.
 
         Raises:
-            RunError, LimitExceededError: with the node's name.
+            RunError, LimitExceededError: the step failed; the error names its node.
         """
         instruction, targets = self._instruction, _NO_TARGETS
         if bound:
@@ -110,7 +115,7 @@ class DirectRun:
         control: RunControl,
         targets: Mapping[int, object],
     ) -> bool:
-        """Return True for arrays of the run's own, and tensors that were to stay on a device."""
+        """Return True if all results are new arrays, or tensors that stay on a device."""
         if not feeds:
             return False
         counted = 0
@@ -134,7 +139,7 @@ class DirectRun:
         control: RunControl,
         targets: Mapping[int, object],
     ) -> list[Value]:
-        """Return results as a frame makes them safe to keep, and counts them."""
+        """Return the results after a frame has copied those that are unsafe to keep."""
         frame = self._new_frame(control)
         frame.device_targets = targets
         context = NodeContext(frame, self._instruction)

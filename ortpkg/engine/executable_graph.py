@@ -154,8 +154,8 @@ class ExecutableGraph:
             if outputs == self.plan.outputs:
                 return direct(feeds, control, targets)
             if len({*outputs}) == len(outputs):
-                made = dict(zip(self.plan.outputs, direct(feeds, control, targets), strict=True))
-                return [made[index] for index in outputs]
+                results = dict(zip(self.plan.outputs, direct(feeds, control, targets), strict=True))
+                return [results[index] for index in outputs]
         values = self.initial_values()
         for index, value in zip(self.plan.inputs, feeds, strict=True):
             if value is not None:

@@ -373,7 +373,7 @@ class ExecutionFrame:
             slot.is_alias and slot.kind is AllocKind.REUSE
         ):
             return value
-        if not slot.device.is_divisible and any(value is given for given in context.arguments):
+        if not slot.device.is_divisible and any(value is handed for handed in context.arguments):
             return value  # handed through: nobody writes over tensors of such memory
         if any(value.shares_bytes_with(argument) for argument in context.arguments):
             return self._copied_far(slot, value)

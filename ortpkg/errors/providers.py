@@ -32,7 +32,7 @@ class CompileError(ExecutionProviderError):
 
 
 class NoNodeTakenError(ExecutionProviderError):
-    """None of the execution providers that were asked for by name runs a node of the model."""
+    """No node of the model runs on the execution providers that the caller named."""
 
 
 class EpContextError(ExecutionProviderError):

@@ -14,6 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ class ProbeAnswer(NamedTuple):
     is_hang: bool = False
 
     def require(self, ep_name: str) -> Any:
-        """The value; ExecutionProviderError with the reason where the backend failed."""
+        """Return the value; raise ExecutionProviderError with the reason if the backend failed."""
         if self.failure:
             raise ExecutionProviderError(
                 f"the library behind {ep_name} failed: {self.failure}", ep_name=ep_name
@@ -61,13 +62,13 @@ _are_refusals_doubted: ContextVar[bool] = ContextVar("_are_refusals_doubted", de
 
 
 class Refusals(NamedTuple):
-    """How answers that are refusals are kept. A failure that is no hang is kept like one.
+    """Rules for remembering refusals: answers that are one, and failures that are no hang.
 
     Attributes:
-        reason_of: reason of an answer that is a refusal; "" where it is none.
-        is_lasting: whether the next process would be refused, too, by the reason.
-        depends_on: what a refusal depends on beside the fingerprint; JSON. Asked only where no
-            other answer is kept.
+        reason_of: takes an answer; returns the reason if it is a refusal, else "".
+        is_lasting: takes a reason; True if the next process would be refused, too.
+        depends_on: returns JSON that changes when a refusal may no longer hold. Called only where
+            no other answer is remembered.
     """
 
     reason_of: Callable[[Any], str]
@@ -84,12 +85,18 @@ def ask_backend(
     is_kept: Callable[[Any], bool] = lambda _value: True,
     refusals: Refusals | None = None,
 ) -> ProbeAnswer:
-    """The answer of ``"module:function"``, kept for as long as ``fingerprint`` stays the same.
+    """Call a function in a child process, or return its remembered answer.
 
-    ``timeout_s`` is that of :func:`probe_timeout_s` where it is left out. That a backend hangs is
-    believed for three minutes, by later processes too, unless ``ORTPKG_PROBE_AGAIN`` is set.
-    ``is_kept`` tells of an answer whether later processes may believe it; ``refusals``, which
-    answers they believe only as long as more than the fingerprint stays the same.
+    A backend that hangs is not asked again for three minutes, by later processes either, unless
+    ``ORTPKG_PROBE_AGAIN`` is set.
+
+    Args:
+        function: as ``"module:function"``.
+        arguments: keyword arguments; JSON.
+        fingerprint: JSON; an answer is remembered for as long as it stays the same.
+        timeout_s: limit of the call; default: :func:`probe_timeout_s`.
+        is_kept: takes an answer; True if later processes may use it.
+        refusals: which answers are refusals, and what else these depend on.
     """
     if refusals is not None:
         asks = partial(ask_backend, function, arguments, timeout_s=timeout_s)
@@ -114,7 +121,7 @@ def _ask_with_refusals(
     is_kept: Callable[[Any], bool],
     refusals: Refusals,
 ) -> ProbeAnswer:
-    """As :func:`ask_backend`, which keeps what is no refusal."""
+    """Return the answer of :func:`ask_backend`, and remember it if it is a lasting refusal."""
     with asking_nobody():
         remembered = asks(fingerprint=key["fingerprint"])
     if remembered.value is not None and not _is_asked_anew.get():
@@ -146,45 +153,39 @@ def _remembered_refusal(fact: Any) -> ProbeAnswer:
 
 @contextlib.contextmanager
 def doubting_refusals() -> Iterator[None]:
-    """Within, a remembered refusal is not believed: who looks at devices has mended something.
+    """Return a context in which libraries that refused before are asked again.
 
-    All are forgotten, since another question to the same library may have been refused as well.
+    For commands that show devices: their user may just have installed what was missing. All
+    remembered refusals are forgotten, since one library may have refused several questions.
     """
     prune_facts(f"{_REFUSED_KIND}*", keep=0)
-    token = _are_refusals_doubted.set(True)
-    try:
+    with _set_within(_are_refusals_doubted):
         yield
-    finally:
-        _are_refusals_doubted.reset(token)
+
+
+def asking_anew() -> AbstractContextManager[None]:
+    """Return a context in which backends are asked again; the new answers are remembered."""
+    return _set_within(_is_asked_anew)
+
+
+def asking_nobody() -> AbstractContextManager[None]:
+    """Return a context in which all answers come from memory: None where none is remembered."""
+    return _set_within(_is_nobody_asked)
 
 
 @contextlib.contextmanager
-def asking_anew() -> Iterator[None]:
-    """What is asked within is not answered from memory.
-
-    What comes out replaces what was remembered.
-    """
-    token = _is_asked_anew.set(True)
+def _set_within(flag: ContextVar[bool]) -> Iterator[None]:
+    token = flag.set(True)
     try:
         yield
     finally:
-        _is_asked_anew.reset(token)
-
-
-@contextlib.contextmanager
-def asking_nobody() -> Iterator[None]:
-    """Within, answers come from memory; a backend that would have to be asked answers None."""
-    token = _is_nobody_asked.set(True)
-    try:
-        yield
-    finally:
-        _is_nobody_asked.reset(token)
+        flag.reset(token)
 
 
 def probe_timeout_s() -> float:
-    """The limit of one probe: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30 s.
+    """Return the limit of one probe in seconds: ``ORTPKG_PROBE_TIMEOUT`` (5s, 2min), else 30.
 
-    UsageError where that is none.
+    Raises UsageError if the variable holds no duration, or one above an hour.
     """
     text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     if not text:

@@ -1,4 +1,4 @@
-"""Precision that a variant computes in, from what it declares or else from its model."""
+"""Finds the precision that a variant computes in, from its metadata or its model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ortpkg.selection.variant_facts import (
 def precision_of_variant(variant: VariantInfo) -> Precision | None:
     """Return the precision that a variant states as its quantization, or else its model's.
 
-    Packages of other tools state none. The model's quantizing operators tell it, and where there
-    are none its weights. ``data_types`` alone count only where no model can be read: an uint8
-    input makes no quantized model.
+    Packages of other tools state none; then the model's quantizing operators decide, or else the
+    types of its weights. A stated ``data_types`` counts only if no model can be read, since an
+    uint8 input does not make a quantized model.
 
-    None where nothing tells: a set of files, a model that cannot be read, or whose operators are
-    all compiled.
+    None if nothing is stated, and the variant is a set of files, or its model cannot be read or
+    is all compiled.
     """
     stated = precision_of(variant.metadata)
     if stated is not None and QUANTIZATION_FACT in variant.metadata:

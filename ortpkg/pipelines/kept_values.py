@@ -1,7 +1,7 @@
-"""Which values of a pipeline stay on a device from one component's run to the next one's.
+"""Chooses the values of a pipeline that stay on a device between the runs of its components.
 
-A value stays where every component that takes it takes it there without a copy, the rounds of loops
-included. What the pipeline hands out, collects or looks at is an array.
+A value stays on a device if every component that reads it, in loops too, reads it there without a
+copy. Outputs of the pipeline, collected values and stop conditions are arrays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ortpkg.package.formats.pipeline import ComponentStep, Pipeline, RepeatStep,
 
 
 class _Taken(NamedTuple):
-    """A value that somebody takes, and the memory in which; "" for an array."""
+    """Value that is read, and the memory that it is read in; "" for an array."""
 
     value: str
     memory: str
@@ -24,10 +24,11 @@ def kept_values(pipeline: Pipeline, sessions: Mapping[str, Any]) -> Mapping[int,
 
     Args:
         pipeline: its steps.
-        sessions: component → session; those that know no devices take and give arrays.
+        sessions: component → session; one without ``get_device_borders`` works on arrays.
 
-    Returns one entry per run of a component that leaves any, in the order of its steps: number of
-    the step (:func:`component_steps`) → output → memory.
+    Returns:
+        Number of the step (:func:`component_steps`) → output → name of its memory, for the steps
+        that leave an output on a device.
     """
     names = _Names(pipeline.steps)
     memories: dict[str, set[str]] = {}
@@ -37,18 +38,18 @@ def kept_values(pipeline: Pipeline, sessions: Mapping[str, Any]) -> Mapping[int,
     kept: dict[int, dict[str, str]] = {}
     for number, step in enumerate(component_steps(pipeline.steps)):
         leaves = _outputs_of(sessions.get(step.component))
-        found = {
+        kept_outputs = {
             output: leaves[output]
             for output, value in step.outputs.items()
             if leaves.get(output) and memories.get(names.group(value)) == {leaves[output]}
         }
-        if found:
-            kept[number] = found
+        if kept_outputs:
+            kept[number] = kept_outputs
     return kept
 
 
 def component_steps(steps: Sequence[Step]) -> Iterator[ComponentStep]:
-    """Yield the runs of components, those in loops included."""
+    """Yield each step that runs a component, also those inside loops, in order."""
     for step in steps:
         if isinstance(step, RepeatStep):
             yield from component_steps(step.steps)
@@ -57,14 +58,14 @@ def component_steps(steps: Sequence[Step]) -> Iterator[ComponentStep]:
 
 
 class _Names:
-    """Names of values that a loop carries into each other: one value has all of them."""
+    """Groups of names that loops carry into each other, and so mean one value."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._groups: dict[str, str] = {}
         self._join(steps)
 
     def group(self, name: str) -> str:
-        """Return one name for all of a group."""
+        """Return the name that stands for the whole group of ``name``."""
         while name in self._groups:
             name = self._groups[name]
         return name
@@ -95,11 +96,11 @@ def _taken(steps: Sequence[Step], sessions: Mapping[str, Any]) -> Iterator[_Take
 
 def _inputs_of(session: Any) -> Mapping[str, str]:
     ask = getattr(session, "get_device_borders", None)
-    found: Mapping[str, str] = {} if ask is None else ask().inputs
-    return found
+    memories: Mapping[str, str] = {} if ask is None else ask().inputs
+    return memories
 
 
 def _outputs_of(session: Any) -> Mapping[str, str]:
     ask = getattr(session, "get_device_borders", None)
-    found: Mapping[str, str] = {} if ask is None else ask().outputs
-    return found
+    memories: Mapping[str, str] = {} if ask is None else ask().outputs
+    return memories

@@ -55,7 +55,7 @@ class DeviceSession(Protocol):
         left: Mapping[str, str],
         run_options: Any = None,
     ) -> list[Any]:
-        """As :meth:`InferenceSession.run_with_values_left`."""
+        """Run as :meth:`InferenceSession.run_with_values_left` does."""
 
 
 class PipelineSession:

@@ -1,8 +1,7 @@
-"""Devices that are not here, and for which an EP's library compiles all the same.
+"""Devices that a library of an EP compiles for although this machine does not have them.
 
 onnxruntime calls them virtual: a library that is registered under a name ending in ``.virtual`` may
-list devices that the machine does not have. A session cannot run on them; compiling is what they
-are for.
+list devices that the machine does not have. Models can be compiled for them, not run on them.
 
 Source: "Cross-compilation with a plugin EP" (EP context design), ``onnxruntime_env_config_keys.h``.
 """
@@ -25,15 +24,16 @@ from ortpkg.providers.onnxruntime_factory import installed_distributions
 
 _LIST_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_absent_devices"
 _RATE_FUNCTION = "ortpkg.providers.onnxruntime_probe:rate_for_absent_device"
-#: Metadata that says who reports a device, and nothing of the device.
+#: Metadata about the library, not the device.
 _OF_LIBRARY = frozenset({"library_path", "version", "supported_ops", "weightless_support"})
 _TYPES = {device_type.value: device_type for device_type in DeviceType}
 
 
 def absent_devices(library: EpLibrary) -> list[EpDevice]:
-    """Return the devices that are not here and that a library compiles for; asked in a child.
+    """Return the absent devices that a library compiles for; a child process asks it.
 
-    Raises ExecutionProviderError where the library fails.
+    Raises:
+        ExecutionProviderError: the library fails.
     """
     answer = ask_backend(
         _LIST_FUNCTION,
@@ -46,20 +46,24 @@ def absent_devices(library: EpLibrary) -> list[EpDevice]:
         raise ExecutionProviderError(said, ep_name=library.ep_name)
     entries = answer if isinstance(answer, list) else []
     listed = [_ep_device(library, entry) for entry in entries if _is_device(entry)]
-    return [each for each in listed if each.device is not None and each.device.is_absent]
+    return [
+        ep_device
+        for ep_device in listed
+        if ep_device.device is not None and ep_device.device.is_absent
+    ]
 
 
 def find_absent_device(ep: str, wanted: str) -> EpDevice:
-    """Return the device that an EP's library compiles for and that ``wanted`` names.
+    """Return the one absent device that ``wanted`` describes.
 
     Args:
         ep: name or alias of the EP.
         wanted: a kind ("npu") and facts of the device (KEY=VALUE), separated by commas, or a
-            machine profile whose EP device it is.
+            machine profile with the device.
 
     Raises:
-        NoSuitableVariantError: no such library, or no such device; says what there is.
-        UsageError: several are meant; says how to name one.
+        NoSuitableVariantError: no such library, or no such device; the message lists devices.
+        UsageError: several devices fit; the message lists them.
         ProfileError: the profile cannot be read.
     """
     name = resolve_ep_name(ep)
@@ -88,27 +92,32 @@ def find_absent_device(ep: str, wanted: str) -> EpDevice:
 def rate_for_absent(
     library: EpLibrary, device: HardwareDevice, info: str
 ) -> CompiledModelCompatibility:
-    """Return a library's rating of a compatibility string for a device that is not here.
+    """Return a library's rating of a compiled model for an absent device.
 
-    UNKNOWN where it lists no such device, or rates none.
+    UNKNOWN if the library does not list the device, or gives no rating.
+
+    Args:
+        library: the EP's library.
+        device: the absent device.
+        info: compatibility string of the compiled model.
     """
     listed = [
-        place
-        for place, ep_device in enumerate(absent_devices(library))
+        index
+        for index, ep_device in enumerate(absent_devices(library))
         if ep_device.device is not None and _numbers(ep_device.device) == _numbers(device)
     ]
     if len(listed) != 1 or not device.device_id:
         return CompiledModelCompatibility.UNKNOWN
-    arguments = {**library.arguments(), "place": listed[0], "info": info}
+    arguments = {**library.arguments(), "index": listed[0], "info": info}
     rating = ask_backend(_RATE_FUNCTION, arguments, fingerprint=_fingerprint(library)).require(
         library.ep_name
     )
-    known = {rating_.value: rating_ for rating_ in CompiledModelCompatibility}
-    return known.get(str(rating), CompiledModelCompatibility.UNKNOWN)
+    ratings = {member.value: member for member in CompiledModelCompatibility}
+    return ratings.get(str(rating), CompiledModelCompatibility.UNKNOWN)
 
 
 def absent_device_text(ep_device: EpDevice) -> str:
-    """Return the kind and the facts of a device, by which it can be named again.
+    """Return a text with kind and facts of a device that :func:`find_absent_device` takes.
 
     >>> from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
     >>> npu = HardwareDevice(type=DeviceType.NPU, vendor_id=0x8086, device_id=0x643E)
@@ -126,9 +135,9 @@ def _matching(ep_name: str, wanted: str, offered: Sequence[EpDevice]) -> list[Ep
     for condition in wanted.split(","):
         key, separator, value = condition.strip().partition("=")
         if separator:
-            matching = [each for each in matching if _facts(each).get(key) == value]
+            matching = [ep_device for ep_device in matching if _facts(ep_device).get(key) == value]
         elif key.lower() in _TYPES:
-            matching = [each for each in matching if _type_of(each) == key.lower()]
+            matching = [ep_device for ep_device in matching if _type_of(ep_device) == key.lower()]
         else:
             raise UsageError(
                 f"{quoted(key)} is no kind of device (cpu, gpu, npu), no KEY=VALUE and no machine"
@@ -138,13 +147,19 @@ def _matching(ep_name: str, wanted: str, offered: Sequence[EpDevice]) -> list[Ep
 
 
 def _of_profile(ep_name: str, name: str, offered: Sequence[EpDevice]) -> list[EpDevice]:
-    """Return the devices that are those of a profile's EP, by their numbers."""
+    """Return the offered devices that a profile has for the EP, compared by their numbers."""
     numbers = {
-        _numbers(each.device)
-        for each in read_profile(name).ep_devices
-        if each.ep_name == ep_name and each.device is not None and each.device.device_id
+        _numbers(ep_device.device)
+        for ep_device in read_profile(name).ep_devices
+        if ep_device.ep_name == ep_name
+        and ep_device.device is not None
+        and ep_device.device.device_id
     }
-    return [each for each in offered if each.device and _numbers(each.device) in numbers]
+    return [
+        ep_device
+        for ep_device in offered
+        if ep_device.device and _numbers(ep_device.device) in numbers
+    ]
 
 
 def _numbers(device: HardwareDevice) -> tuple[DeviceType, int, int]:
@@ -156,7 +171,7 @@ def _type_of(ep_device: EpDevice) -> str:
 
 
 def _facts(ep_device: EpDevice) -> dict[str, str]:
-    """Return what distinguishes a device from its like."""
+    """Return the metadata that tells a device from others of its kind."""
     device = ep_device.device
     own = {key: text for key, text in ep_device.ep_metadata.items() if key not in _OF_LIBRARY}
     if device is None or not device.device_id:
@@ -198,5 +213,5 @@ def _strings(items: object) -> dict[str, str]:
 
 
 def _fingerprint(library: EpLibrary) -> dict[str, object]:
-    runtimes = [[found.name, found.version] for found in installed_distributions()]
+    runtimes = [[runtime.name, runtime.version] for runtime in installed_distributions()]
     return {"distributions": runtimes, **library.fingerprint()}

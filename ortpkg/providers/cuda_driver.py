@@ -1,8 +1,8 @@
-"""GPUs as NVIDIA's driver lists them to programs, by the functions of its own library.
+"""Asks NVIDIA's driver for its GPUs; runs in a child process.
 
-Runs in a child process. Makes no context on a device, so that nobody's memory is taken. The order
-is that of the option ``device_id`` of onnxruntime's CUDA providers, and ``CUDA_VISIBLE_DEVICES``
-holds, both of which only the driver knows.
+No context is made on a device, so that no memory is taken there. The driver lists the GPUs in the
+order of the option ``device_id`` of onnxruntime's CUDA providers, and obeys
+``CUDA_VISIBLE_DEVICES``.
 
 Source: CUDA Driver API, "Initialization", "Version Management" and "Device Management".
 """
@@ -25,9 +25,9 @@ class CudaDevice(NamedTuple):
 
     Attributes:
         name: e.g. "NVIDIA H100 80GB HBM3".
-        pci_address: as in sysfs, e.g. "0000:c1:00.0"; "" where the driver does not tell.
-        memory_nbytes: of the device.
-        capability: (9, 0) for sm_90.
+        pci_address: as in sysfs, e.g. "0000:c1:00.0"; "" if the driver gives none.
+        memory_nbytes: size of its memory.
+        capability: compute capability, e.g. (9, 0) for sm_90.
     """
 
     name: str
@@ -37,12 +37,12 @@ class CudaDevice(NamedTuple):
 
 
 class CudaDriver(NamedTuple):
-    """The answer of the driver.
+    """Answer of the driver.
 
     Attributes:
-        release: (13, 0): the newest CUDA that it serves.
-        devices: those that a process may use.
-        failure: why there are none; "" where there are some.
+        release: newest CUDA that it serves, e.g. (13, 0).
+        devices: GPUs that this process may use.
+        failure: why there are none; "" if there are some.
     """
 
     release: tuple[int, int]
@@ -51,7 +51,7 @@ class CudaDriver(NamedTuple):
 
 
 def ask_cuda_driver(library: Any = None) -> CudaDriver:
-    """Return what the installed driver lists.
+    """Return the release and the GPUs of the installed driver.
 
     Args:
         library: the driver's library; None for the system's.

@@ -1,7 +1,7 @@
-"""The memories of devices that are open in this process, by name and by onnxruntime's numbers.
+"""Registry of the device memories that are open in this process.
 
-A memory is open from the first session on its device until the process ends: values that a program
-holds there outlive the session that made them.
+A memory is open from the first session on its device until the process ends, since values there may
+outlive the session that made them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from ortpkg.providers.allocator import DeviceAllocator
 
 
 class DeviceNumbers(NamedTuple):
-    """A device by onnxruntime's numbers (``OrtDevice``).
+    """Numbers of a device in onnxruntime (``OrtDevice``).
 
     Attributes:
-        device_type: kind of device.
-        vendor_id: PCI number of its vendor; 0 where none is stated.
-        device_id: which of several.
+        device_type: kind of device; 1 for a GPU, 3 for an NPU.
+        vendor_id: PCI number of its vendor; 0 if none is stated.
+        device_id: number among the devices of its kind.
     """
 
     device_type: int
@@ -29,31 +29,31 @@ _open: dict[DeviceNumbers, DeviceAllocator] = {}
 
 
 def open_memory(numbers: DeviceNumbers, memory: DeviceAllocator) -> None:
-    """Make a memory known; of several for one device the first stays."""
+    """Register the memory of a device; the first one for a device stays."""
     _open.setdefault(numbers, memory)
 
 
 def memory_of_device(numbers: DeviceNumbers) -> DeviceAllocator | None:
-    """Return the open memory of a device; None where no session is on it.
+    """Return the open memory of a device; None if no session has been on it.
 
-    Where no vendor is stated, the only memory of such a device is meant.
+    Numbers without a vendor mean the only device of that kind and number, whatever its vendor.
     """
     exact = _open.get(numbers)
     if exact is not None or numbers.vendor_id:
         return exact
     alike = [
         memory
-        for known, memory in tuple(_open.items())  # another thread may open one meanwhile
-        if (known.device_type, known.device_id) == (numbers.device_type, numbers.device_id)
+        for device, memory in tuple(_open.items())  # another thread may open one meanwhile
+        if (device.device_type, device.device_id) == (numbers.device_type, numbers.device_id)
     ]
     return alike[0] if len(alike) == 1 else None
 
 
 def memory_named(name: str) -> DeviceAllocator | None:
-    """Return the open memory of that name."""
+    """Return the open memory of a name, such as "WebGpu:0"; None if there is none."""
     return next((memory for memory in tuple(_open.values()) if memory.name == name), None)
 
 
 def numbers_of(memory: DeviceAllocator) -> DeviceNumbers | None:
-    """Return the device that an open memory belongs to."""
-    return next((numbers for numbers, known in tuple(_open.items()) if known is memory), None)
+    """Return the numbers of the device that an open memory belongs to; None if it is not open."""
+    return next((numbers for numbers, opened in tuple(_open.items()) if opened is memory), None)

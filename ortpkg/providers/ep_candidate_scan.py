@@ -1,8 +1,8 @@
-"""Reads what installed distributions have installed, for those that may bring a plug-in EP.
+"""Scans the files of installed distributions for those that may bring a plug-in EP.
 
-A distribution is a candidate if a package of it has, by its text, functions for the path of a
-library and the name of an EP (:mod:`ortpkg.providers.ep_package_probe` has the names), or if it
-brings a library that is called as such libraries are. Nothing is imported.
+A distribution is a candidate if the source of one of its packages defines functions that return a
+library's path and an EP's name (:mod:`ortpkg.providers.ep_package_probe` lists them), or if it
+installs a library with the usual name of a plug-in. Nothing is imported.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _candidates_of(record: InstalledRecord) -> Iterator[ScannedCandidate]:
 
 
 def _recorded_files(record: InstalledRecord) -> list[str] | None:
-    """Paths of native libraries and packages in RECORD; None where there is none."""
+    """Return the native libraries and ``__init__.py`` files in RECORD; None without a RECORD."""
     content = record.read("RECORD", _MOST_RECORD_BYTES)
     if content is None:
         return None
@@ -107,7 +107,7 @@ def _recorded_files(record: InstalledRecord) -> list[str] | None:
 
 
 def _files_in(record: InstalledRecord, package: str) -> list[str]:
-    """The same of a distribution without RECORD: what lies in the package of its name."""
+    """Return the files in a package's folder, for a distribution without a RECORD."""
     with contextlib.suppress(OSError):
         names = sorted(os.listdir(os.path.join(record.folder, package)))  # noqa: PTH118, PTH208 - texts
         return [f"{package}/{name}" for name in names]
@@ -124,10 +124,10 @@ def _is_library(path: str) -> bool:
 
 
 def _packages(listed: Sequence[str], natives: Sequence[str], *, is_named_so: bool) -> list[str]:
-    """Folders of packages that may say where the libraries are, inner ones last.
+    """Return the folders of packages that may name their libraries, sorted.
 
-    In a distribution that is named as EPs' are, any package at the top; in others, packages
-    around a native library.
+    These are the packages around native libraries and, in a distribution called
+    ``onnxruntime-*``, every package at the top.
     """
     packages = {path.removesuffix(f"/{_INIT}") for path in listed if path.endswith(f"/{_INIT}")}
     around = {
@@ -141,10 +141,10 @@ def _packages(listed: Sequence[str], natives: Sequence[str], *, is_named_so: boo
 
 
 def _mentions_ep(record: InstalledRecord, package: str, *, has_library: bool) -> bool:
-    """Whether the package's text has a path function and an EP's name.
+    """Return True if a package's source has a function for a path, and one for an EP's name.
 
-    One of the two is enough where a library in it is called as libraries of EPs are; none where
-    the text is missing: the wheel is damaged, which is found out later.
+    One of the two is enough if the package has a library with the usual name of a plug-in. A
+    package without source is damaged: it counts, so that a later check can say so.
     """
     try:
         with open(os.path.join(record.folder, package, _INIT), "rb") as file:  # noqa: PTH118, PTH123
@@ -173,7 +173,7 @@ def _candidate(
 
 
 def _editable_package(record: InstalledRecord) -> ScannedPackage | None:
-    """The package of the distribution's name where it is installed from its source tree."""
+    """Return the package of a distribution that is installed from its source tree, if any."""
     module = normal_name(record.name).replace("-", "_")
     with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(module)

@@ -1,7 +1,7 @@
-"""Lists installed distributions that may bring a plug-in EP, without importing anything of them.
+"""Lists installed distributions that may bring a plug-in EP, without importing them.
 
-:mod:`ortpkg.providers.ep_candidate_scan` reads what they have installed, once per set of installed
-distributions; the result is kept as a fact.
+:mod:`ortpkg.providers.ep_candidate_scan` reads their files once; the result is remembered until
+distributions are installed or removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_KEPT = 8
 
 
 class EpOrigin(StrEnum):
-    """Who brings a library: a wheel, the user by its path, or Windows' catalog of EPs."""
+    """Source of a library: a wheel, a path from the user, or Windows' catalog of EPs."""
 
     WHEEL = "wheel"
     NAMED = "named"
@@ -32,7 +32,7 @@ class EpOrigin(StrEnum):
 
 
 class EpPackage(NamedTuple):
-    """A Python package of a wheel: its name as a module, and its folder."""
+    """Python package of a wheel: the name to import it by, and its folder."""
 
     module: str
     folder: str
@@ -42,10 +42,10 @@ class EpCandidate(NamedTuple):
     """A distribution, or one package of it, that may bring a plug-in EP.
 
     Attributes:
-        distribution, version: of the wheel.
-        package: can be asked for the library; None where only libraries' names say something.
-        libraries: paths of files that are called as libraries of EPs, the likeliest first.
-        files: paths that ``RECORD`` lists of the package; if one is missing, the wheel is damaged.
+        distribution, version: name and version of the wheel.
+        package: package to ask for its library; None if only a library's name is a hint.
+        libraries: paths of libraries with the usual names of plug-ins, the likeliest first.
+        files: paths of the package in ``RECORD``; if one is missing, the wheel is damaged.
     """
 
     distribution: str
@@ -56,7 +56,7 @@ class EpCandidate(NamedTuple):
 
 
 def file_identity(path: str) -> list[int]:
-    """Return the size and the time of a file's last change; [] where it cannot be looked at."""
+    """Return a file's size in bytes and the time of its last change in ns; [] without access."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a text
     except (OSError, ValueError):

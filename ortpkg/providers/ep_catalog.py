@@ -1,7 +1,7 @@
-"""Windows' catalog of EPs (Windows ML), by the wheel ``windowsml``.
+"""Windows' catalog of EPs (Windows ML), read through the wheel ``windowsml``.
 
-Windows brings EPs for the hardware that it finds, and updates them. The wheel's ``EpCatalog`` lists
-them. Those that are ready are used like a wheel's; nothing is downloaded unasked.
+Windows installs and updates EPs for its hardware; ``EpCatalog`` of the wheel lists them. EPs that
+are ready are used like those of wheels. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _READY = "Ready"
 
 
 def has_catalog() -> bool:
-    """Whether the catalog can be asked: on Windows, with the wheel."""
+    """Return True on Windows with the wheel, where the catalog can be read."""
     return sys.platform == "win32" and importlib.util.find_spec(CATALOG_MODULE) is not None
 
 
 def catalog_findings() -> list[EpFinding]:
-    """Return what the catalog lists; a note in place of an EP that is not ready."""
+    """Return a finding for each EP in the catalog; one that is not ready has a ``problem``."""
     spec = importlib.util.find_spec(CATALOG_MODULE)
     if spec is None or spec.origin is None:
         return []
@@ -46,7 +46,7 @@ def catalog_findings() -> list[EpFinding]:
 
 
 def _ask(folder: str) -> list[dict[str, Any]] | str:
-    """What the catalog lists, or how it failed."""
+    """Return the catalog's entries, or a text that says how reading it failed."""
     answer = ask_backend(
         _PROBE,
         {"module": CATALOG_MODULE, "folder": folder},

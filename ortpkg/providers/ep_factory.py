@@ -65,12 +65,12 @@ class EpFactory(ABC):
 
     @property
     def offer_note(self) -> str:
-        """What is said beside the devices that it offered last; "" for nothing."""
+        """Note about the devices that it offered last; "" for none."""
         return ""
 
     @property
     def nothing_offered_note(self) -> str:
-        """What is said where it is installed and offers no device; "" for nothing."""
+        """Note for an EP that is installed and offers no device; "" for none."""
         return ""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Result of looking for plug-in EPs in one place: a library with its EPs, or why there is none."""
+"""Results of looking for plug-in EPs: a library with its EPs, or why it cannot be used."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _KINDS = {
 
 
 class EpFinding(NamedTuple):
-    """A library of EPs, or the reason why a wheel or a path brings none.
+    """Library of EPs in a wheel, a path or the catalog, or the reason why there is none.
 
     Attributes:
-        origin: who brings it.
-        distribution, version: of the wheel; "" for a library that the user names.
-        path: of the library; "" where there is none.
-        ep_names: the EPs in it.
-        package: to import before the library is registered; None for none.
-        problem: why it cannot be used; "" where it can.
+        origin: source of the library.
+        distribution, version: name and version of the wheel; "" for a path from the user.
+        path: path of the library; "" if there is none.
+        ep_names: names of its EPs.
+        package: package to import before the library is registered; None for none.
+        problem: why it cannot be used; "" if it can.
     """
 
     origin: EpOrigin
@@ -65,7 +65,7 @@ def problem_of_file(path: str) -> str:
 
 
 def problem_of_names(names: Sequence[str]) -> str:
-    """Return why ``names`` cannot be those of a library's EPs; "" if they can."""
+    """Return why a library's EPs cannot have these names; "" if they can."""
     if len(names) > _MOST_NAMES:
         return f"it names {len(names)} execution providers; at most {_MOST_NAMES} are believed"
     for name in names:

@@ -1,8 +1,8 @@
-"""Lists the libraries of plug-in EPs that this environment, its user or Windows brings.
+"""Lists the libraries of plug-in EPs: from wheels, from the user, and from Windows.
 
 Wheels such as ``onnxruntime-ep-webgpu`` or ``onnxruntime-qnn`` bring a native library for
-``register_execution_provider_library`` (:mod:`ortpkg.providers.ep_wheels` finds them). Nothing of
-them is imported in this process before a session uses them.
+``register_execution_provider_library`` (:mod:`ortpkg.providers.ep_wheels` finds them). This process
+imports nothing of them before a session uses them.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ortpkg.providers.ep_candidates import (
 if TYPE_CHECKING:
     from ortpkg.providers.ep_finding import EpFinding
 
-#: Names of execution providers, separated by commas, whose emulated devices are offered. Emulated
-#: devices are offered for no other reason.
+#: Names of execution providers, separated by commas. Only theirs are the emulated devices that are
+#: offered.
 EMULATED_DEVICES_VARIABLE = "ORTPKG_EMULATED_DEVICES"
-#: How the note of a library ends that works, and offers nothing here.
+#: End of the note of a library that works and has no device here.
 NO_DEVICE = "offers no device on this machine"
 
 
 class Emulation(NamedTuple):
-    """How an execution provider plays a device that the machine does not have.
+    """Emulation of a device that the machine does not have, by an execution provider.
 
     Attributes:
-        type: what it plays.
-        name: of the device, for people.
-        architecture: of it, in the vendor's word.
-        library: that does it; it lies beside the execution provider's.
+        type: kind of the emulated device.
+        name: its name for people.
+        architecture: its architecture in the vendor's words.
+        library: file that emulates it, beside the execution provider's library.
         options: provider options that choose it.
     """
 
@@ -72,10 +72,10 @@ class EpLibrary(NamedTuple):
 
     Attributes:
         ep_name: the execution provider; the library is registered under this name.
-        distribution, version: of the wheel; "" for a library that the user names.
-        path: of the library.
-        origin: who brings it.
-        package: to import before the library is registered; None for none.
+        distribution, version: name and version of the wheel; "" for a library from the user.
+        path: path of the library.
+        origin: source of the library.
+        package: package to import before the library is registered; None for none.
         siblings: names of other execution providers in the same library.
     """
 
@@ -92,41 +92,36 @@ class EpLibrary(NamedTuple):
 
     @property
     def with_all_eps(self) -> str:
-        """Names of its execution providers and its own: one text, whichever of them is asked."""
+        """Text with all its execution providers and its wheel, the same for each of its EPs."""
         return f"{', '.join(sorted({self.ep_name, *self.siblings}))} ({self})"
 
     @property
     def emulation(self) -> Emulation | None:
-        """The device that it emulates on a machine like this one.
-
-        None where it has real ones only.
-        """
-        found = _EMULATIONS.get(self.ep_name)
-        return (
-            found
-            if found is not None and _can_emulate() and self.file_beside(found.library)
-            else None
-        )
+        """Device that it emulates on a machine like this one; None if it emulates none."""
+        emulation = _EMULATIONS.get(self.ep_name)
+        if emulation is None or not _can_emulate() or not self.file_beside(emulation.library):
+            return None
+        return emulation
 
     def file_beside(self, name: str) -> str:
-        """The path of a file in the library's folder; "" where it has none of that name."""
+        """Return the path of a file in the library's folder; "" if it has none of that name."""
         path = Path(self.path).with_name(name)
         return str(path) if path.is_file() else ""
 
     def fingerprint(self) -> dict[str, object]:
-        """What is another library by then, if it was replaced in place."""
+        """Return JSON that changes when the library is updated or its file is replaced."""
         return {"library": [str(self), self.path, *file_identity(self.path)]}
 
     @property
     def build(self) -> str:
-        """Name of exactly this build: what was compiled with another is another's."""
+        """Name of exactly this build, for what is compiled with it and fits no other build."""
         if self.version:
             return str(self)
         identity = ".".join(f"{number:x}" for number in file_identity(self.path))
         return f"{self} {identity}"
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of probes in child processes that are about this library; JSON."""
+        """Return the arguments of probes in child processes that name this library; JSON."""
         return {
             "ep_name": self.ep_name,
             "path": self.path,
@@ -136,12 +131,12 @@ class EpLibrary(NamedTuple):
 
 
 class EpLibraries(NamedTuple):
-    """All libraries that can be used, and a note for each wheel or path that brings none.
+    """Libraries that can be used, and a note for each wheel or path that cannot.
 
     Attributes:
         libraries: one for each EP.
         notes: why others are not used.
-        displaced: those notes where another library brings the same EP → what to do.
+        displaced: note on a library with the same EP as another → what to do.
     """
 
     libraries: tuple[EpLibrary, ...]
@@ -150,18 +145,18 @@ class EpLibraries(NamedTuple):
 
 
 def installed_ep_libraries() -> tuple[EpLibrary, ...]:
-    """Those of this environment, in the order of their distributions' names."""
+    """Return the libraries that can be used, one for each EP, in the order of their sources."""
     return find_ep_libraries().libraries
 
 
 def ep_library_notes() -> tuple[str, ...]:
-    """One sentence for each wheel, and each path that the user names, that cannot be used."""
+    """Return a sentence for each wheel, and each path from the user, that cannot be used."""
     return find_ep_libraries().notes
 
 
 @cache
 def find_ep_libraries() -> EpLibraries:
-    """Ask every place that may bring a library, in child processes or from memory."""
+    """Find the libraries of all sources; child processes or remembered answers describe them."""
     findings, notes = _named()
     if ep_candidates():
         from ortpkg.providers.ep_wheels import wheel_findings  # few have such a wheel
@@ -176,7 +171,7 @@ def find_ep_libraries() -> EpLibraries:
 
 
 def _named() -> tuple[list[EpFinding], tuple[str, ...]]:
-    """What the user names, and notes on what cannot be read."""
+    """Return the findings for libraries that the user names, and notes on unreadable sources."""
     if not may_name_libraries():
         return [], ()
     from ortpkg.providers.named_ep_findings import named_findings  # few name one
@@ -188,7 +183,7 @@ def _named() -> tuple[list[EpFinding], tuple[str, ...]]:
 
 
 def may_name_libraries() -> bool:
-    """Whether the user may have named libraries: without a look into any file, False is certain."""
+    """Return False if the user certainly names no library; reads no file."""
     folder = config_directory()
     return bool(os.environ.get(EP_LIBRARIES_VARIABLE)) or any(
         os.path.isfile(folder / name)  # noqa: PTH113 - Path's may raise
@@ -197,12 +192,12 @@ def may_name_libraries() -> bool:
 
 
 def forget_ep_libraries() -> None:
-    """Have the places looked at anew, after something was installed or named."""
+    """Forget the libraries, so that they are looked for again; call it after a change."""
     find_ep_libraries.cache_clear()
 
 
 def _merged(findings: Iterable[EpFinding]) -> EpLibraries:
-    """One library for each EP: the first that brings it."""
+    """Return one library for each EP, the first that brings it, and a note for each other."""
     libraries: dict[str, EpLibrary] = {}
     notes: list[str] = []
     displaced: dict[str, str] = {}
@@ -251,31 +246,31 @@ def _removal(library: EpLibrary | EpFinding) -> str:
 
 
 def distributions_of_libraries() -> frozenset[str]:
-    """Distributions that may bring a library and are no onnxruntime; nobody is asked."""
+    """Return the names of wheels that may bring a library; no child process is started."""
     return frozenset(candidate.distribution for candidate in ep_candidates())
 
 
 def ep_library_of(ep_name: str) -> EpLibrary | None:
-    """The installed library that brings that execution provider; None where none does."""
+    """Return the library that brings an execution provider, by full name; None without one."""
     return next(
         (library for library in installed_ep_libraries() if library.ep_name == ep_name), None
     )
 
 
 def is_emulation_asked_for(ep_name: str) -> bool:
-    """Whether ``ORTPKG_EMULATED_DEVICES`` names the execution provider (aliases are understood)."""
+    """Return True if ``ORTPKG_EMULATED_DEVICES`` names the EP, by its name or an alias."""
     return ep_name in map(resolve_ep_name, emulated_names())
 
 
 def emulated_names() -> list[str]:
-    """What ``ORTPKG_EMULATED_DEVICES`` names, as it does."""
+    """Return the names in ``ORTPKG_EMULATED_DEVICES`` as they are spelled there."""
     return list(
         filter(None, map(str.strip, os.environ.get(EMULATED_DEVICES_VARIABLE, "").split(",")))
     )
 
 
 def displaced_note(library: EpLibrary) -> str:
-    """What is said of a library whose execution provider onnxruntime itself has."""
+    """Return the note on a library whose execution provider onnxruntime has built in."""
     return f"{library} is not used: this onnxruntime has its own {library.ep_name}"
 
 
@@ -294,7 +289,7 @@ def displacement_remedies() -> dict[str, str]:
 
 
 def emulation_note(library: EpLibrary, emulation: Emulation) -> str:
-    """What is said where the emulated device is not asked for."""
+    """Return the note that a library can emulate a device, and how to ask for it."""
     return (
         f"{library.ep_name} ({library}) has no device of its own here: it emulates an"
         f" {emulation.type.upper()} on the CPU, for development;"
@@ -303,7 +298,7 @@ def emulation_note(library: EpLibrary, emulation: Emulation) -> str:
 
 
 def emulation_notes() -> frozenset[str]:
-    """The notes of installed libraries that emulate a device: to have one is no fault."""
+    """Return :func:`emulation_note` of each library that emulates a device; none is a fault."""
     return frozenset(
         emulation_note(library, library.emulation)
         for library in installed_ep_libraries()

@@ -1,8 +1,8 @@
 """The factory of an EP in a library for onnxruntime (``ep_libraries``).
 
-The library is registered in a child process before this one ever loads it; what it answers there is
-remembered like everything that a backend is asked. A device that it only emulates is offered where
-somebody asks for it by name, and says what it is (ADR 17).
+A child process registers the library before this one loads it; its answer is remembered like that
+of any backend. An emulated device is offered only to who asks for it by name, and says that it is
+emulated (ADR 17).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class EpLibraryFactory(OnnxRuntimeEpFactory):
         return rating
 
     def _rate_elsewhere(self, device: HardwareDevice, info: str) -> CompiledModelCompatibility:
-        """Rate for a device of another machine, where the library compiles for such ones."""
+        """Return a rating for a device that is not here, if the library can compile for it."""
         if len(info) > MOST_INFO_CHARACTERS or device in self._reported[1]:
             return CompiledModelCompatibility.UNKNOWN
         with contextlib.suppress(ExecutionProviderError):

@@ -80,7 +80,9 @@ def ep_library_target(
     Raises ExecutionProviderError where it cannot be registered, offers nothing, or would only
     emulate a device that nobody asked for.
     """
-    for_absent = any(each.device is not None and each.device.is_absent for each in wanted)
+    for_absent = any(
+        ep_device.device is not None and ep_device.device.is_absent for ep_device in wanted
+    )
     emulation = None if for_absent else library.emulation
     if emulation is not None and not is_emulation_asked_for(library.ep_name):
         raise ExecutionProviderError(emulation_note(library, emulation), ep_name=library.ep_name)
@@ -117,7 +119,7 @@ def ep_library_target(
 
 
 def _registered(onnxruntime: Any, library: EpLibrary, *, allows_absent: bool) -> tuple[Any, ...]:
-    """Register the library in this process, prepared as the child process did that tried it."""
+    """Import the library's package, then register the library in this process."""
     if library.package is not None:
         with foreign_code(library.ep_name, "prepare its library"):
             import_ep_package(*library.package)

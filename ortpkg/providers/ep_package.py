@@ -1,8 +1,8 @@
 """Imports the Python package of a wheel that brings a plug-in EP.
 
-Importing prepares the library where it has to be prepared: the package of TensorRT RTX makes the
-links that its libraries look for, loads them in their order, and then onnxruntime's own. Nothing
-but its own code can know that, so the process that registers the library imports it, too.
+Some packages prepare their library when they are imported: that of TensorRT RTX makes links and
+loads further libraries in order. So the process that registers the library imports its package
+first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from ortpkg.errors import quoted
 
 
 def import_ep_package(module: str, folder: str) -> ModuleType:
-    """Return the package ``module`` that lies in ``folder``; it need not be on Python's path.
+    """Import the package ``module`` from ``folder``, which need not be on Python's path.
 
-    Raises ImportError where it cannot be found there, and whatever importing it does.
+    Raises:
+        ImportError: the folder has no such package.
+        Exception: anything that the package's own code raises.
     """
     loaded = sys.modules.get(module)
     if loaded is not None:
@@ -45,7 +47,7 @@ def import_ep_package(module: str, folder: str) -> ModuleType:
 def _is_on_path(module: str, folder: str) -> bool:
     try:
         spec = importlib.util.find_spec(module)
-        places = [] if spec is None else list(spec.submodule_search_locations or ())
-        return any(os.path.samefile(place, folder) for place in places)  # noqa: PTH121 - texts
+        locations = [] if spec is None else list(spec.submodule_search_locations or ())
+        return any(os.path.samefile(location, folder) for location in locations)  # noqa: PTH121 - texts
     except (ImportError, ValueError, OSError):
         return False

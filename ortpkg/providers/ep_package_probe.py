@@ -1,8 +1,8 @@
-"""Runs in a child process: asks wheels, libraries and Windows which plug-in EPs they bring.
+"""Asks wheels, libraries and Windows for their plug-in EPs; runs in a child process.
 
-Wheels for onnxruntime have agreed on functions, not on their spelling: ``get_library_path()`` or
-``library_path()``, and ``get_ep_names()``, ``get_ep_name()`` or a constant ``EP_NAME``. They are
-called in a child because importing such a wheel may make links, load libraries, or fail.
+Wheels for onnxruntime have functions for this that differ in spelling: ``get_library_path()`` or
+``library_path()``, and ``get_ep_names()``, ``get_ep_name()`` or a constant ``EP_NAME``. A child
+process calls them, since importing such a wheel may make links, load libraries, or fail.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _NAMES = (
 
 
 def describe_package(module: str, folder: str) -> dict[str, Any]:
-    """Return ``{"path", "ep_names", "version"}`` as a wheel's package says them, empty if not.
+    """Return ``{"path", "ep_names", "version"}`` of a wheel's package; empty if it states none.
 
-    Raises whatever the package does, and TypeError for a path or names that are none.
+    Raises:
+        TypeError: the path is no text, or the names are no texts.
+        Exception: anything that the package raises.
     """
     with contextlib.suppress(
         Exception
@@ -45,28 +47,28 @@ def describe_package(module: str, folder: str) -> dict[str, Any]:
 
 
 def describe_library(path: str, ep_name: str) -> dict[str, Any]:
-    """Return ``{"ep_names", "version"}`` of a library, by the devices that it offers here.
+    """Return ``{"ep_names", "version"}`` of a library, from the devices that it offers here.
 
-    Where the library is refused, ``{"refused"}`` with the reason.
+    If onnxruntime or the loader refuses the library, return ``{"refused"}`` with the reason.
 
     Args:
-        path: of the library.
-        ep_name: the name that it is registered under; some EPs take it for their own.
+        path: path of the library.
+        ep_name: name to register it under; some EPs take this as their own name.
     """
     onnxruntime = load_onnxruntime()
     try:
         ep_devices = register_ep_library(onnxruntime, ep_name, path)
     except LibraryRefusedError as error:
         return {REFUSED: error.reason}
-    versions = (str(each.ep_metadata.get("version", "")) for each in ep_devices)
+    versions = (str(ep_device.ep_metadata.get("version", "")) for ep_device in ep_devices)
     return {
-        "ep_names": list(dict.fromkeys(str(each.ep_name) for each in ep_devices)),
+        "ep_names": list(dict.fromkeys(str(ep_device.ep_name) for ep_device in ep_devices)),
         "version": next(filter(None, versions), ""),
     }
 
 
 def _path_of(package: Any) -> str:
-    name, stated = _first_said(package, _PATHS)
+    name, stated = _first_stated(package, _PATHS)
     if stated is None:
         return ""
     if not isinstance(stated, str | os.PathLike):
@@ -75,20 +77,20 @@ def _path_of(package: Any) -> str:
 
 
 def _names_of(package: Any) -> list[str]:
-    name, stated = _first_said(package, _NAMES)
+    name, stated = _first_stated(package, _NAMES)
     if stated is None:
         return []
     names = [stated] if isinstance(stated, str) else stated
     if not isinstance(names, Iterable) or isinstance(names, bytes | Mapping):
         raise TypeError(f"{name} returned {quoted(type(stated).__name__)}, not the names of EPs")
     names = list(names)
-    if not all(isinstance(each, str) for each in names):
+    if not all(isinstance(ep_name, str) for ep_name in names):
         raise TypeError(f"{name} returned {quoted(names)}, not the names of EPs")
     return names
 
 
-def _first_said(package: Any, names: Iterable[str]) -> tuple[str, Any]:
-    """The first of ``names`` that the package has, and its value or what it returns."""
+def _first_stated(package: Any, names: Iterable[str]) -> tuple[str, Any]:
+    """Return the first of ``names`` that the package has, with its value or, if called, result."""
     for name in names:
         value = getattr(package, name, None)
         if value is not None:

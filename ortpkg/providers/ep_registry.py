@@ -259,10 +259,9 @@ def _name_clash(plugin: Plugin) -> str:
 
 
 def all_known_names() -> tuple[str, ...]:
-    """Full names of all execution providers that this machine has a factory for, usable or not.
+    """Return full names of the execution providers with a factory here, usable or not.
 
-    Those of onnxruntime itself are left out. Libraries of plug-in EPs may be asked for it, in child
-    processes.
+    Built-in EPs of onnxruntime are left out. Child processes may ask plug-in libraries for names.
     """
     libraries = (library.ep_name for library in _libraries_here())
     return tuple(

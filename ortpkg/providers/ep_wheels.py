@@ -1,9 +1,9 @@
-"""Finds the libraries of plug-in EPs in installed wheels, by the functions that wheels have.
+"""Finds the libraries of plug-in EPs in installed wheels.
 
-Candidates (:mod:`ortpkg.providers.ep_candidates`) are asked in a child process each. An answer is
-remembered for as long as the distribution, its version and the files that it rests on stay as they
-are. Only where a wheel has no such functions, its library is found by its file name, and its EP by
-what the library itself reports.
+A child process asks each candidate (:mod:`ortpkg.providers.ep_candidates`) through the functions
+of its package. The answer is remembered until the distribution, its version or its files change. A
+wheel without such functions has its library found by file name, and its EP by the library's own
+report.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _PROBE = "ortpkg.providers.ep_package_probe"
 
 
 def wheel_findings() -> tuple[EpFinding, ...]:
-    """Return what each candidate brings, in the order of the distributions' names."""
+    """Return a finding for each candidate that is a plug-in EP, sorted by distribution."""
     return tuple(
         finding for candidate in ep_candidates() if (finding := _finding(candidate)) is not None
     )
 
 
 def _finding(candidate: EpCandidate) -> EpFinding | None:
-    """What one candidate brings; None where it turns out to be none."""
+    """Return the library of one candidate, or why it has none; None if it is no plug-in EP."""
     unnamed = EpFinding(
         EpOrigin.WHEEL, candidate.distribution, candidate.version, package=candidate.package
     )
@@ -50,7 +50,7 @@ def _finding(candidate: EpCandidate) -> EpFinding | None:
         missing = next(filter(None, map(problem_of_file, candidate.libraries)), "")
         problem = f"it lacks {missing}{_reinstall(candidate)}" if missing else ""
         return unnamed._replace(problem=problem or f"asked for its library, {answer.failure}")
-    path, names = _told(answer.value)
+    path, names = _path_and_names(answer.value)
     if not path:
         return _by_library(candidate, unnamed._replace(ep_names=names))
     problem = _problem_of_path(path, candidate) or problem_of_names(names)
@@ -59,7 +59,7 @@ def _finding(candidate: EpCandidate) -> EpFinding | None:
     return _by_library(candidate, unnamed, path)
 
 
-def _told(value: Any) -> tuple[str, tuple[str, ...]]:
+def _path_and_names(value: Any) -> tuple[str, tuple[str, ...]]:
     value = value if isinstance(value, dict) else {}
     names = value.get("ep_names")
     return str(value.get("path", "")), tuple(names) if isinstance(names, list) else ()
@@ -75,7 +75,7 @@ def _ask_package(candidate: EpCandidate) -> ProbeAnswer:
         fingerprint=_fingerprint(candidate, files),
         # What the environment has it say today (ggml's has a variable for another library) or a
         # file that is missing may change, and the fingerprint with neither.
-        is_kept=lambda value: not _problem_of_path(_told(value)[0], candidate),
+        is_kept=lambda value: not _problem_of_path(_path_and_names(value)[0], candidate),
         refusals=REFUSALS,
     )
 
@@ -102,9 +102,9 @@ def _problem_of_path(path: str, candidate: EpCandidate) -> str:
 
 
 def _is_own_file(path: str, candidate: EpCandidate) -> bool:
-    """Whether the file lies in the wheel's package, or is one of its libraries by another path.
+    """Return True if a file lies in the wheel's package, or is one of its libraries.
 
-    The package's folder may be a link, and so may files in it: installers link into their caches.
+    Links are followed: installers link a package or its files into their caches.
     """
     if candidate.package is not None:
         folder = Path(candidate.package.folder)
@@ -123,7 +123,7 @@ def _reinstall(candidate: EpCandidate) -> str:
 
 
 def _by_library(candidate: EpCandidate, unnamed: EpFinding, path: str = "") -> EpFinding | None:
-    """What the library itself says, where the wheel says nothing of it."""
+    """Return the finding for a wheel whose package does not name its EPs: ask the library."""
     if not path:
         if not candidate.libraries:
             return None
@@ -141,9 +141,13 @@ def names_of_library(
 ) -> tuple[tuple[str, ...], str, str]:
     """Return the names of a library's EPs, its version, and why it cannot be used ("" if it can).
 
-    It is registered in a child process, under the first name that is ``stated``, or that its file's
-    name suggests. Where it offers no device here and none is stated, that is its name if some
-    release of ONNX Runtime has such an EP.
+    A child process registers the library. If it offers no device here and no name is stated, the
+    name that its file suggests counts, provided that ONNX Runtime has an EP of that name.
+
+    Args:
+        path: path of the library.
+        fingerprint: JSON; the answer is remembered for as long as it stays the same.
+        stated: names of its EPs, if they are known; the first is used to register it.
     """
     guess = stated[0] if stated else name_by_file(path)
     answer = ask_backend(

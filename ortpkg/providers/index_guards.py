@@ -25,7 +25,7 @@ _TAKES_ELEMENT = _ONE_AXIS | {"ReduceMax", "ReduceMean", "ReduceMin"}
 
 
 class RefusedRunError(RunError):
-    """A library refuses the run, or would compute nonsense; another engine may run it."""
+    """Refusal of a run by a library that cannot compute it rightly; another engine may."""
 
 
 class IndexGuard(NamedTuple):
@@ -72,12 +72,12 @@ class IndexGuards:
 
     @property
     def has_checks(self) -> bool:
-        """Whether any index of the partition has to be checked."""
+        """True if any index of the partition has to be checked."""
         return bool(self._before or self._after)
 
     @property
     def read_values(self) -> frozenset[str]:
-        """Values whose elements the checks look at."""
+        """Names of the values whose elements the checks read."""
         return frozenset(guard.indices for guard in (*self._before, *self._after) if guard.indices)
 
     def verify_inputs(self, inputs: Sequence[Any]) -> None:

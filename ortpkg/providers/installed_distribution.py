@@ -36,14 +36,18 @@ def find_distributions(module: str, names: Sequence[str]) -> tuple[InstalledDist
     versions = recorded_versions(names)
     if versions is None:
         versions = _versions_by_metadata(names)
-    found = [
+    distributions = [
         InstalledDistribution(name=name, version=versions[name])
         for name in names
         if name in versions
     ]
-    if len(found) > 1:
-        found = [each for each in found if _brings(each.name, module, spec)] or found
-    return tuple(found) or (InstalledDistribution(name=module, version=""),)
+    if len(distributions) > 1:
+        distributions = [
+            distribution
+            for distribution in distributions
+            if _brings(distribution.name, module, spec)
+        ] or distributions
+    return tuple(distributions) or (InstalledDistribution(name=module, version=""),)
 
 
 def _versions_by_metadata(names: Sequence[str]) -> dict[str, str]:
@@ -66,10 +70,10 @@ def _brings(name: str, module: str, spec: ModuleSpec) -> bool:
     recorded = distribution(name)
     if recorded.files is None:
         return True
-    made = f"{module}/__init__.py"
-    if all(file.as_posix() != made for file in recorded.files):
+    init_file = f"{module}/__init__.py"
+    if all(file.as_posix() != init_file for file in recorded.files):
         return False
     with contextlib.suppress(OSError):
-        place = Path(str(recorded.locate_file(made)))
-        return spec.origin is None or not place.exists() or place.samefile(spec.origin)
+        path = Path(str(recorded.locate_file(init_file)))
+        return spec.origin is None or not path.exists() or path.samefile(spec.origin)
     return True

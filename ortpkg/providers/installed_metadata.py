@@ -50,15 +50,14 @@ def recorded_versions(names: Collection[str]) -> dict[str, str] | None:
 
 
 class InstalledRecord(NamedTuple):
-    """Where the environment records one installed distribution.
+    """Record of one installed distribution.
 
     Attributes:
-        name: of the distribution, normalized.
-        version: of it.
-        folder: its modules lie here.
-        entry: name of the folder with its metadata, in ``folder``; "" where it is recorded in
-            another way.
-        changed_ns: when that folder was changed; an installation in its place changes it.
+        name: its normalized name.
+        version: its version.
+        folder: folder of its modules.
+        entry: name of its metadata folder in ``folder``; "" if it is recorded in another way.
+        changed_ns: time of the metadata folder's last change; installing again changes it.
     """
 
     name: str
@@ -68,7 +67,7 @@ class InstalledRecord(NamedTuple):
     changed_ns: int
 
     def read(self, name: str, most_bytes: int) -> bytes | None:
-        """Return what a file of its metadata says; None where it is missing or larger."""
+        """Return the bytes of a metadata file; None if it is missing or larger than the limit."""
         if not self.entry:
             return None
         try:
@@ -82,7 +81,7 @@ class InstalledRecord(NamedTuple):
 def recorded_distributions() -> tuple[InstalledRecord, ...]:
     """Return every installed distribution, in the order of Python's path.
 
-    In an environment whose records are not understood here, ``importlib.metadata`` is asked.
+    Falls back on ``importlib.metadata`` for records in another form.
     """
     try:
         return tuple(_distributions_of(_records()))
@@ -91,11 +90,11 @@ def recorded_distributions() -> tuple[InstalledRecord, ...]:
 
 
 def _distributions_of(records: Iterable[tuple[str, str]]) -> Iterator[InstalledRecord]:
-    for place, entry in records:
+    for parent, entry in records:
         project, _, version = entry.removesuffix(_RECORDED).partition("-")
         if not entry.endswith(_RECORDED) or not version:
             continue
-        folder = os.path.abspath(place or ".")  # noqa: PTH100 - as above
+        folder = os.path.abspath(parent or ".")  # noqa: PTH100 - as above
         try:
             changed_ns = os.stat(os.path.join(folder, entry)).st_mtime_ns  # noqa: PTH116, PTH118
         except OSError:

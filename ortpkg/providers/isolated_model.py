@@ -96,7 +96,7 @@ class IsolatedLibrary(WeightlessLibrary):
 
     @property
     def weight_form(self) -> WeightForm:
-        """As the library says, which may depend on its release."""
+        """Form of weights that the library takes; the worker is asked, as releases differ."""
         if self._weight_form is None:
             self._worker = self._open(self._worker)
             self._weight_form = WeightForm(self._worker.call(_WEIGHT_FORM).header["weight_form"])

@@ -1,8 +1,8 @@
-"""Refusals of EPs' libraries and packages: how they are told, and what they depend on.
+"""Messages for libraries and packages of EPs that fail to load, and what a refusal depends on.
 
-A library that lacks another one (a driver's) is refused by the system's loader, and would be asked
-in vain by every process. So the refusal is remembered until something changes that the loader looks
-at: installed distributions, its cache, the folders that it searches.
+The system's loader refuses a library that needs a missing one, such as a driver's. The refusal is
+remembered, so that not every process tries again, until something changes that the loader looks at:
+installed distributions, its cache, the folders that it searches.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ortpkg.isolation.backend_probe import Refusals
 from ortpkg.providers.ep_candidates import file_identity
 from ortpkg.providers.installed_metadata import recorded_distributions
 
-#: Key of an answer that is a refusal: what the loader, or the library, said.
+#: Key of the reason in an answer that is a refusal.
 REFUSED = "refused"
-#: How the note on a damaged wheel ends, before the wheel's name.
+#: End of the note on a damaged wheel; the wheel's name follows.
 HALF_INSTALLED = "; is it only half installed? pip install --force-reinstall "
 _CACHE = "/etc/ld.so.cache"
 _VARIABLES = {"win32": "PATH", "darwin": "DYLD_LIBRARY_PATH"}
-#: A refusal for want of these says nothing of the next process.
+#: Reasons that may pass: the next process may have the memory or the file handles.
 _PASSING = (
     *("Cannot allocate memory", "MemoryError", "Too many open files", "not enough", "paging file"),
     *("it was ended by", "cannot be started", "bytes came"),
 )
-#: How loaders say that another library is not there, and that one is no such library.
+#: Words of loaders for a missing library, and for one that fits no EP of this onnxruntime.
 _MISSING = ("No such file", "image not found", "could not be found", "error 126")
 _OF_ANOTHER = ("undefined symbol", "CreateEpFactories", "API version", "error 127")
 _DAMAGED = ("file too short", "invalid ELF header", "error 193")
-#: What to do about a refusal, by what the system's loader said.
+#: Words in the loader's message → what to do.
 _ADVICE = {
     _MISSING: "install what is missing",
     _OF_ANOTHER: "its wheel is for another onnxruntime, or brings no execution provider",
@@ -43,17 +43,22 @@ _ASKED_AGAIN = "ortpkg devices asks it again"
 
 
 def refusal_of(value: Any) -> str:
-    """Return what an answer says of a refusal; "" where it is none."""
+    """Return the reason in a probe's answer that is a refusal; "" for another answer."""
     return str(value.get(REFUSED, "")) if isinstance(value, dict) else ""
 
 
 def refusal_sentence(name: str, reason: str) -> str:
-    """Return what is said of a refused library; ``name`` is its EP's, with the wheel."""
+    """Return the message for a refused library.
+
+    Args:
+        name: its EP, with the wheel.
+        reason: message of the loader or of onnxruntime.
+    """
     return f"{name} cannot be used here: {refusal_text(reason)}"
 
 
 def refusal_text(reason: str) -> str:
-    """Return a refusal's reason, with what to do about it."""
+    """Return a refusal's reason, shortened, with what to do about it."""
     from ortpkg.providers.library_words import shortened  # only where one is refused
 
     said = unquoted(shortened(reason))
@@ -64,9 +69,9 @@ def refusal_text(reason: str) -> str:
 
 
 def split_refusal(sentence: str) -> tuple[str, str]:
-    """Return a sentence on a refusal, or a remembered failure, without and with its remedy.
+    """Split a message on a refusal, or a remembered failure, into message and remedy.
 
-    The remedy is "" where the sentence is on something else.
+    The remedy is "" for any other message.
     """
     said, _, rest = sentence.rpartition(f"; {_ASKED_AGAIN}")
     if not said or rest:
@@ -78,7 +83,7 @@ def split_refusal(sentence: str) -> tuple[str, str]:
 
 
 def loader_state() -> dict[str, Any]:
-    """Return what decides, beside the library itself, whether it is taken."""
+    """Return JSON that changes with whatever may make the loader accept a library after all."""
     searched = os.environ.get(_VARIABLES.get(sys.platform, "LD_LIBRARY_PATH"), "")
     return {
         "hardware": [hardware_device_to_json(device) for device in probe().hardware],

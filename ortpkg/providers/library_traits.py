@@ -49,15 +49,15 @@ def _no_faults(graph: Graph) -> Mapping[int, str]:
 
 
 class WeightForm(Enum):
-    """How a library takes a model's large weights."""
+    """Ways to pass a model's large weights to a library."""
 
-    #: The message contains them, as far as it may be so long.
+    #: The message contains them, up to protobuf's limit.
     INSIDE = "inside"
-    #: The message names file and offset of those in files; the others are handed over by name.
+    #: The message names the file and offset of weights in files; others are passed by name.
     EXTERNAL = "external"
-    #: All of them are handed over by name.
+    #: All are passed by name.
     NAMED = "named"
-    #: They are inputs of the model's graph, handed over by name, to become constants there.
+    #: They are inputs of the model's graph, passed by name, that the library makes constants.
     INPUTS = "inputs"
 
 
@@ -96,8 +96,8 @@ class LibraryTraits:
 
     def verifies_indices(self, ep_name: str) -> bool:
         """Return True if that execution provider refuses an index out of range."""
-        known = self.index_verifiers
-        return self.verifies_runs and (known is None or ep_name in known)
+        verifiers = self.index_verifiers
+        return self.verifies_runs and (verifiers is None or ep_name in verifiers)
 
     def unapplied(self, settings: SessionSettings, *, device: str = "") -> tuple[str, ...]:
         """Names of what the settings say and the library does not obey on that device."""

@@ -1,4 +1,4 @@
-"""Messages of native libraries, as they are passed on: on one line, and not too long."""
+"""Shortens messages of native libraries to one line without places in their source."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ _SOURCE_FUNCTION = re.compile(
     r"(?: const)?(?: \[with [^]]*\])?(?:::<lambda\([^()]*\)>)? "
     r"(?:(?:(?!: | was false\. ).)+ was false\. (?=\S))?"
 )
-#: The same within a line of OpenVINO's.
+#: Place in OpenVINO's source, in the middle of a line.
 _SOURCE_WITHIN = re.compile(r"(?:Error: )?Exception from \S+\.(?:cc|cpp|hpp|h):\d+:\s*")
-#: A file that is named, and named again by the system's loader.
+#: File name that the system's loader repeats after onnxruntime.
 _NAMED_TWICE = re.compile(r'"([^"]+)": \1: ')
-#: Folders before a file's name, of which long messages go without; within quotes they may have
-#: spaces.
+#: Folders before a file's name, which long messages leave out; in quotes they may have spaces.
 _FOLDERS = re.compile(
     r"(?<=[\"'])(?:[A-Za-z]:)?[/\\](?:[^/\\\"'\n]+[/\\])+"
     r"|(?<![\w.\"'])(?:[A-Za-z]:)?[/\\](?:[^/\\\"'\s:]+[/\\])+"
 )
-#: Of a message that is still too long, as much of its beginning stays.
+#: Characters that stay of the beginning of a message that is still too long.
 _BEGINNING = 70
 
 
 def words_of(error: Exception) -> str:
-    """A library's message in one line, without its status and places in its own source."""
+    """Return a library's message in one line, without status codes and places in its source."""
     said = _STATUS.sub("", str(error))
     lines = [_SOURCE_FUNCTION.sub("", line.strip()) for line in said.splitlines()]
     telling = [line for line in lines if line and not line.startswith(_SOURCE_PLACES)]
@@ -40,14 +39,14 @@ def words_of(error: Exception) -> str:
 
 
 def quoted_words(error: Exception) -> str:
-    """Return :func:`words_of`, quoted; a long message keeps its end and its files' names."""
+    """Return :func:`words_of` in quotes; a long message keeps its end and its files' names."""
     return quoted(shortened(words_of(error)))
 
 
 def shortened(words: str, most: int = MOST_QUOTED_CHARACTERS) -> str:
     """Return ``words`` in at most ``most`` characters.
 
-    Folders of files go first, then the middle: what is missing, and why, is said at the end.
+    Folders of files are cut first, then the middle: the end usually names the cause.
     """
     if len(words) > most:
         words = _FOLDERS.sub("…/", words)

@@ -35,7 +35,7 @@ _told: set[str] = set()
 
 
 class NothingOffered(NamedTuple):
-    """Why an EP offers nothing on one backend."""
+    """Reason why an EP offers no device on one backend."""
 
     ep_name: str
     backend: str
@@ -219,15 +219,15 @@ def discover_ep_devices(
 def _offered(
     factory: EpFactory, hardware: Sequence[HardwareDevice]
 ) -> tuple[list[EpDevice], str, bool]:
-    """What a factory offers; else why it offers nothing, and whether that is a failure."""
+    """Return a factory's devices, the reason if there are none, and True for a failure."""
     try:
         checked = _checked(factory, factory.get_supported_devices(hardware))
         reason = "" if checked else factory.nothing_offered_note
     except ExecutionProviderError as error:
         return [], str(error), True
     except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it must not take selection along
-        what = f"{type(error).__name__}: {quoted(error)}"
-        reason = f"{factory.ep_name} ({factory.backend}) failed to report its devices: {what}"
+        cause = f"{type(error).__name__}: {quoted(error)}"
+        reason = f"{factory.ep_name} ({factory.backend}) failed to report its devices: {cause}"
         return [], reason, True
     return checked, reason, False
 

@@ -1,4 +1,4 @@
-"""Asks the libraries and folders that the user names which EPs they bring, in child processes."""
+"""Finds the EPs in libraries and folders that the user names; child processes load them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_LIBRARIES = 32
 
 
 def named_findings(library: NamedLibrary) -> Iterator[EpFinding]:
-    """Yield what ``library`` brings: one finding for each library in it, or why there is none."""
+    """Yield a finding for each library in a file or folder, or one that says why there is none."""
     unnamed = EpFinding(EpOrigin.NAMED, path=library.path)
     if not os.path.isdir(library.path):  # noqa: PTH112 - a text from outside
         yield _of_library(library.path, library.ep_names, unnamed)
@@ -45,13 +45,13 @@ def named_findings(library: NamedLibrary) -> Iterator[EpFinding]:
 
 
 def _libraries_in(folder: str) -> list[str]:
-    """Libraries in a folder, or in its folder ``lib``, that are called as EPs' are."""
-    for place in (folder, os.path.join(folder, "lib")):  # noqa: PTH118
+    """Return paths in a folder, or in its folder ``lib``, with the usual names of plug-ins."""
+    for directory in (folder, os.path.join(folder, "lib")):  # noqa: PTH118
         try:
-            names = sorted(os.listdir(place))[:_MOST_FILES]  # noqa: PTH208 - texts
+            names = sorted(os.listdir(directory))[:_MOST_FILES]  # noqa: PTH208 - texts
         except OSError:
             continue
-        paths = [os.path.join(place, name) for name in names if is_plugin_library(name)]  # noqa: PTH118
+        paths = [os.path.join(directory, name) for name in names if is_plugin_library(name)]  # noqa: PTH118
         if paths:
             return paths
     return []

@@ -1,8 +1,8 @@
 """Lists the EP libraries that the user names: by ``ortpkg ep add``, a setting, or a variable.
 
-The variable goes before the setting, as everywhere; what was added counts beside them. Python
-programs go by all three: they say what is installed, not what is wanted. A library is native code
-of whoever made it; that the user names it is all the trust that it needs (docs/trust.md).
+The variable replaces the setting, as everywhere; added libraries count beside either. Python
+programs read all three, since these describe the machine, not a wish. A library is native code;
+naming it is the user's consent to run it (docs/trust.md).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class NamedLibrary(NamedTuple):
     """A library, or a folder with libraries, that the user names.
 
     Attributes:
-        path: absolute.
-        ep_names: of its EPs; () where it is asked for them.
-        source: where the user names it, for people.
+        path: absolute path.
+        ep_names: names of its EPs; () if the library itself is to state them.
+        source: variable, file or command that names it, for messages.
     """
 
     path: str
@@ -44,7 +44,7 @@ class NamedLibrary(NamedTuple):
 
 
 class NamedLibraries(NamedTuple):
-    """What the user names, and a note for each source that cannot be read."""
+    """Libraries that the user names, and a note for each source that cannot be read."""
 
     libraries: tuple[NamedLibrary, ...]
     notes: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ def added_file() -> Path:
 
 
 def named_libraries() -> NamedLibraries:
-    """Return what the variable, the setting and ``ortpkg ep add`` name, in this order."""
+    """Return the libraries of the variable, the setting and ``ortpkg ep add``, in this order."""
     libraries: dict[str, NamedLibrary] = {}
     notes: list[str] = []
     for read in (_of_variable, _of_setting, added_libraries):
@@ -69,9 +69,15 @@ def named_libraries() -> NamedLibraries:
 
 
 def parse_entry(text: str, source: str, folder: str = "") -> NamedLibrary:
-    """Read ``PATH`` or ``NAME=PATH``; a relative path starts at ``folder`` (default: the current).
+    """Parse ``PATH`` or ``NAME=PATH``.
 
-    UsageError for a text without a path.
+    Args:
+        text: the entry.
+        source: variable, file or command that it stands in, for messages.
+        folder: relative paths start here; default: the current folder.
+
+    Raises:
+        UsageError: the text has no path.
     """
     match = _NAMED.fullmatch(text)
     names = (match[1],) if match else ()
@@ -83,7 +89,7 @@ def parse_entry(text: str, source: str, folder: str = "") -> NamedLibrary:
 
 
 def verify_entry(text: str, source: str) -> None:
-    """Raise UsageError for an entry that names no file and no folder."""
+    """Raise UsageError if the path of an entry does not exist."""
     path = parse_entry(text, source, str(config_directory())).path
     if not os.path.exists(path):  # noqa: PTH110 - Path's may raise
         raise UsageError(f"{source} names {quoted(path)}, which is not there")
@@ -121,7 +127,7 @@ def _of_setting() -> list[NamedLibrary]:
 
 
 def added_libraries() -> list[NamedLibrary]:
-    """Return what ``ortpkg ep add`` added. UsageError where its file is damaged."""
+    """Return the libraries that ``ortpkg ep add`` added; UsageError if its file is damaged."""
     file = added_file()
     if not os.path.isfile(file):  # noqa: PTH113 - as above
         return []
@@ -152,10 +158,10 @@ def _added(entry: Any) -> NamedLibrary | None:
 
 
 def write_added(libraries: Sequence[NamedLibrary]) -> None:
-    """Keep ``libraries`` as those that ``ortpkg ep add`` added. UsageError where that fails."""
+    """Write the file of added libraries; UsageError if that fails or they are too many."""
     if len(libraries) > _MOST_ENTRIES:
         raise UsageError(f"at most {_MOST_ENTRIES} libraries can be added; remove some first")
-    entries = [{"path": each.path, "ep_names": list(each.ep_names)} for each in libraries]
+    entries = [{"path": library.path, "ep_names": list(library.ep_names)} for library in libraries]
     content = dump_document({"schema_version": 1, "libraries": entries})
     file = added_file()
     try:

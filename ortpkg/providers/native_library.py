@@ -54,11 +54,11 @@ class NativeWeight:
     """A weight beside the message of a model.
 
     Attributes:
-        element_type: ONNX's number of it.
-        shape: of the tensor.
-        data: its elements as ``raw_data`` of ONNX has them, in mapped or own memory; not always
-            aligned for a library that copies them.
-        file: where ``data`` was mapped from; None for own memory.
+        element_type: number of ONNX's ``TensorProto.DataType``.
+        shape: shape of the tensor.
+        data: elements in the layout of ONNX's ``raw_data``, in mapped or own memory; may be
+            unaligned if the library copies them.
+        file: file that ``data`` is mapped from; None for own memory.
     """
 
     element_type: int
@@ -163,7 +163,7 @@ class NativeLibrary(ABC):
 
     @property
     def weight_form(self) -> WeightForm:
-        """How it takes weights beside the message of a model."""
+        """Form in which it takes a model's large weights."""
         return self.traits.weight_form
 
     #: What the session's options say to libraries.
@@ -192,10 +192,7 @@ class NativeLibrary(ABC):
 
     @property
     def memory(self) -> Allocator | None:
-        """The memory of its device, in which compiled models take and give values.
-
-        None where that is the CPU's.
-        """
+        """Memory of its device, where compiled models read and write; None for the CPU's."""
         return None
 
     def opened(self) -> None:  # noqa: B027 - optional to implement
@@ -220,11 +217,11 @@ class ContextLibrary(NativeLibrary):
     def import_model(
         self, parts: Mapping[str, Part], file: PartsFile | None = None
     ) -> CompiledModel:
-        """The compiled model again from what was kept. Raises whatever the library raises.
+        """Return a compiled model from its parts; raises whatever the library raises.
 
         Args:
-            parts: as :meth:`export_model` gave them.
-            file: which they were mapped from; None if they are in memory.
+            parts: result of :meth:`export_model`.
+            file: file that the parts are mapped from; None if they are in memory.
         """
 
 

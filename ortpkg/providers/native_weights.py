@@ -1,8 +1,7 @@
-"""Large weights of a partition, kept out of the message that a native library reads.
+"""Passes large weights of a partition to a native library outside of the model's message.
 
-Weights stay where they are: in files, which the library maps as it would for the original model, or
-which are mapped already, and in memory. Libraries differ in how they take them:
-``NativeLibrary.weight_form``.
+Weights are not copied. The library maps the original model's files itself, or gets memory: a mapped
+file, or an array. ``NativeLibrary.weight_form`` says which of these it takes.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from ortpkg.providers.library_traits import WeightForm
 from ortpkg.providers.native_library import FileRange, NativeWeight
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
-#: Smaller weights stay in the message: sizes and axes, which libraries read while they convert it.
+#: Smaller weights, such as sizes and axes, stay in the message: libraries read them to convert it.
 SMALLEST_NBYTES = 1024
-#: Location of weights that are handed over by name; no file of that name is ever read.
+#: Location of weights that are passed by name; no file of this name is ever read.
 _NAMED_LOCATION = "in-memory"
-#: numpy has words of 1, 2, 4 and 8 bytes, as which elements of any type are handed over.
+#: Elements of any type are passed as numpy's words of 1, 2, 4 or 8 bytes.
 _LARGEST_WORD_NBYTES = 8
 
 
@@ -37,7 +36,7 @@ class NativeWeights:
     """Writes the constants of one partition: small ones into the message, others outside of it.
 
     Attributes:
-        weights, folder, files, weights_nbytes: as :class:`NativeModel` has them, once the message
+        weights, folder, files, weights_nbytes: for :class:`NativeModel`; complete when the message
             is written.
     """
 
@@ -53,7 +52,7 @@ class NativeWeights:
         self.weights_nbytes = 0
 
     def is_input(self, graph: Graph, name: str) -> bool:
-        """Return True if a constant is to be an input of the graph, which ``weights`` then has."""
+        """Return True if a constant becomes an input of the graph; adds it to ``weights`` then."""
         if self._form is not WeightForm.INPUTS or graph is not self._body:
             return False
         initializer = graph.initializers[name]
@@ -65,7 +64,7 @@ class NativeWeights:
         return weight is not None
 
     def external(self, initializer: Initializer) -> onnx.TensorProto | None:
-        """Return the message of a constant whose data is elsewhere; None if it is to have them."""
+        """Return the message of a constant without its data; None if it has to contain them."""
         nbytes = _large_nbytes(initializer)
         if self._form not in (WeightForm.EXTERNAL, WeightForm.NAMED) or not nbytes:
             return None
@@ -96,7 +95,7 @@ class NativeWeights:
         return tensor
 
     def _weight(self, initializer: Initializer, nbytes: int) -> NativeWeight | None:
-        """Return the constant to be handed over; None for elements that only a message holds."""
+        """Return a constant to pass by name; None if its type has no array in memory."""
         file = self._file(initializer, nbytes)
         if file is None or not isinstance(initializer, MappedInitializer):
             return _own_memory(initializer)
@@ -108,7 +107,7 @@ class NativeWeights:
         )
 
     def _file(self, initializer: Initializer, nbytes: int) -> FileRange | None:
-        """Return where it lies in a file; None if in none, or not aligned for computing on it."""
+        """Return its range in a file; None if it is in no file, or unaligned there."""
         if not isinstance(initializer, MappedInitializer):
             return None
         source = initializer.source
@@ -123,7 +122,7 @@ class NativeWeights:
 
 
 def _large_nbytes(initializer: Initializer) -> int:
-    """Return the size of a constant's elements; 0 if they are few, or have no fixed size."""
+    """Return the bytes of a large constant; 0 for a small or sparse one, and for strings."""
     if initializer.element_type is ElementType.STRING or isinstance(initializer, SparseInitializer):
         return 0
     nbytes = stored_nbytes(initializer.element_type, prod(initializer.shape))
@@ -131,12 +130,12 @@ def _large_nbytes(initializer: Initializer) -> int:
 
 
 def _own_memory(initializer: Initializer, *, is_aligned: bool = True) -> NativeWeight | None:
-    """Return a constant as it lies in memory; None where numpy has its elements in another form.
+    """Return a constant in memory; None for packed elements and on big-endian machines.
 
     Args:
         initializer: the constant.
-        is_aligned: whether a library computes on this memory, so that bytes of a file that are not
-            aligned are read, not mapped.
+        is_aligned: True if the library computes on this memory: then unaligned bytes of a file are
+            read into memory instead of mapped.
     """
     is_plain = initializer.element_type not in PACKED_BITS and sys.byteorder == "little"
     if not is_plain or numpy_dtype(initializer.element_type).itemsize > _LARGEST_WORD_NBYTES:
@@ -154,7 +153,7 @@ def _own_memory(initializer: Initializer, *, is_aligned: bool = True) -> NativeW
 
 
 def _readable_files(body: Graph) -> dict[MappedFile, str]:
-    """Return the files that weights lie in, by their real paths, as far as these lead to them."""
+    """Return mapped file → real path; "" if the path now leads to another file or is no Unicode."""
     paths: dict[MappedFile, str] = {}
     for initializer in _initializers_in(body):
         source = initializer.source if isinstance(initializer, MappedInitializer) else None
@@ -175,7 +174,7 @@ def _initializers_in(graph: Graph) -> Iterator[Initializer]:
 
 
 def _common_folder(paths: Iterable[str]) -> str:
-    """Return the deepest folder that has all files; "" if there is none, as with two drives."""
+    """Return the deepest folder above all files; "" if there is none, as with two drives."""
     folders = [os.path.dirname(path) for path in paths if path]  # noqa: PTH120 - for commonpath
     try:
         return os.path.commonpath(folders) if folders else ""
@@ -184,5 +183,5 @@ def _common_folder(paths: Iterable[str]) -> str:
 
 
 def _is_unicode(path: str) -> bool:
-    """Return True if the path can stand in a message, which has text as UTF-8."""
+    """Return True if a path can be written into a message, whose texts are UTF-8."""
     return not any("\ud800" <= character <= "\udfff" for character in path)

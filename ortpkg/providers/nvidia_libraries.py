@@ -1,9 +1,8 @@
-"""NVIDIA's libraries behind onnxruntime's CUDA providers: found, loaded, and named where missing.
+"""Finds and loads NVIDIA's libraries for onnxruntime's CUDA providers, and names missing ones.
 
-``onnxruntime-gpu`` brings its provider's library and none of CUDA. The loader finds those in its
-own places, or loaded already, which is what ``onnxruntime.preload_dlls`` is for: it loads them out
-of NVIDIA's wheels beside onnxruntime. Here they are looked for everywhere on Python's path, since
-an environment may take onnxruntime from one folder and NVIDIA's wheels from another.
+``onnxruntime-gpu`` does not contain CUDA's libraries. ``onnxruntime.preload_dlls`` loads them from
+NVIDIA's wheels in the same folder as onnxruntime. This module looks everywhere on Python's path,
+since an environment may have onnxruntime in one folder and NVIDIA's wheels in another.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class NvidiaLibrary(NamedTuple):
         product: its name for people, e.g. "cuDNN 9".
         file_name: what the loader looks for, e.g. "libcudnn.so.9".
         distribution: the wheel that brings it.
-        is_needed: onnxruntime's library does not load without it. The others are loaded once a
-            kernel needs them.
+        is_needed: True if onnxruntime's library does not load without it; the others are loaded
+            when a kernel needs them.
     """
 
     product: str
@@ -54,11 +53,11 @@ class NvidiaLibrary(NamedTuple):
 
 
 class MissingLibraries(NamedTuple):
-    """Libraries that neither NVIDIA's wheels nor the loader's places have.
+    """Libraries of CUDA that are neither in NVIDIA's wheels nor found by the loader.
 
     Attributes:
         cuda_release: the major release of CUDA that onnxruntime was built for.
-        libraries: in the order in which they depend on each other.
+        libraries: each after those that it depends on.
     """
 
     cuda_release: int
@@ -66,11 +65,13 @@ class MissingLibraries(NamedTuple):
 
     @property
     def needed(self) -> MissingLibraries:
-        """Those without which the provider does not load."""
-        return self._replace(libraries=tuple(each for each in self.libraries if each.is_needed))
+        """Missing libraries without which the provider does not load."""
+        return self._replace(
+            libraries=tuple(library for library in self.libraries if library.is_needed)
+        )
 
     def __str__(self) -> str:
-        """Names what is missing and what to install, as in "CUDA 13's cuDNN 9 is missing: ..."."""
+        """Return e.g. "CUDA 13's cuDNN 9 is missing: pip install nvidia-cudnn-cu13"."""
         products = [library.product for library in self.libraries]
         listed = " and ".join(filter(None, (", ".join(products[:-1]), products[-1])))
         wheels = " ".join(dict.fromkeys(library.distribution for library in self.libraries))
@@ -80,22 +81,22 @@ class MissingLibraries(NamedTuple):
 
 @cache
 def is_built_for_cuda() -> bool:
-    """Return True where the installed onnxruntime brings a CUDA provider; imports nothing of it."""
+    """Return True if the installed onnxruntime has a CUDA provider; does not import it."""
     spec = importlib.util.find_spec("onnxruntime")
-    places = (spec.submodule_search_locations or ()) if spec is not None else ()
+    locations = (spec.submodule_search_locations or ()) if spec is not None else ()
     pattern = "capi/*onnxruntime_providers_cuda.*"
-    return any(next(Path(place).glob(pattern), None) is not None for place in places)
+    return any(next(Path(location).glob(pattern), None) is not None for location in locations)
 
 
 def cuda_release_of(onnxruntime: Any) -> int | None:
-    """Return the major release of CUDA that onnxruntime was built for; None where it has none."""
+    """Return the major release of CUDA that onnxruntime was built for; None for none."""
     text = str(getattr(onnxruntime, "cuda_version", "") or "")
     major = text.split(".", maxsplit=1)[0]
     return int(major) if major.isascii() and major.isdigit() and len(major) < 4 else None
 
 
 def libraries_of_cuda(release: int, platform: str = sys.platform) -> tuple[NvidiaLibrary, ...]:
-    """Return the libraries of a release of CUDA, each after those that it depends on.
+    """Return the libraries of a major release of CUDA, each after those that it depends on.
 
     Source: ``onnxruntime.preload_dlls`` of 1.31.1, and the extras ``cuda`` and ``cudnn`` of
     onnxruntime-gpu.
@@ -126,8 +127,8 @@ def libraries_of_cuda(release: int, platform: str = sys.platform) -> tuple[Nvidi
 def prepare_nvidia_libraries(onnxruntime: Any) -> MissingLibraries | None:
     """Load CUDA's libraries so that onnxruntime's providers find them; return the missing ones.
 
-    None where this onnxruntime was not built for CUDA, or nothing is missing. Prints nothing. May
-    be called often: what is loaded stays loaded.
+    None if nothing is missing, or this onnxruntime was not built for CUDA. Prints nothing. Calling
+    it again is cheap.
     """
     release = cuda_release_of(onnxruntime)
     if release is None or release < _OLDEST_CUDA or sys.platform not in {"linux", "win32"}:
@@ -139,7 +140,7 @@ def prepare_nvidia_libraries(onnxruntime: Any) -> MissingLibraries | None:
 
 
 def nvidia_fingerprint() -> dict[str, object]:
-    """Return all that the answer of :func:`prepare_nvidia_libraries` depends on, to keep it."""
+    """Return JSON that changes when :func:`prepare_nvidia_libraries` may answer otherwise."""
     return {
         "loader": file_identity(_LOADER_CACHE),
         "variables": [os.environ.get(name, "") for name in _SEARCH_VARIABLES],
@@ -158,11 +159,11 @@ def wheel_folders() -> tuple[Path, ...]:
 
 
 def _let_onnxruntime_prepare(onnxruntime: Any) -> None:
-    """Call onnxruntime's own function: it knows PyTorch's folder, and registers what it brings."""
+    """Call ``preload_dlls`` of onnxruntime, which also looks into PyTorch's folder."""
     prepare = getattr(onnxruntime, "preload_dlls", None)
     if prepare is None:
         return
-    # It prints what it cannot load, which is said by us once.
+    # It prints the libraries that it cannot load; ours is the only message.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
         prepare()
 

@@ -1,7 +1,7 @@
-"""Memory of devices of onnxruntime's plug-in execution providers, and runs with values in it.
+"""Device memory of onnxruntime's execution providers, and runs with values in it.
 
-onnxruntime says where a session reads each input and makes each output. Values there are OrtValues
-that only onnxruntime understands; they pass from one session on the device to another as they are.
+onnxruntime tells in which memory a session reads each input and makes each output. A value on a
+device is an OrtValue, which is passed from one session on the device to another without a copy.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ _log = logging.getLogger(__name__)
 _SUFFIX, _CUDA_EP = "ExecutionProvider", "CUDAExecutionProvider"
 #: onnxruntime's numbers (OrtDevice) of the kinds of devices that have memory of their own.
 _DEVICE_TYPES = {"GPU": 1, "NPU": 3}
-#: The word of ``bind_output`` for a device of that kind and vendor; it has no other way to say a
-#: vendor.
+#: (kind, PCI vendor) → name of the device for ``bind_output``, which takes no number of a vendor.
 _WORDS = {("GPU", 0): "gpu", ("NPU", 0): "npu", ("GPU", 0x10DE): "cuda", ("NPU", 0x19E5): "cann"}
 
 
 class _Block:
-    """A value of onnxruntime's on a device, with what must live as long as it."""
+    """OrtValue on a device, with an object that must live as long (``keeps``)."""
 
     __slots__ = ("ep_name", "keeps", "value")
 
@@ -50,7 +49,7 @@ class _Block:
 
 
 class _BlockInTurns(_Block):
-    """A block whose execution provider also frees memory in turns."""
+    """Block of an execution provider that must not free memory while a session runs."""
 
     __slots__ = ()
 
@@ -63,8 +62,8 @@ class OnnxRuntimeMemory(DeviceAllocator):
     """The memory of one device of an execution provider.
 
     Attributes:
-        info: onnxruntime's description of it.
-        word: the device's name for ``bind_output``; None where that has none for its vendor.
+        info: its ``OrtMemoryInfo``.
+        word: name of the device for ``bind_output``; None if there is none for its vendor.
     """
 
     is_divisible = False
@@ -100,9 +99,11 @@ class OnnxRuntimeMemory(DeviceAllocator):
             onnxruntime.copy_tensors([source.block.value], [target.block.value])
 
     def tensor_of(self, value: Any, keeps: object) -> DeviceTensor:
-        """Return a value that a session made on the device.
+        """Return the tensor of an OrtValue on the device.
 
-        ``keeps``: what must live as long.
+        Args:
+            value: the OrtValue.
+            keeps: object that must live as long as the tensor.
         """
         return DeviceTensor(
             memory=self.name,
@@ -113,12 +114,12 @@ class OnnxRuntimeMemory(DeviceAllocator):
         )
 
     def is_open(self) -> bool:
-        """Return True if values get there and back; tried once there is a session on the device.
+        """Copy a few numbers to the device and back; return True if they come back unchanged.
 
-        Before that the device may not have the options that the session gives it.
+        Call it once there is a session on the device, whose options the device then has.
         """
-        known = memory_named(self.name)
-        if known is not None:
+        memory = memory_named(self.name)
+        if memory is not None:
             return True
         probe = np.arange(4, dtype=np.float32)
         try:
@@ -178,7 +179,7 @@ class CudaMemory(OnnxRuntimeMemory):
 
 
 def cuda_memory(ep_name: str, options: Mapping[str, str]) -> OnnxRuntimeMemory | None:
-    """Return the memory of the GPU that options of CUDA's provider name; None for other EPs."""
+    """Return the memory of the GPU that options of the CUDA provider name; None for other EPs."""
     device_id = options.get("device_id", "0")
     is_number = device_id.isascii() and device_id.isdigit() and len(device_id) < 4
     return CudaMemory(ep_name, int(device_id)) if ep_name == _CUDA_EP and is_number else None
@@ -189,7 +190,7 @@ def device_runs(
 ) -> DeviceRuns | None:
     """Return the runs of a session on CUDA with values on its GPU.
 
-    None where it has no such memory, or onnxruntime does not tell what lies there.
+    None if the session has no memory on a GPU, or onnxruntime is too old to tell.
     """
     tells = all(hasattr(session, f"get_{kind}_memory_infos") for kind in ("input", "output"))
     if memory is None or not tells or _CUDA_EP not in session.get_providers():
@@ -203,9 +204,9 @@ def _dtype(element_type: int) -> np.dtype[Any]:
 
 
 def device_memory(ep_name: str, ep_device: Any) -> OnnxRuntimeMemory | None:
-    """Return the memory of onnxruntime's EP device.
+    """Return the memory of an ``OrtEpDevice``.
 
-    None where that is the CPU's, and where this onnxruntime does not say.
+    None if that is the CPU's, or this onnxruntime does not tell.
     """
     kind = ep_device.device.type.name
     memory_type = getattr(onnxruntime, "OrtDeviceMemoryType", None)
@@ -223,7 +224,7 @@ class DeviceRuns:
     """Runs of one session with values in the memory of its device.
 
     Attributes:
-        slots: inputs and outputs that the session has there.
+        slots: inputs and outputs that the session has in that memory.
     """
 
     def __init__(
@@ -236,18 +237,18 @@ class DeviceRuns:
         self._movable = tuple(sorted(self.slots.outputs))
 
     def targets(self, context: object) -> Mapping[int, object]:
-        """Return the outputs that are to stay on the device: slot → the run's word for where."""
+        """Return the outputs that stay on the device: slot → target of the run's context."""
         ask = getattr(context, "device_target", None)
         if ask is None or not self._movable:
             return {}
         return {slot: target for slot in self._movable if (target := ask(slot)) is not None}
 
     def run(self, inputs: Sequence[Any], targets: Mapping[int, object], options: Any) -> list[Any]:
-        """Run the session once; the turn is its caller's.
+        """Run the session once; the caller holds the EP's turn. Return the outputs in order.
 
         Args:
             inputs: arrays, or tensors on the device, in order.
-            targets: as :meth:`targets` returns them.
+            targets: result of :meth:`targets`.
             options: onnxruntime's run options, or None.
         """
         binding = self._session.io_binding()
@@ -265,29 +266,29 @@ class DeviceRuns:
             else:
                 binding.bind_output(name)
         self._session.run_with_iobinding(binding, options)
-        # The vector keeps the binding, and that the session, whose allocator made the values.
-        made = binding.get_outputs_as_ortvaluevector()
-        return [self._result(made, slot, targets.get(slot)) for slot in range(len(self._outputs))]
+        # The vector keeps the binding alive, which keeps the session with the values' allocator.
+        values = binding.get_outputs_as_ortvaluevector()
+        return [self._result(values, slot, targets.get(slot)) for slot in range(len(self._outputs))]
 
-    def _result(self, made: Any, slot: int, target: object) -> Any:
+    def _result(self, values: Any, slot: int, target: object) -> Any:
         if type(target) is DeviceTensor:
             return target
-        value = onnxruntime.OrtValue(made[slot])
-        return value.numpy() if target is None else self._memory.tensor_of(value, made)
+        value = onnxruntime.OrtValue(values[slot])
+        return value.numpy() if target is None else self._memory.tensor_of(value, values)
 
 
 def _slots(
     session: Any, inputs: Sequence[str], outputs: Sequence[str], memory: OnnxRuntimeMemory
 ) -> DeviceSlots:
-    """Return what a session has in ``memory``; nothing where it does not say."""
+    """Return the inputs and outputs of a session in ``memory``; none if it does not tell."""
     if not memory.is_open():
         return DeviceSlots()
     try:
-        taken = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
-        made = zip(session.get_outputs(), session.get_output_memory_infos(), strict=True)
+        input_infos = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
+        output_infos = zip(session.get_outputs(), session.get_output_memory_infos(), strict=True)
         return DeviceSlots(
-            inputs=_slots_in(memory, inputs, taken),
-            outputs=_slots_in(memory, outputs, made if memory.word is not None else ()),
+            inputs=_slots_in(memory, inputs, input_infos),
+            outputs=_slots_in(memory, outputs, output_infos if memory.word is not None else ()),
         )
     except Exception as error:  # noqa: BLE001 - onnxruntime has an exception for each status
         _log.info("%s: values stay in the CPU's memory: %s", memory.name, error)
@@ -297,7 +298,13 @@ def _slots(
 def _slots_in(
     memory: OnnxRuntimeMemory, names: Sequence[str], values: Iterable[tuple[Any, Any]]
 ) -> frozenset[int]:
-    """Return the positions among ``names`` of values, (argument, memory), in ``memory``."""
+    """Return the positions in ``names`` of the values in ``memory``.
+
+    Args:
+        memory: memory of a device.
+        names: inputs or outputs, in order.
+        values: pairs of an argument and its memory info.
+    """
     there = {
         argument.name
         for argument, info in values
@@ -307,7 +314,7 @@ def _slots_in(
 
 
 def _host_value(array: Tensor) -> Any:
-    """Return onnxruntime's view of an array; elements that numpy lacks are words to it."""
+    """Return an OrtValue over an array, without a copy; also for types that numpy lacks."""
     if array.dtype.isbuiltin == 1:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     words = array.view(np.dtype(f"u{array.dtype.itemsize}"))

@@ -1,8 +1,8 @@
-"""Models that onnxruntime made, as parts of a context: the message, and each large weight.
+"""Splits models that onnxruntime made into parts of a context: the message, and large weights.
 
-onnxruntime leaves weights that it did not change where they are, and names files and offsets. A
-context has to stand alone, so that these weights become parts of it, by reference until it is
-written; a model is loaded with its weights where the context's file has them.
+onnxruntime leaves unchanged weights in the original files. A context has to stand alone, so these
+weights become parts of it; they are mapped, not copied, until the context is written. When it is
+loaded, onnxruntime reads the weights from the context's file.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from ortpkg.providers.native_library import (
 _MODEL, _WEIGHT = "model", "weight:"
 
 
-def parts_of_model(made: bytes, source: NativeModel) -> dict[str, Part]:
-    """Return what is to be kept of a model, weights as they are mapped.
+def parts_of_model(data: bytes, source: NativeModel) -> dict[str, Part]:
+    """Return the parts of a model for a context; large weights are mapped from their files.
 
     Args:
-        made: the model as onnxruntime made it.
-        source: what it was made from, whose files ``made`` names, too.
+        data: the message of a model that onnxruntime has optimized or compiled.
+        source: the model that it was made from; ``data`` names the same files.
 
-    Raises ModelFileError if a file with weights was replaced.
+    Raises:
+        ModelFileError: a file with weights was replaced.
     """
     signature = signature_part(source.inputs, source.outputs)
     if not source.weights_nbytes:
-        return {_MODEL: made, **signature}
-    proto = onnx.ModelProto.FromString(made)
+        return {_MODEL: data, **signature}
+    proto = onnx.ModelProto.FromString(data)
     parts: dict[str, Part] = {}
     files: dict[str, MappedFile] = {}
     for tensor, _ in _external_tensors(proto.graph):
@@ -56,13 +57,14 @@ def parts_of_model(made: bytes, source: NativeModel) -> dict[str, Part]:
 
 
 def model_of_parts(parts: Mapping[str, Part], file: PartsFile | None) -> NativeModel:
-    """Return the model that :func:`parts_of_model` took apart, its weights where the parts lie.
+    """Return the model of the parts that :func:`parts_of_model` made.
 
     Args:
-        parts: of the context.
-        file: which they were mapped from; None if they are in memory.
+        parts: parts of the context.
+        file: file that the parts are mapped from; None if they are in memory.
 
-    Raises ValueError if the parts are no such model.
+    Raises:
+        ValueError: the parts are no such model.
     """
     inputs, outputs = read_signature(parts)
     data = bytes(required_part(parts, _MODEL))
@@ -101,7 +103,7 @@ def model_of_parts(parts: Mapping[str, Part], file: PartsFile | None) -> NativeM
 
 
 def _has_whole_elements(tensor: onnx.TensorProto, part: memoryview) -> bool:
-    """Return True if onnxruntime takes the weight as a value, which packed elements are not."""
+    """Return True if onnxruntime takes the weight as an OrtValue: its elements are not packed."""
     count = prod(tensor.dims)
     is_packed = tensor.data_type in {int(element_type) for element_type in PACKED_BITS}
     return not is_packed and count > 0 and part.nbytes in {count * width for width in (1, 2, 4, 8)}
@@ -110,7 +112,7 @@ def _has_whole_elements(tensor: onnx.TensorProto, part: memoryview) -> bool:
 def _external_tensors(
     graph: onnx.GraphProto, *, is_main: bool = True
 ) -> Iterator[tuple[onnx.TensorProto, bool]]:
-    """Yield the initializers whose data is elsewhere, and whether they are of the main graph."""
+    """Yield each initializer with external data, and True for one of the main graph."""
     for tensor in graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             yield tensor, is_main
@@ -123,7 +125,7 @@ def _external_tensors(
 def _bytes_of(
     tensor: onnx.TensorProto, source: NativeModel, files: dict[str, MappedFile]
 ) -> memoryview:
-    """Return a weight's bytes, mapped from the file in which ``source`` has them."""
+    """Return a weight's bytes, mapped from a file of ``source``; ``files`` keeps the mappings."""
     info = external_data_info(tensor)
     path = Path(source.folder, info.location)
     if info.location not in files:

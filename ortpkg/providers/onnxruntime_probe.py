@@ -99,7 +99,7 @@ def list_absent_devices(
 
 def rate_for_absent_device(
     ep_name: str,
-    place: int,
+    index: int,
     info: str,
     path: str,
     package: Sequence[str] | None = None,
@@ -114,9 +114,9 @@ def rate_for_absent_device(
 
     rate = getattr(state, "get_model_compatibility_for_ep_devices", None)
     listed = _register(onnxruntime, ep_name, path, package, siblings, allows_absent=True)
-    if rate is None or place >= len(listed):
+    if rate is None or index >= len(listed):
         return None
-    return str(rate([listed[place]], info).name)
+    return str(rate([listed[index]], info).name)
 
 
 def _register(

@@ -1,8 +1,8 @@
-"""Turns on execution providers of onnxruntime whose sessions must not work at the same time.
+"""Locks for execution providers of onnxruntime whose sessions must not work at the same time.
 
-onnxruntime locks a session that says that it needs it, and nothing between two sessions. An
-execution provider whose sessions share one device without a lock of its own ends the process where
-two of them run, or one runs while another is made.
+onnxruntime can lock one session, not several against each other. An execution provider whose
+sessions share a device without a lock crashes the process if two sessions run at once, or one runs
+while another is made.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from ortpkg.isolation.run_watch import WatchedRun
 
-#: Seen with onnxruntime-ep-webgpu 0.4.0: its sessions record commands for one device into one
-#: encoder.
+#: Seen with onnxruntime-ep-webgpu 0.4.0: all sessions record commands into one encoder.
 _ONE_AT_A_TIME = ("WebGpuExecutionProvider",)
-#: How often a run that waits asks whether it is to end, in seconds.
+#: Seconds after which a waiting run checks again whether it was cancelled.
 _INTERVAL_S = 0.02
 _NO_TURN: AbstractContextManager[object] = nullcontext()
 _locks: dict[str, threading.RLock] = {}
 
 
 def turn(ep_name: str, context: WatchedRun | None = None) -> AbstractContextManager[object]:
-    """Return a context in which no other session of that execution provider works.
+    """Return a context in which no other session of an execution provider works.
 
-    Most execution providers need none; then it does nothing.
+    The context does nothing for execution providers that need no lock, which are most.
 
     Args:
         ep_name: onnxruntime's name of the execution provider.
-        context: of a run; entering raises CancelledError or LimitExceededError where the run is to
-            end while it waits.
+        context: context of a run; entering raises CancelledError or LimitExceededError if the run
+            is cancelled, or its time is up, while it waits.
     """
     lock = _locks.get(ep_name)
     if lock is None:
@@ -55,7 +54,7 @@ def takes_turns(ep_name: str) -> bool:
 
 
 def _make_locks() -> None:
-    """Make the locks; anew in a fork, where nobody would release those of the parent's threads."""
+    """Make the locks; again in a forked child, where the parent's threads release none."""
     _locks.update({ep_name: threading.RLock() for ep_name in _ONE_AT_A_TIME})
 
 

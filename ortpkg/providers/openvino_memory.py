@@ -1,4 +1,4 @@
-"""Memory and ports as OpenVINO takes them."""
+"""Arrays and port numbers for OpenVINO's API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortpkg.providers.native_library import Part
 
 
 class _LentMemory:
-    """Memory that a library only reads, as if it were writable: OpenVINO takes nothing else."""
+    """Read-only memory that claims to be writable, since OpenVINO refuses other memory."""
 
     def __init__(self, part: Part) -> None:
         self._view = np.frombuffer(part, dtype=np.uint8)  # keeps the memory alive
@@ -23,14 +23,15 @@ class _LentMemory:
 
 
 def lent_array(part: Part) -> np.ndarray[Any, Any]:
-    """A part as OpenVINO takes it, without a copy."""
+    """Return an array over a part, without a copy, that OpenVINO accepts. It must only read it."""
     return np.asarray(_LentMemory(part))
 
 
 def port_of(ports: Sequence[Any], name: str) -> int:
-    """The position of the port with that ONNX name.
+    """Return the position of the port with an ONNX name.
 
-    ValueError where OpenVINO made it a constant.
+    Raises:
+        ValueError: no port has it, e.g. since OpenVINO made it a constant.
     """
     for position, port in enumerate(ports):
         if name in port.names:

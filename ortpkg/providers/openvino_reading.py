@@ -46,9 +46,9 @@ def _turn(matcher: Any) -> bool:
 
 
 def read_onnx(core: Any, model: NativeModel) -> Any:
-    """Return OpenVINO's model of an ONNX model, its weights where they are.
+    """Return OpenVINO's model of an ONNX model; its weights are not copied.
 
-    Raises whatever OpenVINO does.
+    Raises whatever OpenVINO raises.
     """
     read = _read_with_weights(core, model) if model.weights else core.read_model(model.data)
     manager = passes.Manager()
@@ -58,18 +58,18 @@ def read_onnx(core: Any, model: NativeModel) -> Any:
 
 
 def _read_with_weights(core: Any, model: NativeModel) -> Any:
-    """Return the model with its weights, inputs of the graph until here, as constants.
+    """Read the message, in which weights are inputs, and replace these by constants.
 
-    Some operators, such as MatMulNBits, are converted with constants alone: then OpenVINO copies
-    all weights from their addresses. Releases before 2025.4 or so know no addresses, and get the
-    weights inside of the message.
+    OpenVINO converts some operators, such as MatMulNBits, with constants only. For these it gets
+    a message with the weights' addresses, and copies them. Releases that know no addresses, before
+    about 2025.4, get the weights inside of the message.
     """
     try:
         read = core.read_model(model.data)
     except Exception as error:
-        for place in (_by_address, _inside):
+        for complete in (_by_address, _inside):
             with contextlib.suppress(Exception):
-                return core.read_model(_with_constants(model, place))
+                return core.read_model(_with_constants(model, complete))
         raise error from None
     for name, weight in model.weights.items():
         port = read.inputs[port_of(read.inputs, name)]
@@ -86,9 +86,14 @@ def _read_with_weights(core: Any, model: NativeModel) -> Any:
 
 
 def _with_constants(
-    model: NativeModel, place: Callable[[onnx.TensorProto, NativeWeight], None]
+    model: NativeModel, complete: Callable[[onnx.TensorProto, NativeWeight], None]
 ) -> bytes:
-    """Return the message with initializers, as ``place`` completes them, for inputs."""
+    """Return the message with an initializer for each weight.
+
+    Args:
+        model: has the weights as inputs.
+        complete: gives an initializer its data.
+    """
     proto = onnx.ModelProto.FromString(model.data)
     inputs = [value for value in proto.graph.input if value.name not in model.weights]
     del proto.graph.input[:]
@@ -97,7 +102,7 @@ def _with_constants(
         tensor = proto.graph.initializer.add(
             name=name, data_type=weight.element_type, dims=weight.shape
         )
-        place(tensor, weight)
+        complete(tensor, weight)
     data: bytes = proto.SerializeToString()
     return data
 

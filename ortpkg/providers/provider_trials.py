@@ -1,8 +1,8 @@
-"""Which of onnxruntime's own providers start here; tried in a child process.
+"""Tries which of onnxruntime's built-in providers start here; runs in a child process.
 
-A build lists every provider that it was made with, and leaves out of a session, in silence, one
-whose library or device is missing. So each provider with a library of its own is tried: in a
-session of one node, which onnxruntime itself makes.
+onnxruntime lists every provider that it was built with. A session silently goes without one whose
+library or device is missing. So each provider with a library of its own is tried in a session of
+one node.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ SMALLEST_MODEL = bytes.fromhex(
 
 
 class ProviderTrials(NamedTuple):
-    """What came of trying providers.
+    """Result of trying providers.
 
     Attributes:
         unusable: provider → why it does not start here, and what to install.
-        notes: provider → what is missing though it starts.
-        ep_devices: of providers for which onnxruntime itself lists no devices, in its own form.
+        notes: provider that starts → libraries that it may need later.
+        ep_devices: devices of providers for which onnxruntime lists none, in its form.
     """
 
     unusable: dict[str, str]
@@ -64,11 +64,11 @@ class ProviderTrials(NamedTuple):
 def try_providers(
     onnxruntime: Any, names: Sequence[str], missing: MissingLibraries | None = None
 ) -> ProviderTrials:
-    """Try those of ``names`` that have a library of their own in this build.
+    """Try each provider that has a library of its own in this build.
 
     Args:
-        onnxruntime: the module, with NVIDIA's libraries prepared.
-        names: providers that it lists.
+        onnxruntime: the module, after :func:`prepare_nvidia_libraries`.
+        names: providers that onnxruntime lists.
         missing: NVIDIA's libraries that could not be loaded.
     """
     trials = ProviderTrials(unusable={}, notes={}, ep_devices=[])
@@ -88,14 +88,14 @@ def try_providers(
 
 
 def ep_of_library(file_name: str) -> str | None:
-    """Return the provider whose library a file of onnxruntime's folder is; None for others."""
+    """Return the provider of a library in onnxruntime's folder; None for any other file."""
     _, _, stem = file_name.partition("onnxruntime_providers_")
     stem = stem.partition(".")[0]
     return next((name for name, own in _LIBRARIES.items() if own == stem), None)
 
 
 def why_left_out(onnxruntime: Any, name: str) -> str:
-    """Return why onnxruntime left a provider out of a session of this process; "" if not known."""
+    """Return why a session of this process goes without a provider; "" if there is no reason."""
     if _library(onnxruntime, name) is None:
         return ""
     if name in CUDA_EPS:
@@ -106,7 +106,7 @@ def why_left_out(onnxruntime: Any, name: str) -> str:
 
 
 def _cuda_failure(onnxruntime: Any, driver: CudaDriver, missing: MissingLibraries | None) -> str:
-    """Return why no provider on CUDA can start here; "" where nothing speaks against it."""
+    """Return why no provider on CUDA can start here; "" if driver and libraries are there."""
     if driver.failure:
         return driver.failure
     release = cuda_release_of(onnxruntime)
@@ -121,7 +121,7 @@ def _cuda_failure(onnxruntime: Any, driver: CudaDriver, missing: MissingLibrarie
 
 
 def _failure(onnxruntime: Any, name: str) -> str:
-    """Return why onnxruntime leaves a provider out of a session; "" where it does not."""
+    """Make a session of one node; return why it goes without the provider, or ""."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     try:
@@ -136,15 +136,15 @@ def _failure(onnxruntime: Any, name: str) -> str:
 
 
 def _sentence(said: str) -> str:
-    """Return what CUDA says in a failure; onnxruntime adds source lines and the host's name."""
+    """Return CUDA's words in onnxruntime's message, without source lines and the host's name."""
     failure = _CUDA_FAILURE.search(said)
     return failure[0].strip() if failure else said
 
 
 def _missing_file(onnxruntime: Any, name: str) -> str:
-    """Return what the system's loader says of a provider's library; "" where it loads.
+    """Load a provider's library; return the loader's message, or "" if it loads.
 
-    Only after onnxruntime has tried: what is loaded before it is not connected to it.
+    Call it after onnxruntime has tried: a library that is loaded earlier is not connected to it.
     """
     library = _library(onnxruntime, name)
     assert library is not None
@@ -167,18 +167,18 @@ def _advice(onnxruntime: Any, said: str) -> str:
 
 
 def _library(onnxruntime: Any, name: str) -> Path | None:
-    """Return the library of a provider; None where it has none of its own in this build."""
+    """Return the path of a provider's library; None if this build has none for it."""
     stem = _LIBRARIES.get(name)
-    place = getattr(onnxruntime, "__file__", None)
-    if stem is None or place is None:
+    module_file = getattr(onnxruntime, "__file__", None)
+    if stem is None or module_file is None:
         return None
     prefix, ending = ("", ".dll") if sys.platform == "win32" else ("lib", ".so")
-    path = Path(place).parent / "capi" / f"{prefix}onnxruntime_providers_{stem}{ending}"
+    path = Path(module_file).parent / "capi" / f"{prefix}onnxruntime_providers_{stem}{ending}"
     return path if path.is_file() else None
 
 
 def _ep_devices(name: str, driver: CudaDriver) -> list[dict[str, Any]]:
-    """Return the devices of a provider on CUDA as onnxruntime would list them."""
+    """Return the driver's devices for a provider on CUDA, in the form of onnxruntime's lists."""
     return [
         {
             "ep_name": name,

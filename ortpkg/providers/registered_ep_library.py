@@ -62,13 +62,15 @@ def register_ep_library(
             _names_by_path[path] = frozenset((ep_name, *siblings) if added is None else added)
             own = registered_devices(onnxruntime, path)
         if allows_absent:
-            return tuple(each for each in own if _VIRTUAL in dict(each.device.metadata))
-        named = tuple(each for each in own if each.ep_name == ep_name)
+            return tuple(
+                ep_device for ep_device in own if _VIRTUAL in dict(ep_device.device.metadata)
+            )
+        named = tuple(ep_device for ep_device in own if ep_device.ep_name == ep_name)
         # OpenVINO's meta devices are named after it: "OpenVINOExecutionProvider.AUTO".
-        names = {*siblings, *(each.ep_name for each in own)}
-        others = tuple(each for each in own if each.ep_name not in siblings)
+        names = {*siblings, *(ep_device.ep_name for ep_device in own)}
+        others = tuple(ep_device for ep_device in own if ep_device.ep_name not in siblings)
         return named or tuple(
-            each for each in others if each.ep_name.rpartition(".")[0] not in names
+            ep_device for ep_device in others if ep_device.ep_name.rpartition(".")[0] not in names
         )
 
 

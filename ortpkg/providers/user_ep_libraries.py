@@ -1,4 +1,4 @@
-"""Shows, adds and removes libraries of plug-in EPs for a user (``ortpkg ep``)."""
+"""Lists, adds and removes libraries of plug-in EPs for the command ``ortpkg ep``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NO_NAME = "nothing says the name of its EP"
 
 
 class LibraryOffer(NamedTuple):
-    """One execution provider of a library, with the devices that it offers, or why it has none."""
+    """Execution provider of a library with its devices here, or the reason why it has none."""
 
     library: EpLibrary
     devices: tuple[EpDevice, ...]
@@ -53,7 +53,7 @@ class LibraryOffer(NamedTuple):
 
 
 class AddedLibrary(NamedTuple):
-    """A library that was added: its path, its version ("" if it does not say), its EPs."""
+    """Library to add: its path, its version ("" if it states none), and its EPs."""
 
     path: str
     version: str
@@ -61,7 +61,7 @@ class AddedLibrary(NamedTuple):
 
 
 def library_offers(offer: MachineOffer) -> tuple[LibraryOffer, ...]:
-    """Return the libraries that are here, each with what a machine's offer has of it."""
+    """Return the libraries on this machine, each with its devices in ``offer``."""
     if not installed_distributions():
         return ()
     return tuple(_library_offer(library, offer) for library in installed_ep_libraries())
@@ -75,8 +75,8 @@ def library_notes() -> tuple[str, ...]:
 def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
     factory = EpLibraryFactory(library)
     whose = (library.ep_name, factory.backend)
-    asked = [each for each in offer.factories if (each.ep_name, each.backend) == whose]
-    if asked and not isinstance(asked[0], EpLibraryFactory):
+    serving = [own for own in offer.factories if (own.ep_name, own.backend) == whose]
+    if serving and not isinstance(serving[0], EpLibraryFactory):
         return LibraryOffer(library, (), displaced_note(library))
     devices = tuple(
         ep_device
@@ -86,7 +86,7 @@ def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
     if devices:
         return LibraryOffer(library, devices)
     reasons = [
-        *(each.reason for each in offer.reasons if each[:2] == whose),
+        *(refusal.reason for refusal in offer.reasons if refusal[:2] == whose),
         *(note for note in offer.notes if is_named(library.ep_name, note)),
         factory.nothing_offered_note,
     ]
@@ -94,9 +94,15 @@ def _library_offer(library: EpLibrary, offer: MachineOffer) -> LibraryOffer:
 
 
 def libraries_to_add(path: str, ep_names: tuple[str, ...]) -> tuple[AddedLibrary, ...]:
-    """Return what adding ``path`` would bring; it is tried in a child process.
+    """Try a library, or a folder with some, in a child process; return the usable libraries.
 
-    Raises UsageError without an onnxruntime, ExecutionProviderError where it cannot be used.
+    Args:
+        path: absolute path.
+        ep_names: names of the EPs; () if the libraries state them.
+
+    Raises:
+        UsageError: onnxruntime is not installed.
+        ExecutionProviderError: a library cannot be used.
     """
     if not installed_distributions():
         raise UsageError(_NO_ONNXRUNTIME)
@@ -107,18 +113,20 @@ def libraries_to_add(path: str, ep_names: tuple[str, ...]) -> tuple[AddedLibrary
             raise ExecutionProviderError(
                 f"{quoted(finding.path)} is not added: {finding.problem}{hint}", ep_name=""
             )
-    return tuple(AddedLibrary(each.path, each.version, each.ep_names) for each in findings)
+    return tuple(
+        AddedLibrary(finding.path, finding.version, finding.ep_names) for finding in findings
+    )
 
 
 def add_library(path: str, ep_names: tuple[str, ...]) -> None:
-    """Keep ``path``, which :func:`libraries_to_add` has tried, in the file of added libraries."""
+    """Add a path, which :func:`libraries_to_add` has tried, to the file of added libraries."""
     rest = [library for library in added_libraries() if library.path != path]
     write_added([*rest, NamedLibrary(path, ep_names)])
     forget_ep_libraries()
 
 
 def verify_added(path: str) -> None:
-    """Raise UsageError where ``path`` was not added."""
+    """Raise UsageError if ``path`` was not added."""
     paths = [library.path for library in added_libraries()]
     if path not in paths:
         listed = ", ".join(map(quoted, paths)) or "none is"
@@ -126,12 +134,12 @@ def verify_added(path: str) -> None:
 
 
 def remove_library(path: str) -> None:
-    """Forget a library that was added; its file stays. UsageError where it was not added."""
+    """Remove a path from the file of added libraries; UsageError if it was not added."""
     verify_added(path)
     write_added([library for library in added_libraries() if library.path != path])
     forget_ep_libraries()
 
 
 def file_of_added_libraries() -> Path:
-    """Return the path of the file of added libraries; it need not exist."""
+    """Return the path of the file of added libraries, which may not exist yet."""
     return added_file()

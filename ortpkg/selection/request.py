@@ -134,7 +134,7 @@ def make_request(
         raise UsageError(f"policy {policy.name} takes one execution provider, not {len(eps)}")
     ordered = tuple(order_devices(ep_devices, policy, hardware))
     stated = (like.constraints.ep for like in alike(component.variants))
-    offered = (each.ep_name for each in ordered)
+    offered = (ep_device.ep_name for ep_device in ordered)
     named = {name for name in (*stated, *offered, *known_eps) if name}
     ep = ep_named(eps[0], named) if eps else None
     if limits.where:

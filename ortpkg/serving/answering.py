@@ -88,14 +88,16 @@ class Answering:
         output_names: Sequence[str] = (),
         on_round: OnRound | None = None,
     ) -> ResultT:
-        """Return what ``write`` makes of the outputs of one request; ``on_round`` is as above.
+        """Run one request; return what ``write`` makes of its outputs.
 
-        It is called on the thread of the run, which so takes no further request before an answer
-        has its bytes: no more outputs are held than runs go on.
+        ``write`` is called on the thread of the run, which takes no further request before that:
+        so no more outputs are in memory than there are threads. The run ends if the client has
+        gone.
 
-        Raises ServerBusyError, NotServingError, LimitExceededError where its time is up before it
-        begins, and as :meth:`ServedModel.infer` and ``write``. Where the client has gone, the run
-        ends.
+        Raises:
+            ServerBusyError, NotServingError: the request is not accepted.
+            LimitExceededError: its time is up before it begins.
+            Exception: anything that :meth:`ServedModel.infer` and ``write`` raise.
         """
         came_s = time.perf_counter()
         if model.batch_plan is not None and on_round is None:
@@ -141,7 +143,7 @@ class Answering:
         write: Write[ResultT],
         output_names: Sequence[str],
     ) -> ResultT:
-        """As :meth:`answer_written`, in one run with requests that wait beside it."""
+        """Answer as :meth:`answer_written` does, in one run with other waiting requests."""
 
         waited_for = weakref.ref(model)  # who waits holds it; what joins requests need not
 

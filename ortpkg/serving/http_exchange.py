@@ -138,7 +138,12 @@ class Exchange:
             self._give_room()
 
     async def _begin(self, start: Message, nbytes: int) -> bool:
-        """Send the head of an answer that has so many bytes, or a refusal; whether it was not."""
+        """Send the head of an answer and return True, or send a refusal and return False.
+
+        Args:
+            start: the head.
+            nbytes: size of the body.
+        """
         self._is_unsized, self._unsized_start = self._unsized_start is start, None
         if start["status"] < 400 and not self._take_room(nbytes):
             busy = ServerBusyError(
@@ -156,7 +161,7 @@ class Exchange:
         return True
 
     def _take_room(self, nbytes: int) -> bool:
-        """Count what is to be sent; whether it may, for too many bytes wait to be read."""
+        """Count bytes to send; return False, uncounted, if too many already wait for clients."""
         waiting_nbytes = self._held.unsent_nbytes() + self._held.answers_nbytes
         if waiting_nbytes and waiting_nbytes + nbytes > self._held.most_nbytes:
             return False
@@ -165,7 +170,7 @@ class Exchange:
         return True
 
     async def _cut(self) -> None:
-        """End an answer that has begun: its connection is closed."""
+        """Close the connection of an answer that has begun."""
         log_warning("unread", clients=1, limit_nbytes=self._held.most_nbytes)
         assert self._task is not None, "it is watched"
         self.is_abandoned = True

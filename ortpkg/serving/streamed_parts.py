@@ -1,4 +1,4 @@
-"""Parts of streamed answers that runs have made and clients have not taken: bounded together."""
+"""Limits the bytes of streamed answers that wait for clients to read them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _RETRY_AFTER_S = 1.0
 
 
 class PartsRoom:
-    """Counts the bytes of the parts of all streams.
+    """Counter of the bytes that wait in all streams.
 
-    ``most_nbytes``: of all of them; one alone may have more.
+    Args:
+        most_nbytes: limit of the sum; a single part may be larger.
     """
 
     def __init__(self, most_nbytes: int) -> None:
@@ -21,7 +22,7 @@ class PartsRoom:
         self.lock = threading.Lock()
 
     def take(self, nbytes: int) -> None:
-        """Count so many more, with the lock held. ServerBusyError where there is no room."""
+        """Add bytes; ServerBusyError above the limit. The caller holds the lock."""
         if self._nbytes and self._nbytes + nbytes > self._most_nbytes:
             raise ServerBusyError(
                 "clients have not read as many bytes of streamed answers as may wait for them",
@@ -30,12 +31,12 @@ class PartsRoom:
         self._nbytes += nbytes
 
     def give(self, nbytes: int) -> None:
-        """Count so many less, with the lock held."""
+        """Subtract bytes. The caller holds the lock."""
         self._nbytes -= nbytes
 
 
 class StreamedParts:
-    """Counts the parts of one stream, on the thread of its run and where they are sent."""
+    """Counter of the parts of one stream; the run's thread adds, the sending one removes."""
 
     def __init__(self, room: PartsRoom) -> None:
         self._room = room
@@ -43,7 +44,7 @@ class StreamedParts:
         self._is_over = False
 
     def add(self, nbytes: int) -> None:
-        """Count a part that waits. ServerBusyError without room, CancelledError after the end."""
+        """Count a waiting part; ServerBusyError above the limit, CancelledError after the end."""
         with self._room.lock:
             if self._is_over:
                 raise CancelledError("nobody reads the stream any more")
@@ -51,13 +52,13 @@ class StreamedParts:
             self._nbytes += nbytes
 
     def remove(self, nbytes: int) -> None:
-        """Forget a part that was taken."""
+        """Stop counting a part that was sent."""
         with self._room.lock:
             self._room.give(nbytes)
             self._nbytes -= nbytes
 
     def end(self) -> None:
-        """Forget all parts that wait; there will be no others."""
+        """Stop counting all parts of this stream, and refuse further ones."""
         with self._room.lock:
             self._is_over = True
             self._room.give(self._nbytes)

@@ -1,7 +1,7 @@
-"""Values in the memory of a device, as programs hold them between runs.
+"""Values that stay in the memory of a device between runs.
 
-Which inputs and outputs of a session may lie there follows from its plan: an input that nothing but
-kernels on the device reads, an output that one of them makes.
+A session's plan decides which inputs and outputs may: inputs that only kernels on the device read,
+and outputs that one of them makes.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _CPU = "cpu"
 
 
 class Left(NamedTuple):
-    """An output that is to stay in the memory of a device.
+    """Target of an output that stays on a device.
 
     Attributes:
-        memory: its name.
+        memory: name of the device's memory.
     """
 
     memory: str
 
 
 class DeviceBorders(NamedTuple):
-    """The memories in which a session takes inputs and leaves outputs without a copy.
+    """Memories in which a session reads inputs and leaves outputs without a copy.
 
     Attributes:
-        inputs, outputs: name → memory; those that are arrays are left out.
+        inputs, outputs: name → memory, for values on a device; the others are arrays.
     """
 
     inputs: Mapping[str, str]
@@ -51,7 +51,7 @@ NO_BORDERS = DeviceBorders({}, {})
 
 
 def device_borders(executable: ExecutableGraph) -> DeviceBorders:
-    """Return what the plan of a session says of its inputs and outputs."""
+    """Return the inputs and outputs that may stay on a device by the plan of a session."""
     plan = executable.plan
     if all(device.is_host_accessible for device in executable.memories.devices.values()):
         return NO_BORDERS
@@ -87,7 +87,7 @@ def _is_copy(step: NodeStep, op_type: str) -> bool:
 
 
 def _memory_of_input(step: NodeStep, slot: int) -> str:
-    """Return the memory in which a step takes an input without a copy; "" for the CPU's."""
+    """Return the memory in which a step reads an input without a copy; "" for the CPU's."""
     slots = step.kernel.device_slots
     takes = _is_copy(step, MEMCPY_FROM_HOST) or (slots is not None and slot in slots.movable_inputs)
     return step.device.name if takes and not step.device.is_divisible else ""
@@ -102,7 +102,8 @@ def _memory_of_output(step: NodeStep, slot: int) -> str:
 def memory_of(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) -> DeviceAllocator:
     """Return the open memory of a device.
 
-    UsageError where no session in this process is on such a device, and for a name that is none.
+    Raises:
+        UsageError: no session of this process is on the device, or its name is unknown.
     """
     if isinstance(device, str):
         device = OrtDevice.make(device, device_id, vendor_id)
@@ -116,7 +117,7 @@ def memory_of(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) 
 
 
 def open_memory(device: OrtDevice) -> DeviceAllocator | None:
-    """Return the memory of a device; None for the CPU, and where it is not open."""
+    """Return the memory of a device; None for the CPU, and for one that is not open."""
     if not device.device_type():
         return None
     return memory_of_device(
@@ -127,7 +128,8 @@ def open_memory(device: OrtDevice) -> DeviceAllocator | None:
 def is_host(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) -> bool:
     """Return True for the CPU, False for a device whose memory is open.
 
-    UsageError for any other device.
+    Raises:
+        UsageError: any other device.
     """
     name = device if isinstance(device, str) else ""
     if name == _CPU or (not name and isinstance(device, OrtDevice) and not device.device_type()):
@@ -141,7 +143,7 @@ def is_host(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) ->
 
 
 def open_memory_named(name: str) -> DeviceAllocator:
-    """Return the memory that a value says it lies in; UsageError where it is not open."""
+    """Return the memory of a name; UsageError if it is not open in this process."""
     memory = memory_named(name)
     if memory is None:
         raise UsageError(f"there is no memory {quoted(name)} in this process")
@@ -164,7 +166,7 @@ def may_be(tensor: DeviceTensor, declared: ValueType | None) -> bool:
 
 
 def as_array(value: Any) -> Any:
-    """Return a value with its elements in the CPU's memory: itself, or a copy."""
+    """Return a value in the CPU's memory: itself, or a copy of one on a device."""
     return (
         open_memory_named(value.memory).download(value)
         if isinstance(value, DeviceTensor)
@@ -173,7 +175,7 @@ def as_array(value: Any) -> Any:
 
 
 def copy_tensor(source: Tensor | DeviceTensor, target: Tensor | DeviceTensor) -> None:
-    """Copy elements between any two memories; shapes and types are equal."""
+    """Copy elements between any two memories; shapes and types must be equal."""
     if isinstance(target, DeviceTensor):
         memory = open_memory_named(target.memory)
         if not isinstance(source, DeviceTensor):
@@ -193,11 +195,12 @@ def copy_tensor(source: Tensor | DeviceTensor, target: Tensor | DeviceTensor) ->
 
 
 def placed(value: Any, target: object) -> Any:
-    """Return a run's result where its caller wants it.
+    """Return a result of a run in the memory that its caller wants.
 
     Args:
-        value: an array, or a tensor on a device.
-        target: a :class:`Left`, or None for arrays.
+        value: an array, a tensor on a device, or a value that is no tensor.
+        target: a :class:`Left` for a device, None for an array. Texts, sequences and maps stay in
+            the CPU's memory.
     """
     if not isinstance(target, Left):
         return as_array(value)

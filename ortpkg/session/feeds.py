@@ -188,7 +188,7 @@ def check_feeds(
 
 
 def _near_or_taken(value: Any, memory: str) -> Any:
-    """Return the value of a feed; as an array unless it lies in ``memory``."""
+    """Return a fed value: as it is if it lies in ``memory``, else as an array."""
     if isinstance(value, OrtValue):
         value = value.value
     return value if isinstance(value, DeviceTensor) and value.memory == memory else as_array(value)

@@ -120,7 +120,10 @@ class GraphPlanner:
         is_parallel = self._threads is not None and graph.parent is None
         viewer = GraphViewer(graph, topological_order(graph))
         plan = create_execution_plan(
-            viewer, self._memories.devices, self._kernels(graph), self._crossings.given.get(graph)
+            viewer,
+            self._memories.devices,
+            self._kernels(graph),
+            self._crossings.value_devices.get(graph),
         )
         allocation = plan_memory(
             plan,

@@ -173,7 +173,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         )
         self._check_feeds = FeedCheck(
             parts.declared,
-            frozenset(each.name for each in parts.overridable),
+            frozenset(initializer.name for initializer in parts.overridable),
             self._borders.inputs,
         )
         self._output_names = [declared.name for declared in parts.outputs]
@@ -288,7 +288,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         return results
 
     def _bound(self, targets: Mapping[str, object]) -> dict[int, object]:
-        """Where outputs, by position, are wanted: in arrays, or where the session leaves them."""
+        """Return position → target for the outputs that a run can write to their target itself."""
         left = self._borders.outputs
         return {
             self._output_names.index(name): target
@@ -329,7 +329,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         )
 
     def get_device_borders(self) -> DeviceBorders:
-        """Return the inputs and outputs that it takes, and leaves, on a device without a copy."""
+        """Return the inputs and outputs that can stay on a device, with their memories."""
         return self._borders
 
     def run_with_values_left(
@@ -339,13 +339,13 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         left: Mapping[str, str],
         run_options: RunOptions | None = None,
     ) -> list[Value]:
-        """:meth:`run`, whose outputs in ``left`` stay in the memory of a device, as OrtValues.
+        """Run as :meth:`run` does, and leave some outputs on a device, as OrtValues.
 
         Args:
-            output_names: outputs to be returned, in order.
+            output_names: outputs to return, in order.
             input_feed: a value for each input.
-            left: output → name of the memory (:meth:`get_device_borders`).
-            run_options: limits.
+            left: output → name of the memory that it stays in (:meth:`get_device_borders`).
+            run_options: limits of the run.
         """
         targets = {name: Left(memory) for name, memory in left.items()}
         results = self._run_or_fall_back(output_names, input_feed, run_options, targets)

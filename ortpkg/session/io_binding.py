@@ -57,7 +57,7 @@ class IOBinding:
 
     @property
     def targets(self) -> dict[str, Tensor | DeviceTensor | Left]:
-        """Memory of the caller's, or of a device, by the name of the output that is bound to it."""
+        """Output → array, tensor or :class:`Left` that it is bound to."""
         return {name: target for name, target in self._outputs.items() if target is not None}
 
     @property
@@ -128,10 +128,11 @@ class IOBinding:
         self._outputs[name] = array_at(buffer_ptr, shape, element_type)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Binds an output to a tensor, an array or one on a device, that the run writes into.
+        """Bind an output to a tensor, on the CPU or a device, that the run writes into.
 
-        UsageError for an unknown output, an array that is read-only, and a tensor on a device of
-        another type or shape than the output has.
+        Raises:
+            UsageError: the output is unknown, the array is read-only, or the tensor on a device
+                has another type or shape than the output.
         """
         self._known_output(name)
         target = ortvalue.tensor()
@@ -151,10 +152,10 @@ class IOBinding:
         self._results = []
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for: a run reads its inputs before it returns."""
+        """Do nothing: a run has read its inputs when it returns."""
 
     def synchronize_outputs(self) -> None:
-        """Nothing to wait for: whoever reads a value on a device waits for it."""
+        """Do nothing: reading a value on a device waits for it."""
 
     def get_outputs(self) -> list[OrtValue]:
         """The bound outputs of the last run."""
@@ -165,10 +166,7 @@ class IOBinding:
         return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Value]:
-        """The bound outputs of the last run as arrays of the caller's own.
-
-        Those on a device are copied from there.
-        """
+        """Return copies of the last run's bound outputs in the CPU's memory."""
         return [_copied(result.value) for result in self._results]
 
     def take_results(self, results: Sequence[Value]) -> None:
@@ -183,9 +181,9 @@ class IOBinding:
                 continue
             is_tensor = isinstance(result, np.ndarray | DeviceTensor)
             if not is_tensor or result.shape != target.shape or result.dtype != target.dtype:
-                made = f"{result.dtype}{list(result.shape)}" if is_tensor else "no tensor"
+                actual = f"{result.dtype}{list(result.shape)}" if is_tensor else "no tensor"
                 bound = f"{target.dtype}{list(target.shape)}"
-                raise UsageError(f"output {quoted(name)} is {made}, but is bound to {bound}")
+                raise UsageError(f"output {quoted(name)} is {actual}, but is bound to {bound}")
             if result is not target:
                 copy_tensor(result, target)
             taken.append(OrtValue(target))
@@ -197,7 +195,7 @@ class IOBinding:
         return self._known_inputs[name]
 
     def _check_fits(self, name: str, target: DeviceTensor) -> None:
-        """Raises UsageError where the output cannot be written into the tensor."""
+        """Raise UsageError if a tensor has another type or shape than the output."""
         declared = self._known_outputs[name]
         if not may_be(target, declared.value_type):
             bound = f"{target.dtype}{list(target.shape)}"

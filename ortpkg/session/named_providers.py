@@ -1,8 +1,8 @@
-"""Sees to it that what a session's caller asked for by name runs the model, or a part of it.
+"""Checks that execution providers that the caller named run the model, or a part of it.
 
-A list of names is a wish in order: each allows those behind it, the CPU too if it is named. What
-nobody named stands in only if the caller allows it: a model that runs on the CPU in silence costs a
-GPU its job (docs/adr/0026-named-providers.md).
+Names in a list are alternatives in order; the CPU counts if it is named. An execution provider that
+was not named may run the whole model only if the caller allows it. Otherwise a model could silently
+run on the CPU instead of a GPU (docs/adr/0026-named-providers.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def options_allow_fallback(options: SessionOptions | None) -> bool:
-    """Return True if a caller's own options let others stand in for what was named."""
+    """Return True if a session's options allow providers that were not named to run all."""
     return options is not None and options.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) == "0"
 
 
@@ -29,22 +29,22 @@ def verify_named_claim(
     """Raise NoNodeTakenError if the providers that were named claim no node of a model.
 
     Args:
-        partitions: of the model, before or after they are compiled.
-        providers: of the session.
-        allowed: whether others may stand in; then a warning says so.
+        partitions: partitions of the model, compiled or not.
+        providers: providers of the session.
+        allowed: True if others may run the model: then this logs a warning instead.
     """
     named = {provider.name for provider in providers if provider.is_named}
-    if partitions and named and not any(each.provider in named for each in partitions):
+    if partitions and named and not any(partition.provider in named for partition in partitions):
         _refuse(providers, {}, allowed=allowed)
 
 
 def verify_named_run(
     partitions: Sequence[Partition], providers: Sequence[ExecutionProvider], *, allowed: bool
 ) -> None:
-    """Raise NoNodeTakenError if backends run nothing on the providers that were named.
+    """Raise NoNodeTakenError if backends run no node on the providers that were named.
 
-    A library takes a partition and may run each node of it elsewhere, as onnxruntime does with what
-    one of its execution providers leaves.
+    A library that takes a partition may still run its nodes elsewhere: onnxruntime runs on the CPU
+    what an execution provider leaves. Arguments are those of :func:`verify_named_claim`.
     """
     named = {provider.name: provider for provider in providers if provider.is_named}
     reasons: dict[str, str] = {}
@@ -63,11 +63,13 @@ def verify_named_run(
 def _why_elsewhere(
     provider: ExecutionProvider, partition: Partition, named: Collection[str]
 ) -> str | None:
-    """Return why a backend runs all of a partition where nobody asked for; None if it does not."""
-    places = provider.get_placement(partition.fused_node) if partition.fused_node else ()
-    if not places or any(place.node_count != 0 for place in places if place.ep_name in named):
+    """Return why a backend runs no node of a partition on a named provider; None if it does."""
+    placements = provider.get_placement(partition.fused_node) if partition.fused_node else ()
+    if not placements or any(
+        placement.node_count != 0 for placement in placements if placement.ep_name in named
+    ):
         return None
-    reasons = (place.reason for place in places if place.ep_name == provider.name)
+    reasons = (placement.reason for placement in placements if placement.ep_name == provider.name)
     return next(filter(None, reasons), "")
 
 
@@ -76,12 +78,12 @@ def _refuse(
 ) -> None:
     unique = dict.fromkeys(provider for provider in providers if provider.is_named)
     names = [f"{provider.name} ({provider.backend or 'embedded'})" for provider in unique]
-    told = [
+    explanations = [
         reason
         for provider in unique
         if (reason := reasons.get(provider.name) or provider.get_refusal())
     ]
-    why = f": {'; '.join(dict.fromkeys(told))}" if told else ""
+    why = f": {'; '.join(dict.fromkeys(explanations))}" if explanations else ""
     takes = "was asked for and takes" if len(names) == 1 else "were asked for and take"
     problem = f"{', '.join(names)} {takes} no node of the model{why}"
     if allowed:

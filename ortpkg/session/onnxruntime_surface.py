@@ -176,17 +176,17 @@ class OnnxruntimeSurface(ABC):
     # --- asking -----------------------------------------------------------------------------------
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each input is wanted: in the memory of the CPU, or of a device."""
+        """Return the memory of each input, in order: the CPU's or a device's."""
         there = self.get_device_borders().inputs
         return [_memory_info(there.get(value.name, "")) for value in self.get_inputs()]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
-        """Where each output is made: in the memory of the CPU, or of a device."""
+        """Return the memory of each output, in order: the CPU's or a device's."""
         there = self.get_device_borders().outputs
         return [_memory_info(there.get(value.name, "")) for value in self.get_outputs()]
 
     def get_device_borders(self) -> DeviceBorders:
-        """Return the inputs and outputs that it takes, and leaves, on a device without a copy."""
+        """Return the inputs and outputs that can stay on a device, with their memories."""
         return NO_BORDERS
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
@@ -258,9 +258,9 @@ class OnnxruntimeSurface(ABC):
 
 
 def _memory_info(memory: str) -> OrtMemoryInfo:
-    """Return the description of an open memory; the CPU's for ""."""
-    found = memory_named(memory) if memory else None
-    numbers = None if found is None else numbers_of(found)
+    """Return the memory info of an open memory; the CPU's for ""."""
+    allocator = memory_named(memory) if memory else None
+    numbers = None if allocator is None else numbers_of(allocator)
     if numbers is None:
         return _host_memory()
     return OrtMemoryInfo.create_v2(

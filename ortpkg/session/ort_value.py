@@ -1,4 +1,4 @@
-"""OrtValue, as onnxruntime's Python API has it, over arrays, and over tensors on devices."""
+"""OrtValue of onnxruntime's Python API, over arrays and over tensors on devices."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class OrtValue:
     # --- its content ------------------------------------------------------------------------------
 
     def numpy(self) -> Tensor:
-        """The array itself; of a tensor on a device a copy. UsageError for what is not a tensor."""
+        """Return the array, or a copy of a tensor on a device; UsageError if it is no tensor."""
         if isinstance(self._value, DeviceTensor):
             return open_memory_named(self._value.memory).download(self._value)
         if not isinstance(self._value, np.ndarray):
@@ -160,7 +160,7 @@ class OrtValue:
         return self._value
 
     def tensor(self) -> Tensor | DeviceTensor:
-        """The tensor where it lies, without a copy. UsageError for what is not a tensor."""
+        """Return the array, or the tensor on a device, without a copy; UsageError if it is none."""
         return self._value if isinstance(self._value, DeviceTensor) else self.numpy()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Tensor:
@@ -260,15 +260,12 @@ class OrtValue:
         return int(self.tensor().nbytes)
 
     def device_name(self) -> str:
-        """ "cpu", or onnxruntime's word for the device that the value lies on."""
+        """Return "cpu", or onnxruntime's name of the device that the value lies on."""
         value = self._value
         return open_memory_named(value.memory).device_name if _is_far(value) else _CPU
 
     def data_ptr(self) -> int:
-        """The address of the first element.
-
-        UsageError for a tensor on a device, whose memory has no addresses for the CPU.
-        """
+        """Return the address of the first element; UsageError for a tensor on a device."""
         if _is_far(self._value):
             raise UsageError(f"{self._value} has no address that the CPU reads")
         return int(self.numpy().ctypes.data)

@@ -89,14 +89,14 @@ def _fused_node(request: Message) -> FusedNode:
     """The partition as the session has it, in a graph of its own."""
     header = request.header
     weights = zip(header["weights"], request.buffers[1:], strict=False)
-    given = {
+    external = {
         name: np.frombuffer(data, numpy_dtype(ElementType(number))).reshape(shape)
         for (name, number, shape), data in weights
     }
     body = load_model(
         bytes(request.buffers[0]),
         external_data_folder=header["folder"] or None,
-        given=GivenTensors(external=given),
+        given=GivenTensors(external=external),
     ).graph
     around = Graph("session", opset_imports=body.opset_imports)
     around.set_inputs(header["inputs"])

@@ -77,17 +77,19 @@ def create_session_providers(
         bool(request.providers) or request.ep_devices is not None or request.backend is not None
     )
     if is_named or options.has_providers():
-        made = create_requested_providers(request, options, model)
+        providers = create_requested_providers(request, options, model)
         is_by_policy = (
             options.provider_selection_policy is not None
             and not is_named
             and not options.requested_providers
         )
-        return made if is_by_policy else _named(made), False
+        return providers if is_by_policy else _named(providers), False
     stated = stated_ep_names()
     if stated:
-        made = create_execution_providers(stated, None, None, None, isolation=request.isolation)
-        return _named(made), False
+        providers = create_execution_providers(
+            stated, None, None, None, isolation=request.isolation
+        )
+        return _named(providers), False
     return create_default_providers(default_ep_names(options), isolation=request.isolation), True
 
 

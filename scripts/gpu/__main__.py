@@ -73,13 +73,15 @@ def _environment(report: Report, work: Path, wishes: argparse.Namespace) -> Envi
     start_s = time.monotonic()
     wheels = None if wishes.wheels is None else Path(wishes.wheels)
     try:
-        made, outcome = make_environment(work / "environment", wheels), Outcome.YES
+        environment, outcome = make_environment(work / "environment", wheels), Outcome.YES
     except Exception as error:  # noqa: BLE001 - the row says what; the machine's own Python goes on
-        made, outcome = Environment(sys.executable, "", str(error)), Outcome.NO
+        environment, outcome = Environment(sys.executable, "", str(error)), Outcome.NO
     duration_s = time.monotonic() - start_s
-    row = Row(step="environment", outcome=outcome, details=made.details, duration_s=duration_s)
+    row = Row(
+        step="environment", outcome=outcome, details=environment.details, duration_s=duration_s
+    )
     report.add(row)
-    return made
+    return environment
 
 
 def _variables(work: Path, python_path: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The environment of a try: wheels of a folder over the packages of the Python that runs this.
+"""Makes the environment of a try: wheels of a folder on top of this Python's packages.
 
-What the folder has goes before what that Python has, so that its ``onnxruntime-gpu`` is not hidden
-by an ``onnxruntime`` of the machine. Nothing is asked of a network.
+The wheels come first on the path, so that an ``onnxruntime`` of the machine does not hide their
+``onnxruntime-gpu``. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _RUNTIME = re.compile(r"onnxruntime(_gpu|_directml|_openvino)?-\d")
 
 
 class Environment(NamedTuple):
-    """Where commands run.
+    """Environment that commands run in.
 
     Attributes:
-        python: the interpreter.
-        python_path: what ``PYTHONPATH`` is to be.
-        details: what was installed how.
+        python: path of the interpreter.
+        python_path: value of ``PYTHONPATH``.
+        details: number of wheels and how they were installed, for the report.
     """
 
     python: str
@@ -36,15 +36,17 @@ class Environment(NamedTuple):
 
 
 def make_environment(folder: Path, wheels: Path | None) -> Environment:
-    """Make a virtual environment, or where that fails a folder that goes before this Python's.
+    """Make a virtual environment; if that fails, a folder of packages before this Python's.
 
     Args:
-        folder: where; it must not be there.
-        wheels: a folder with wheels; None for the packages of this Python alone.
+        folder: folder to make; it must not exist.
+        wheels: folder with wheels; None for this Python's packages alone.
     """
     command = [sys.executable, "-m", "venv", "--without-pip", str(folder)]
-    made = subprocess.run(command, check=False, timeout=_INSTALL_S, capture_output=True, text=True)
-    if made.returncode == 0:
+    creation = subprocess.run(
+        command, check=False, timeout=_INSTALL_S, capture_output=True, text=True
+    )
+    if creation.returncode == 0:
         site = next(folder.glob("[Ll]ib/python*/site-packages"), folder / "Lib/site-packages")
         below = [_ROOT, *map(Path, _sites_of_this_python())]
         (site / "below.pth").write_text("".join(f"{path}\n" for path in below), encoding="utf-8")
@@ -54,13 +56,13 @@ def make_environment(folder: Path, wheels: Path | None) -> Environment:
         site = folder / "packages"
         site.mkdir(parents=True, exist_ok=True)
         python, python_path, kind = sys.executable, str(site), ", in a folder: venv failed"
-    found = [] if wheels is None else newest_of_each(sorted(wheels.glob("*.whl")))
-    note = _install(found, site) if found else "nothing to install"
-    return Environment(python, python_path, f"{len(found)} wheels, {note}{kind}")
+    wheel_files = [] if wheels is None else newest_of_each(sorted(wheels.glob("*.whl")))
+    note = _install(wheel_files, site) if wheel_files else "nothing to install"
+    return Environment(python, python_path, f"{len(wheel_files)} wheels, {note}{kind}")
 
 
 def newest_of_each(wheels: Sequence[Path]) -> list[Path]:
-    """Return one wheel of each distribution, the last by name; one that brings ``onnxruntime``."""
+    """Return the last wheel, by name, of each distribution; all onnxruntime builds are one."""
     chosen: dict[str, Path] = {}
     for wheel in wheels:
         name = "onnxruntime" if _RUNTIME.match(wheel.name) else wheel.name.partition("-")[0].lower()
@@ -75,7 +77,7 @@ def _sites_of_this_python() -> list[str]:
 
 
 def _install(wheels: Sequence[Path], site: Path) -> str:
-    """Install wheels by pip, or, where there is none that works, unpack them."""
+    """Install wheels with pip, or unpack them if pip fails; return which of the two."""
     options = ("--no-index", "--no-deps", "--no-compile", "--no-cache-dir", "--quiet")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *options]
     done = subprocess.run(

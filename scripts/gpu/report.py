@@ -1,4 +1,4 @@
-"""The rows of a try: printed as they come, and written as a table, as JSON and as one log."""
+"""Prints the rows of a try as they come, and writes them as a table, as JSON and as a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER = ("step", "on", "outcome", "details", "s")
 
 
 class Outcome(StrEnum):
-    """YES: as it should be. NO: not so. NOT_TRIED: there was no time, or nothing to try it on."""
+    """Outcome of a step; NOT_TRIED for want of time or of a device."""
 
     YES = "yes"
     NO = "no"
@@ -29,9 +29,9 @@ class Row:
     Attributes:
         step: what was tried.
         on: the execution provider, or "".
-        outcome: what came of it.
-        details: figures, or the reason.
-        duration_s: how long it took.
+        outcome: result of the step.
+        details: figures, or the reason of a failure.
+        duration_s: seconds that it took.
     """
 
     step: str
@@ -43,12 +43,12 @@ class Row:
 
 @dataclass
 class Report:
-    """All that is known of one try of a machine.
+    """Report on one try of a machine.
 
     Attributes:
-        folder: where it is written.
-        facts: card, driver, versions, in order.
-        rows: what was tried.
+        folder: folder that it is written to.
+        facts: name → value: card, driver, versions, in order.
+        rows: results of the steps, in order.
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class Report:
     _started_s: float = field(default_factory=time.monotonic)
 
     def add(self, row: Row) -> None:
-        """Print a row and keep it; what is written then is complete up to it."""
+        """Print a row, add it, and write the report so far."""
         short = Row(**{**asdict(row), "details": _one_line(row.details)})
         self.rows.append(short)
         on = f" [{short.on}]" if short.on else ""
@@ -70,7 +70,7 @@ class Report:
         self.write()
 
     def log(self, title: str, parts: Mapping[str, str]) -> None:
-        """Keep the end of what a command wrote."""
+        """Append the ends of a command's outputs to the log."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "gpu_log.txt").open("a", encoding="utf-8") as file:
             file.write(f"===== {title}\n")
@@ -82,7 +82,7 @@ class Report:
                 file.write("\n".join([f"--- {name}", *note, *kept]) + "\n")
 
     def write(self) -> None:
-        """Write the table as Markdown, and all as JSON."""
+        """Write the report as Markdown and as JSON."""
         self.folder.mkdir(parents=True, exist_ok=True)
         document = {"facts": self.facts, "rows": [asdict(row) for row in self.rows]}
         (self.folder / "gpu_report.json").write_text(
@@ -91,7 +91,7 @@ class Report:
         (self.folder / "gpu_report.md").write_text(self.markdown(), encoding="utf-8")
 
     def markdown(self) -> str:
-        """Return facts and rows as docs/ep_libraries.md has them."""
+        """Return facts and rows as Markdown, in the form of docs/ep_libraries.md."""
         facts = [f"{name} {value}" for name, value in self.facts.items() if value]
         table = [_HEADER, tuple("---" for _ in _HEADER)]
         table += [

@@ -1,4 +1,4 @@
-"""Commands of a try: each ends within its time, with everything that it started."""
+"""Runs the commands of a try; ends each after its time, with every process it started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ _LEAST_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """What a command left behind; ``code`` is None where its time was over."""
+    """Result of a command.
+
+    Attributes:
+        code: exit code; None if its time was over.
+        out, err: text that it printed.
+        duration_s: seconds that it ran.
+    """
 
     code: int | None
     out: str
@@ -34,12 +40,12 @@ class Ended:
 
     @property
     def is_done(self) -> bool:
-        """Whether it ended by itself and well."""
+        """True if it ended with exit code 0."""
         return self.code == 0
 
     @property
     def json(self) -> Any:
-        """Return what it printed, or its last line, where that is JSON; None where it is not."""
+        """Return the JSON value that it printed, or that its last line is; None for other text."""
         for text in (self.out, (self.out.strip().splitlines() or [""])[-1]):
             try:
                 return json.loads(text)
@@ -49,7 +55,7 @@ class Ended:
 
     @property
     def reason(self) -> str:
-        """Return what it says of its failure: its last lines that say something."""
+        """Return why it failed: its exit code with the last lines that it printed."""
         if self.code is None:
             return f"it did not end within {self.duration_s:.0f} s"
         lines = [line for line in (self.err or self.out).splitlines() if line.strip()]
@@ -61,12 +67,13 @@ class Trial:
     """One try of one machine.
 
     Attributes:
-        report: where rows go.
-        python: the interpreter of the environment that was made.
-        work: a folder for packages, models and caches.
-        deadline_s: of ``time.monotonic()``; nothing runs longer.
-        is_on_gpu: whether an NVIDIA GPU is what it is about.
-        facts: what steps found out for later ones.
+        report: report that gets the rows.
+        python: interpreter of the environment.
+        work: folder for packages, models and caches.
+        deadline_s: time of ``time.monotonic()`` at which commands end.
+        is_on_gpu: True for a try of an NVIDIA GPU.
+        variables: environment variables of all commands.
+        facts: results of steps that later steps use.
     """
 
     report: Report
@@ -78,7 +85,7 @@ class Trial:
     facts: dict[str, Any]
 
     def run(self, title: str, words: Sequence[str], limit_s: float) -> Ended:
-        """Run a command; its end, with the end of what it wrote in the log."""
+        """Run a command within its limit, and write the end of its output to the log."""
         limit_s = min(limit_s, self.left_s)
         if limit_s < _LEAST_S:
             return Ended(code=None, out="", err="", duration_s=0.0)
@@ -102,11 +109,11 @@ class Trial:
 
     @property
     def left_s(self) -> float:
-        """Seconds that the try still has."""
+        """Seconds until the deadline."""
         return self.deadline_s - time.monotonic()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of every command, which uses nothing that was kept before."""
+        """Return the environment variables for commands."""
         return {**os.environ, **self.variables}
 
     def row(
@@ -116,12 +123,12 @@ class Trial:
         ended: Ended,
         judge: Callable[[Any], tuple[bool, str]] | None = None,
     ) -> bool:
-        """Add the row of one command; True where it is as it should be.
+        """Add the row of one command; return True if its result is right.
 
         Args:
-            step, on: of the row.
-            ended: the command.
-            judge: tells of what it printed, as JSON, whether that is right, and what to say.
+            step, on: columns of the row.
+            ended: result of the command.
+            judge: takes the JSON that it printed; returns whether it is right, and the details.
         """
         if ended.code is None and ended.duration_s == 0.0:
             self.report.add(
@@ -142,7 +149,7 @@ class Trial:
 
 
 def run_bounded(words: Sequence[str], limit_s: float, environment: Mapping[str, str]) -> Ended:
-    """Run a command in a session of its own; all of that session ends when the time is over."""
+    """Run a command in a session of its own; end all its processes when the time is over."""
     start_s = time.monotonic()
     try:
         process = subprocess.Popen(
@@ -172,7 +179,7 @@ def run_bounded(words: Sequence[str], limit_s: float, environment: Mapping[str, 
 
 
 def end_all(process: subprocess.Popen[str]) -> None:
-    """End a process and what it started."""
+    """End a process and all processes that it started."""
     if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

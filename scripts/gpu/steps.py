@@ -105,7 +105,7 @@ def plain_onnxruntime(trial: Trial) -> None:
         if answer["cuda"]:
             trial.report.facts["built for CUDA"] = answer["cuda"]
         trial.facts["plain"] = answer
-        devices = [f"{each['ep']}/{each['type']}" for each in answer["devices"]]
+        devices = [f"{device['ep']}/{device['type']}" for device in answer["devices"]]
         started = answer.get("starts_unprepared", "not listed")
         return True, (
             f"lists {', '.join(answer['providers'])}; EP devices {', '.join(devices)};"
@@ -145,15 +145,17 @@ def devices(trial: Trial) -> None:
             if entry["backend"] == "onnxruntime"
         }
         wished = [*_GPU_TARGETS, _CPU_TARGET]
-        trial.facts["targets"] = [each for each in wished if (each.ep, each.device) in offered]
+        trial.facts["targets"] = [
+            target for target in wished if (target.ep, target.device) in offered
+        ]
         for entry in answer["ep_devices"]:
-            if entry["ep"] in {each.ep for each in _GPU_TARGETS}:
+            if entry["ep"] in {target.ep for target in _GPU_TARGETS}:
                 trial.report.facts[entry["ep"].removesuffix("ExecutionProvider")] = entry[
                     "ep_version"
                 ]
-        names = [each.name for each in trial.facts["targets"]]
+        names = [target.name for target in trial.facts["targets"]]
         is_right = "CUDA" in names if trial.is_on_gpu else "CPU" in names
-        gpus = [each["name"] for each in answer["hardware"] if each["type"] == "gpu"]
+        gpus = [device["name"] for device in answer["hardware"] if device["type"] == "gpu"]
         notes = "; ".join(answer["notes"])
         return is_right, f"GPUs: {gpus or 'none'}; offered: {', '.join(names)}; notes: {notes}"
 
@@ -164,9 +166,11 @@ def doctor(trial: Trial) -> None:
     """Tell complaints; an error among them means that something here cannot be used."""
 
     def judge(answer: Any) -> tuple[bool, str]:
-        told = [f"{each['gravity']}: {each['message']}" for each in answer["complaints"]]
-        has_errors = any(each["gravity"] == "error" for each in answer["complaints"])
-        return not has_errors, "; ".join(told) or "no complaint"
+        texts = [
+            f"{complaint['gravity']}: {complaint['message']}" for complaint in answer["complaints"]
+        ]
+        has_errors = any(complaint["gravity"] == "error" for complaint in answer["complaints"])
+        return not has_errors, "; ".join(texts) or "no complaint"
 
     trial.row("doctor", "", trial.ortpkg("doctor", "--json", limit_s=120), judge)
 
@@ -191,12 +195,12 @@ def profile(trial: Trial) -> None:
 def packages(trial: Trial) -> None:
     """Make packages with a variant for each EP that is tried, and with samples."""
     targets = _targets(trial)
-    words = [f"{each.ep}={each.device}" for each in targets]
-    made = trial.program("models", trial.work, *words, limit_s=120)
+    words = [f"{target.ep}={target.device}" for target in targets]
+    program_run = trial.program("models", trial.work, *words, limit_s=120)
 
     def judge(answer: Any) -> tuple[bool, str]:
         trial.facts["packages"] = answer["packages"]
-        failures = [each for each in map(_add_samples, ("conv", "encoder")) if each]
+        failures = [failure for failure in map(_add_samples, ("conv", "encoder")) if failure]
         for target in targets:
             if target.name not in {"CPU", "CUDA"}:
                 _add_digits(trial, target)
@@ -208,7 +212,7 @@ def packages(trial: Trial) -> None:
         ended = trial.ortpkg("samples", "add", trial.facts["packages"][name], *words, *expected)
         return "" if ended.is_done else ended.reason
 
-    trial.row("packages", "", made, judge)
+    trial.row("packages", "", program_run, judge)
 
 
 def _add_digits(trial: Trial, target: Target) -> None:
@@ -224,7 +228,7 @@ def selection(trial: Trial) -> None:
     queries: dict[str, tuple[str, ...]] = {"freely": (), "cpu": ("--device", "cpu")}
     if trial.is_on_gpu:
         queries["gpu"] = ("--device", "gpu")
-    queries |= {each.name: ("--ep", each.ep) for each in _targets(trial)}
+    queries |= {target.name: ("--ep", target.ep) for target in _targets(trial)}
     trial.ortpkg("select", digits, "--explain")
     for query, words in queries.items():
 
@@ -311,17 +315,17 @@ def bench(trial: Trial) -> None:
     ended = trial.ortpkg("bench", package, *words, limit_s=120)
 
     def judge(answer: Any) -> tuple[bool, str]:
-        told, is_right = [], True
+        notes, is_right = [], True
         for result in answer["results"]:
             where = f"{result['variant']} on {_short(result['ep_device']['ep'])}"
             if result["outcome"] != "measured":
-                told.append(f"{where}: {result['outcome']}, {result['reason']}")
+                notes.append(f"{where}: {result['outcome']}, {result['reason']}")
                 is_right = False
                 continue
             memory = result["gpu_memory_nbytes"]
             on_gpu = f", GPU memory {memory >> 20} MiB" if memory else ""
-            told.append(f"{where}: {result['times']['p50_s'] * 1e3:.3f} ms{on_gpu}")
-        return is_right and bool(told), "; ".join(told)
+            notes.append(f"{where}: {result['times']['p50_s'] * 1e3:.3f} ms{on_gpu}")
+        return is_right and bool(notes), "; ".join(notes)
 
     trial.row("bench conv", "", ended, judge)
     chosen = trial.ortpkg("select", package, "--policy", "measured", "--json")
@@ -333,20 +337,22 @@ def contexts(trial: Trial) -> None:
     for target in _targets(trial):
         package = trial.facts["packages"]["conv"]
         words = ("--ep", target.ep, "--backend", "onnxruntime", "--variant", target.variant)
-        made = trial.ortpkg("compile", package, *words, "--name", f"{target.variant}-ctx", "--json")
-        if target.name in _WITHOUT_CONTEXTS and made.err.startswith("error: "):
-            details = made.err.strip().splitlines()[-1]
+        ended = trial.ortpkg(
+            "compile", package, *words, "--name", f"{target.variant}-ctx", "--json"
+        )
+        if target.name in _WITHOUT_CONTEXTS and ended.err.startswith("error: "):
+            details = ended.err.strip().splitlines()[-1]
             trial.report.add(
                 Row(
                     step="compile",
                     on=target.name,
                     outcome=Outcome.YES,
                     details=f"refused: {details}",
-                    duration_s=made.duration_s,
+                    duration_s=ended.duration_s,
                 )
             )
             continue
-        if trial.row("compile", target.name, made, _judge_compiled):
+        if trial.row("compile", target.name, ended, _judge_compiled):
             name = ("--variant", f"{target.variant}-ctx", "--ep", target.ep)
             loaded = trial.ortpkg("run", package, *name, "--trust", "--strict", "--json")
             trial.row("load the context", target.name, loaded, _judge_run(target))
@@ -362,9 +368,9 @@ def big(trial: Trial) -> None:
     """Run a model with more than 2 GiB of float16 weights, beside plain onnxruntime."""
     target = _targets(trial)[0]
     nbytes = trial.facts["big_nbytes"] or (_BIG_NBYTES if trial.is_on_gpu else _SMALL_NBYTES)
-    made = trial.program("big", "make", trial.work, nbytes, limit_s=90)
-    if not made.is_done:
-        trial.row("big model", target.name, made)
+    maker = trial.program("big", "make", trial.work, nbytes, limit_s=90)
+    if not maker.is_done:
+        trial.row("big model", target.name, maker)
         return
     peaks: dict[str, float] = {}
     for how in ("onnxruntime", "ortpkg"):
@@ -386,7 +392,7 @@ def big(trial: Trial) -> None:
                 )
                 is_right = is_right and ratio <= 1.1
             return is_right, (
-                f"{made.json['nbytes']:,} bytes of weights: {nodes}; loaded in"
+                f"{maker.json['nbytes']:,} bytes of weights: {nodes}; loaded in"
                 f" {answer['load_s']:.1f} s, run in {answer['run_s'] * 1e3:.1f} ms, peak"
                 f" {answer['peak_nbytes'] / (1 << 30):.2f} GiB{compared}"
             )

@@ -90,11 +90,11 @@ _WISHES = CompileWishes(ep=_ACME, for_device="npu", provider_options={"effort": 
 def test_the_variant_says_what_it_was_compiled_for_and_carries_the_eps_string(
     package: Path,
 ) -> None:
-    (made,) = compile_variants(package, _WISHES, notify=lambda _note: None)
+    (compiled,) = compile_variants(package, _WISHES, notify=lambda _note: None)
 
-    variant = open_package(package).components[0].variant(made.name)
+    variant = open_package(package).components[0].variant(compiled.name)
     assert variant is not None
-    assert made.name == "plain-acme-npu"
+    assert compiled.name == "plain-acme-npu"
     constraints = variant.constraints
     assert (constraints.ep, constraints.device) == (_ACME, "npu")
     assert constraints.ep_compatibility_info == "for platform 4"

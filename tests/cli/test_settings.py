@@ -321,11 +321,11 @@ def test_libraries_of_eps_are_a_personal_setting(
     acme.touch()
     other.touch()
     own(f"ep_libraries = ['{acme}', 'Acme={acme}']\n")
-    shown = {each["name"]: each for each in ortpkg("settings", "--json").json["settings"]}
+    shown = {setting["name"]: setting for setting in ortpkg("settings", "--json").json["settings"]}
     assert shown["ep_libraries"]["value"] == [str(acme), f"Acme={acme}"]
     assert shown["ep_libraries"]["source"] == str(user_config_file())
     monkeypatch.setenv("ORTPKG_EP_LIBRARIES", str(other))
-    shown = {each["name"]: each for each in ortpkg("settings", "--json").json["settings"]}
+    shown = {setting["name"]: setting for setting in ortpkg("settings", "--json").json["settings"]}
     assert shown["ep_libraries"]["value"] == [str(other)]
     assert "other.so" in ortpkg("settings").out
     (project / "ortpkg.toml").write_text('ep_libraries = ["evil.so"]\n', encoding="utf-8")

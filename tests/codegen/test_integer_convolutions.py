@@ -117,10 +117,10 @@ def test_zero_points_left_out_and_given_at_run_time_are_taken_off(
         "<>", ""
     )
     feeds = {}
-    for given in parse(text).graph.input:
-        tensor = given.type.tensor_type
+    for value_info in parse(text).graph.input:
+        tensor = value_info.type.tensor_type
         dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        feeds[given.name] = _bytes(dtype.name, *(size.dim_value for size in tensor.shape.dim))
+        feeds[value_info.name] = _bytes(dtype.name, *(size.dim_value for size in tensor.shape.dim))
     assert_as_engine(text, feeds)
 
 

@@ -154,15 +154,17 @@ def test_what_is_no_epilogue_stays_behind(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scalar", "made"),
+    ("scalar", "sums_scalar"),
     [(Scalar.F16, Scalar.F32), (Scalar.BF16, Scalar.F32), (Scalar.F32, Scalar.F32)],
 )
-def test_an_epilogue_of_a_narrow_product_has_its_wide_sums(scalar: Scalar, made: Scalar) -> None:
+def test_an_epilogue_of_a_narrow_product_has_its_wide_sums(
+    scalar: Scalar, sums_scalar: Scalar
+) -> None:
     product = replace(_PRODUCT, output=tensor_of("made", 3, 3, scalar=scalar))
     behind = _map("output", _exp(Convert(read_of(product.output, 0, 1), Scalar.F32)), 3, 3)
     (fused,) = fuse_epilogues(_program([product, behind])).operations
     assert isinstance(fused, Product)
-    assert fused.epilogue == _exp(Convert(Made(made), Scalar.F32))
+    assert fused.epilogue == _exp(Convert(Made(sums_scalar), Scalar.F32))
 
 
 def test_an_epilogue_of_a_sum_of_integers_has_integers() -> None:

@@ -1,4 +1,4 @@
-"""An element moved to other places is what it is there: compared with one that reads it there."""
+"""Tests that an element moved to other places equals one that is read there."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _ELEMENTS: Mapping[str, Element] = {
 
 @dataclass(frozen=True)
 class _Places:
-    """Where two axes stand over the axes of another operation."""
+    """Two axes with the places that they map to, over the axes of another operation."""
 
     axes: Sequence[Size]
     places: tuple[Place, Place]
@@ -99,8 +99,8 @@ def _computed(*maps: Map) -> npt.NDArray[Any]:
         name="program", inputs=tuple(_FEEDS), outputs=(maps[-1].output,), constants={},
         operations=maps,
     )  # fmt: skip
-    (made,) = run_program(program, list(_FEEDS.values()))
-    return made
+    (result,) = run_program(program, list(_FEEDS.values()))
+    return result
 
 
 def _map(name: str, axes: Sequence[Size], value: Element) -> Map:
@@ -133,7 +133,7 @@ def test_an_axis_at_itself_is_its_position_alone() -> None:
 
 
 def test_reads_inside_of_places_are_replaced_too() -> None:
-    """A place without a value stays the very place."""
+    """Check that a place without a value stays the same object."""
     picked = Read(_TABLE, (Place(value=read_of(_INDICES, 0)), along(1)))
     number = Number(1, Scalar.I64)
     changed = replace_reads(picked, lambda read: number if read.tensor is _INDICES else read)

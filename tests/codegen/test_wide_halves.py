@@ -180,12 +180,12 @@ def test_widening_makes_a_valid_program_that_rounds_nothing_on_the_way(case: str
     widened = widen_halves(program)
     verify_operations(widened.operations)
     x = np.random.default_rng(1).uniform(0.25, 1, (3, 8)).astype(np.float16)
-    (made,), (wanted,) = run_program(widened, [x]), run_program(program, [x])
-    assert made.dtype == wanted.dtype == np.float16
-    np.testing.assert_allclose(made.astype(float), wanted.astype(float), rtol=2e-2)
+    (result,), (wanted,) = run_program(widened, [x]), run_program(program, [x])
+    assert result.dtype == wanted.dtype == np.float16
+    np.testing.assert_allclose(result.astype(float), wanted.astype(float), rtol=2e-2)
     text = operations_text(widened.operations)
     assert text.count("f16(") == 1, text
-    written = {tensor for each in widened.operations for tensor in writes_of(each)}
+    written = {tensor for operation in widened.operations for tensor in writes_of(operation)}
     narrow = {tensor.name for tensor in written if tensor.scalar is Scalar.F16}
     assert narrow == {"y", *_STAYING.get(case, ())}
 

@@ -319,8 +319,8 @@ def test_a_provider_that_lacks_a_wheel_is_told_with_that_wheel_once() -> None:
         "pip install nvidia-cublas",
     )
     assert "missing-library" not in {
-        each.check
-        for each in examine(
+        other.check
+        for other in examine(
             _situation(
                 _GPU,
                 failures=(f"{_CUDA}no driver",),

@@ -80,7 +80,7 @@ def test_what_providers_share_is_loaded_first_and_nvidias_wheels_are_searched(
     asked: list[Any] = []
 
     def refuse(libraries: list[str], *, search: tuple[Path, ...]) -> dict[str, str]:
-        asked.append(([Path(each).name for each in libraries], search))
+        asked.append(([Path(path).name for path in libraries], search))
         return {}
 
     monkeypatch.setattr(native_libraries, "refusals", refuse)

@@ -85,7 +85,7 @@ def test_axes_that_there_are_go_through(text: str) -> None:
 
 
 def test_a_scalar_has_the_axis_0_for_reductions() -> None:
-    """As in onnxruntime; onnx's reference implementation cannot do it."""
+    """Expect onnxruntime's result; onnx's reference implementation fails."""
     proto = parse(_axes("ReduceSum", 0, shape=""))
     with InferenceSession(proto.SerializeToString(), providers=["cpu"]) as session:
         assert session.run(None, {"x": np.array(3, np.float32)})[0].tolist() == 3

@@ -65,7 +65,11 @@ def main(arguments: Sequence[str]) -> int:
         )
         for number, trial in enumerate(trials)
     ]
-    left = [each for each in results if each.lives and explanation_of(each, explanations) is None]
+    left = [
+        result
+        for result in results
+        if result.lives and explanation_of(result, explanations) is None
+    ]
     for result in left:
         print("\n".join([f"{result.outcome}: {result.file}:{result.line}", *result.diff]))
     for file in texts:

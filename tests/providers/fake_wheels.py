@@ -1,4 +1,4 @@
-"""Wheels that bring a plug-in EP, as an installer leaves them; their libraries are made up."""
+"""Writes installed wheels of a plug-in EP; their libraries are empty stand-ins."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def write_wheel(
     libraries: tuple[str, ...] = (LIBRARY,),
     has_record: bool = True,
 ) -> Path:
-    """Install a wheel into ``site``; returns the folder of its package.
+    """Install a wheel into ``site``; return the folder of its package.
 
     Args:
-        site: the folder with all packages.
-        name, version: of the distribution.
-        source: of the package's ``__init__.py``; None for a package without one.
-        package: its path in ``site``; the distribution's name if left out.
-        libraries: paths in the package of files that are no libraries inside.
-        has_record: whether RECORD lists the files.
+        site: folder with all packages.
+        name, version: name and version of the distribution.
+        source: text of the package's ``__init__.py``; None for a package without one.
+        package: path of the package in ``site``; default: the distribution's name.
+        libraries: paths in the package of stand-ins for libraries.
+        has_record: True to list the files in RECORD.
     """
     stem = name.replace("-", "_")
     folder = site / (package or stem)
@@ -66,6 +66,6 @@ def write_wheel(
 
 
 def forget_installed() -> None:
-    """Have what is installed looked at anew."""
+    """Clear the caches of what is installed."""
     forget_ep_libraries()
     onnxruntime_factory.installed_distributions.cache_clear()

@@ -15,13 +15,13 @@ X = np.linspace(-1, 2, SIZE, dtype=np.float32).reshape(1, SIZE)
 
 
 def matrix(number: int) -> npt.NDArray[Any]:
-    """Return the weight of that number."""
+    """Return weight ``number``, of SIZE x SIZE float32 numbers."""
     values = np.random.default_rng(number).standard_normal((SIZE, SIZE))
     return (values / 8).astype(np.float32)
 
 
 def expected(count: int) -> npt.NDArray[Any]:
-    """Return the model's output for X."""
+    """Return the output for X of a model with ``count`` weights."""
     y = X
     for number in range(count):
         y = y @ matrix(number)
@@ -39,11 +39,11 @@ def save_products(
     """Save y = x @ w0 @ w1 ... as model.onnx.
 
     Args:
-        folder: made if it is not there.
-        count: how many weights.
-        size: of each side of a weight; other than SIZE, weights are zero and files sparse.
-        locations: file of each weight, "" for inside of the model; all in weights.bin by default.
-        doc_string: moves what follows in the file.
+        folder: folder of the model; made if it does not exist.
+        count: number of weights.
+        size: rows and columns of a weight; if not SIZE, weights are zero and files sparse.
+        locations: file of each weight, "" for the model itself; default: all in weights.bin.
+        doc_string: text in the model that shifts the weights behind it in the file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ends: dict[str, int] = {}

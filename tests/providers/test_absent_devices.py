@@ -49,13 +49,13 @@ _HERE = _entry(0x0B00, "0", metadata={})
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EpLibrary:
     path = tmp_path / "libonnxruntime_providers_acme.so"
     path.touch()
-    made = EpLibrary(
+    acme = EpLibrary(
         ep_name=_ACME, distribution="onnxruntime-ep-acme", version="1.2", path=str(path)
     )
     monkeypatch.setattr(
-        absent_devices, "ep_library_of", lambda name: made if name == _ACME else None
+        absent_devices, "ep_library_of", lambda name: acme if name == _ACME else None
     )
-    return made
+    return acme
 
 
 def _answer(monkeypatch: pytest.MonkeyPatch, value: Any, rating: str = "") -> list[Any]:
@@ -79,12 +79,12 @@ def offers(library: EpLibrary, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.usefixtures("offers")
 @pytest.mark.parametrize("wanted", ["npu,platform=4", "platform=4", "NPU, device_id=1234:0b02"])
 def test_a_device_is_named_by_its_kind_and_facts(wanted: str) -> None:
-    found = find_absent_device(_ACME, wanted)
+    ep_device = find_absent_device(_ACME, wanted)
 
-    assert found.device is not None
-    assert (found.device.device_id, found.device.is_absent) == (_NEW, True)
-    assert (found.ep_version, found.ep_options) == ("1.2", {"target": "4"})
-    assert absent_device_text(found) == "npu,platform=4,device_id=1234:0b02"
+    assert ep_device.device is not None
+    assert (ep_device.device.device_id, ep_device.device.is_absent) == (_NEW, True)
+    assert (ep_device.ep_version, ep_device.ep_options) == ("1.2", {"target": "4"})
+    assert absent_device_text(ep_device) == "npu,platform=4,device_id=1234:0b02"
 
 
 @pytest.mark.usefixtures("offers")
@@ -99,10 +99,10 @@ def test_it_may_be_the_device_of_a_profile(tmp_path: Path) -> None:
     path = tmp_path / "target.json"
     path.write_bytes(dump_document(profile_to_json(profile)))
 
-    found = find_absent_device(_ACME, str(path))
+    ep_device = find_absent_device(_ACME, str(path))
 
-    assert found.device is not None
-    assert found.device.device_id == _OLD
+    assert ep_device.device is not None
+    assert ep_device.device.device_id == _OLD
 
 
 @pytest.mark.usefixtures("offers")
@@ -173,7 +173,7 @@ def test_a_string_is_rated_for_another_machines_device_by_the_library(
 
     assert rating is CompiledModelCompatibility.OPTIMAL
     name, arguments, _ = asked[-1]
-    assert (name, arguments["place"], arguments["info"]) == ("rate_for_absent_device", 1, "for 4")
+    assert (name, arguments["index"], arguments["info"]) == ("rate_for_absent_device", 1, "for 4")
     unknown = HardwareDevice(type=DeviceType.NPU, vendor_id=0x1234, device_id=0x0B99)
     assert (
         factory.validate_compiled_model_compatibility_info([unknown], "for 4")
@@ -231,11 +231,11 @@ def test_the_probe_registers_it_under_a_name_that_allows_such_devices(
 @pytest.mark.usefixtures("offers")
 def test_a_compiler_gets_exactly_the_device_that_was_named(library: EpLibrary) -> None:
     runtime = _Runtime(library.path)
-    found = find_absent_device(_ACME, "platform=4")
+    ep_device = find_absent_device(_ACME, "platform=4")
 
-    target = ep_library_target(runtime, library, [found])
+    target = ep_library_target(runtime, library, [ep_device])
 
-    assert [each.device.device_id for each in target.ep_devices] == [_NEW]
+    assert [offered.device.device_id for offered in target.ep_devices] == [_NEW]
     assert target.options == {"target": "4"}
     assert runtime.registered == [f"{_ACME}.virtual"]
     own = _Runtime(library.path)

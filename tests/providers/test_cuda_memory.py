@@ -110,7 +110,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> _Calls:
             return onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, kind)
 
     def make(data: Any, options: Any, *, providers: Any = (), **_: Any) -> Any:
-        names = [each if isinstance(each, str) else each[0] for each in providers]
+        names = [provider if isinstance(provider, str) else provider[0] for provider in providers]
         session = _ORIGINAL(data, options, providers=[_CPU])
         return _Session(session, noted) if _CUDA in names else session
 

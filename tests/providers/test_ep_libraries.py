@@ -467,7 +467,9 @@ def test_the_devices_of_a_siblings_are_not_taken_for_those_of_one_that_has_none(
 
     onnxruntime = SimpleNamespace(get_ep_devices=lambda: [listed("acme-1"), listed("acme-1.AUTO")])
     assert register_ep_library(onnxruntime, "acme-2", __file__, ("acme-1",)) == ()
-    names = [each.ep_name for each in register_ep_library(onnxruntime, "acme-2", __file__)]
+    names = [
+        ep_device.ep_name for ep_device in register_ep_library(onnxruntime, "acme-2", __file__)
+    ]
     assert names == ["acme-1"]  # the program has registered it so
 
 
@@ -705,6 +707,8 @@ def test_an_installed_ep_that_fails_is_no_unknown_name_for_selection(
     package = ortpkg.ModelPackage(_DIGITS)
     selection = package.select(ep="Acme")
     assert selection.best is None
-    assert any("Acme (onnxruntime-ep-acme 1.2) failed: it" in each for each in selection.warnings)
+    assert any(
+        "Acme (onnxruntime-ep-acme 1.2) failed: it" in warning for warning in selection.warnings
+    )
     with pytest.raises(UsageError, match="no execution provider 'Acmee'"):
         package.select(ep="Acmee")

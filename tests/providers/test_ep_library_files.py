@@ -59,7 +59,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "my EPs, ü"
     folder.mkdir()
     others = [
-        place for place in sys.path if not any(Path(place or ".").glob("onnxruntime_*-*.dist-info"))
+        entry for entry in sys.path if not any(Path(entry or ".").glob("onnxruntime_*-*.dist-info"))
     ]
     monkeypatch.setattr(sys, "path", [str(folder), *others])
     monkeypatch.setenv(TIMEOUT_VARIABLE, "20s")
@@ -95,7 +95,7 @@ def test_a_library_that_fails_is_one_note_and_leaves_other_eps_as_they_are(
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)))
     assert [note for note in offer.notes if "Acme" in note and reason in note], offer.notes
     assert len(offer.notes) == 1
-    names = {each.ep_name for each in offer.ep_devices}
+    names = {ep_device.ep_name for ep_device in offer.ep_devices}
     assert "CPUExecutionProvider" in names
     assert "AcmeExecutionProvider" not in names
 

@@ -62,7 +62,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "site with blanks, and ü"
     folder.mkdir()
     others = [
-        place for place in sys.path if not any(Path(place or ".").glob("onnxruntime_*-*.dist-info"))
+        entry for entry in sys.path if not any(Path(entry or ".").glob("onnxruntime_*-*.dist-info"))
     ]
     monkeypatch.setattr(sys, "path", [str(folder), *others])
     forget_installed()
@@ -173,7 +173,7 @@ def test_a_wheel_that_only_brings_a_library_is_no_onnxruntime(site: Path) -> Non
     write_wheel(site, "onnxruntime-qnn", "2.7.0", source)
     (site / "onnxruntime.py").write_text("")
     forget_installed()
-    names = [found.name for found in onnxruntime_factory.installed_distributions()]
+    names = [distribution.name for distribution in onnxruntime_factory.installed_distributions()]
     assert names == ["onnxruntime"]
 
 
@@ -469,8 +469,10 @@ def test_to_the_doctor_a_displaced_wheel_is_no_error(
     monkeypatch.setattr(EpLibraryFactory, "get_supported_devices", lambda *_: [])
     write_wheel(site, "onnxruntime-a")
     write_wheel(site, "onnxruntime-b", "3.0")
-    complaints = [each for each in doctor(gather()).complaints if "is not used" in each.message]
-    remedies = {each.message: each.remedy for each in complaints}
+    complaints = [
+        complaint for complaint in doctor(gather()).complaints if "is not used" in complaint.message
+    ]
+    remedies = {complaint.message: complaint.remedy for complaint in complaints}
     rival = f"{_ACME} of onnxruntime-b 3.0 is not used: onnxruntime-a 1.2 brings the same name"
     expected = {
         rival: "remove one of them: pip uninstall onnxruntime-b or pip uninstall onnxruntime-a"
@@ -479,7 +481,7 @@ def test_to_the_doctor_a_displaced_wheel_is_no_error(
         displaced = f"onnxruntime-a 1.2 is not used: this onnxruntime has its own {_ACME}"
         expected[displaced] = "nothing, or pip uninstall onnxruntime-a"
     assert remedies == expected
-    assert {each.gravity for each in complaints} == {Gravity.INFO}
+    assert {complaint.gravity for complaint in complaints} == {Gravity.INFO}
 
 
 def test_a_library_that_is_a_link_into_an_installers_cache_is_the_wheels_own(

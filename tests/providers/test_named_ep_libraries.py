@@ -39,9 +39,9 @@ Answer = Callable[[Path | str, Any], None]
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder of the user's, with blanks and other letters; no wheel is installed."""
-    place = tmp_path / "my EPs, ü"
-    place.mkdir()
+    """Folder of a user, with a blank and an umlaut in its name; no wheel is installed."""
+    path = tmp_path / "my EPs, ü"
+    path.mkdir()
     monkeypatch.setenv("ORTPKG_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.delenv(EP_LIBRARIES_VARIABLE, raising=False)
     others = [
@@ -50,21 +50,21 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *others])
     monkeypatch.setattr(user_ep_libraries, "installed_distributions", lambda: ("onnxruntime",))
     forget_installed()
-    yield place
+    yield path
     monkeypatch.undo()
     forget_installed()
 
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, ProbeAnswer]:
-    """What the child says of a library, by its file's name; nothing of others."""
-    known: dict[str, ProbeAnswer] = {}
+    """File name of a library → answer of the child process; an empty answer for others."""
+    by_file_name: dict[str, ProbeAnswer] = {}
 
     def ask(_function: str, arguments: Any, **_: Any) -> ProbeAnswer:
-        return known.get(Path(arguments["path"]).name, ProbeAnswer(value={}))
+        return by_file_name.get(Path(arguments["path"]).name, ProbeAnswer(value={}))
 
     monkeypatch.setattr(ep_wheels, "ask_backend", ask)
-    return known
+    return by_file_name
 
 
 def _library(folder: Path, name: str = LIBRARY) -> str:
@@ -78,7 +78,7 @@ def _offering(*names: str, version: str = "") -> ProbeAnswer:
 
 
 def _found() -> list[tuple[str, str, str]]:
-    return [(each.ep_name, each.path, str(each)) for each in installed_ep_libraries()]
+    return [(library.ep_name, library.path, str(library)) for library in installed_ep_libraries()]
 
 
 # --- naming ---------------------------------------------------------------------------------------
@@ -272,9 +272,9 @@ def test_the_variable_goes_before_the_setting(
     added_file().parent.mkdir()
     (added_file().parent / "ortpkg.toml").write_text("ep_libraries = ['set.so']")
     monkeypatch.setenv(EP_LIBRARIES_VARIABLE, "/opt/stated.so")
-    assert [each.path for each in named_libraries().libraries] == ["/opt/stated.so"]
+    assert [library.path for library in named_libraries().libraries] == ["/opt/stated.so"]
     monkeypatch.delenv(EP_LIBRARIES_VARIABLE)
-    paths = [each.path for each in named_libraries().libraries]
+    paths = [library.path for library in named_libraries().libraries]
     assert paths == [str(added_file().parent / "set.so")]
 
 
@@ -304,7 +304,7 @@ class EpCatalog:
 
 @pytest.fixture
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Has the stand-in of windowsml list ``(name, path, state)``."""
+    """Function that makes the stand-in of windowsml list its ``(name, path, state)``."""
     package = tmp_path / "site/windowsml"
     package.mkdir(parents=True)
 
@@ -334,10 +334,10 @@ def test_an_ep_that_windows_has_updated_is_asked_for_again(
 ) -> None:
     old, new = _library(folder, "old.dll"), _library(folder, "newer.dll")
     catalog((_ACME, old, "Ready"))
-    assert [each.path for each in ep_catalog.catalog_findings()] == [old]
+    assert [finding.path for finding in ep_catalog.catalog_findings()] == [old]
     Path(old).unlink()
     catalog((_ACME, new, "Ready"))
-    assert [each.path for each in ep_catalog.catalog_findings()] == [new]
+    assert [finding.path for finding in ep_catalog.catalog_findings()] == [new]
 
 
 def test_a_catalog_that_fails_is_one_note(catalog: Callable[..., None]) -> None:

@@ -182,12 +182,12 @@ def test_no_byte_of_them_is_in_the_message(tmp_path: Path, form: WeightForm) -> 
 
 def test_a_weight_that_was_computed_is_in_no_file(tmp_path: Path) -> None:
     graph = load_model(save_products(tmp_path, 2)).graph
-    made = np.full((SIZE, SIZE), 2, np.float32)
+    twos = np.full((SIZE, SIZE), 2, np.float32)
     graph.remove_initializer("w0")
-    graph.add_initializer(ArrayInitializer("w0", made, ElementType.FLOAT))
+    graph.add_initializer(ArrayInitializer("w0", twos, ElementType.FLOAT))
     model = native_model(graph, form=WeightForm.EXTERNAL)
     assert list(model.weights) == ["w0"]
-    assert np.frombuffer(model.weights["w0"].data, np.float32).ctypes.data == made.ctypes.data
+    assert np.frombuffer(model.weights["w0"].data, np.float32).ctypes.data == twos.ctypes.data
 
 
 # --- element types --------------------------------------------------------------------------------
@@ -252,8 +252,8 @@ def test_elements_of_any_type_are_read_from_memory(typed: tuple[Path, Any]) -> N
 @pytest.mark.parametrize("source", ["file", "memory"])
 def test_weights_of_a_branch_are_read(tmp_path: Path, backend: str, source: str) -> None:
     path = save_branches(tmp_path)
-    given = path if source == "file" else onnx.load(path).SerializeToString()
-    session = ortpkg.InferenceSession(given, providers=[_names(backend)], backend=backend)
+    model = path if source == "file" else onnx.load(path).SerializeToString()
+    session = ortpkg.InferenceSession(model, providers=[_names(backend)], backend=backend)
     for condition, weight in ((True, 2.0), (False, 3.0)):
         y = session.run(None, {"x": X, "c": np.array(condition)})[0]
         np.testing.assert_allclose(
@@ -427,7 +427,7 @@ def _save_lookup(folder: Path, table_rows: int) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("isolate", [False, True])
 def test_a_model_of_20_gib_is_run_where_it_lies(tmp_path: Path, isolate: bool) -> None:
-    """Of a sparse file, three rows are read."""
+    """Read three rows of a sparse file."""
     pytest.importorskip("onnxruntime")
     table_rows = (20 << 30) // (4 * SIZE)
     path = _save_lookup(tmp_path, table_rows)
@@ -564,7 +564,9 @@ def test_of_a_file_that_was_replaced_the_mapped_bytes_are_handed_over(
     tmp_path: Path, form: WeightForm
 ) -> None:
     graph = load_model(save_products(tmp_path, 2)).graph
-    mapped = {name: each.numpy().tobytes() for name, each in graph.initializers.items()}
+    mapped = {
+        name: initializer.numpy().tobytes() for name, initializer in graph.initializers.items()
+    }
     _replace_weights(tmp_path)
     model = native_model(graph, form=form)
     assert not model.files
@@ -635,18 +637,18 @@ def test_weights_in_a_context_are_read_where_its_file_has_them(tmp_path: Path) -
     assert sum(memoryview(part).nbytes for part in parts.values()) < 2 * _NBYTES + 2048
     assert sorted(parts) == ["model", "signature", "weight:0", "weight:1"]
 
-    place = tmp_path / "context.bin"
+    context_file = tmp_path / "context.bin"
     offsets = {}
-    with place.open("wb") as file:
+    with context_file.open("wb") as file:
         for name, part in parts.items():
             file.seek(-(-file.tell() // 4096) * 4096)
             offsets[name] = file.tell()
             file.write(part)
-    stamp = file_stamp(place)
+    stamp = file_stamp(context_file)
     assert stamp is not None
     (tmp_path / "w.bin").unlink()
     feeds = [np.array(True), X]
-    for parts_file in (PartsFile(path=place, stamp=stamp, offsets=offsets), None):
+    for parts_file in (PartsFile(path=context_file, stamp=stamp, offsets=offsets), None):
         loaded = library.import_model(parts, parts_file)
         (y,) = loaded.compute(feeds, _Unwatched())
         np.testing.assert_allclose(y, X @ np.full((SIZE, SIZE), 2, np.float32), rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Which values of an onnxruntime session lie on its device: as the session says, or none."""
+"""Tests for values of onnxruntime sessions on devices, with a stand-in for onnxruntime."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Session:
 
 @pytest.fixture(autouse=True)
 def _device_that_keeps_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has onnxruntime copy to and from a "device", and forgets afterwards which are open."""
+    """Replace onnxruntime by a stand-in with a device; no memory is open before or after."""
     monkeypatch.setattr(device_memories, "_open", {})
 
     def make(shape: Any, kind: int, memory_info: Any) -> Any:

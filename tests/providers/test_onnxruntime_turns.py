@@ -52,7 +52,7 @@ class _Session:
 
 
 def _most_at_once(ep_name: str) -> int:
-    """How many of three sessions of that execution provider ran at once in three threads."""
+    """Return how many of three sessions of an EP ran at once in three threads."""
 
     class Session(_Session):
         pass

@@ -73,9 +73,9 @@ class _Build:
 
 @pytest.fixture
 def build(tmp_path: Path) -> _Build:
-    made = _Build(tmp_path, starts=(CUDA,))
-    made.add_library("cuda")
-    return made
+    onnxruntime_build = _Build(tmp_path, starts=(CUDA,))
+    onnxruntime_build.add_library("cuda")
+    return onnxruntime_build
 
 
 @pytest.fixture

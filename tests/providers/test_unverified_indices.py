@@ -35,8 +35,9 @@ class _Kernels:
 
     def compute(self, inputs: Sequence[Any], context: object) -> Sequence[Any]:
         del context
-        (given,) = inputs
-        indices = given + (len(self._model.outputs) - 1)  # the second model adds one, and tells it
+        (positions,) = inputs
+        # the second model adds one, and returns the sum
+        indices = positions + (len(self._model.outputs) - 1)
         table = np.array([1, 2, 3], np.float32)
         inside = np.where(indices < 3, table[np.minimum(indices, 2)], np.float32(0))
         return [inside, *([indices] if len(self._model.outputs) > 1 else [])]
@@ -60,8 +61,8 @@ def _state(text: str, ep_name: str = "WebGpuExecutionProvider") -> SessionState:
 
 def _run(state: SessionState, *indices: int) -> list[float]:
     (y,) = state.run([np.array(indices)], RunControl())
-    found: list[float] = y.tolist()
-    return found
+    values: list[float] = y.tolist()
+    return values
 
 
 @pytest.mark.parametrize(("text", "last"), [(_LOOKUP, 2), (_COMPUTED, 1)])

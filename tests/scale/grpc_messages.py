@@ -60,7 +60,7 @@ def answer(size: int, outputs: tuple[str, ...] = (), identifier: str = "") -> by
 
 
 async def longest_tick() -> float:
-    """Return the longest time for which the event loop went round to nobody, until cancelled."""
+    """Run until cancelled; return the longest time in seconds that the event loop was blocked."""
     longest, last = 0.0, time.monotonic()
     try:
         while True:
@@ -73,7 +73,7 @@ async def longest_tick() -> float:
 
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 5000, 1_000_000])
 def test_answers_are_the_messages_that_protobuf_would_write(size: int) -> None:
-    """Lengths of one byte and of several in front of them."""
+    """Check messages whose length prefix has one byte or several."""
     first = np.arange(size, dtype=np.float32)
     values = {"sum": first + 1, "difference": first - 1}
     expected = messages.ModelInferResponse(
@@ -89,9 +89,9 @@ def test_answers_are_the_messages_that_protobuf_would_write(size: int) -> None:
 
 
 def test_answers_are_written_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write_slowly(*given: Any) -> Any:
+    def write_slowly(*arguments: Any) -> Any:
         time.sleep(WRITE_S)
-        return raw_parts(*given)
+        return raw_parts(*arguments)
 
     monkeypatch.setattr(kserve_grpc, "raw_parts", write_slowly)
     assert answer(2, ("sum",))
@@ -108,7 +108,7 @@ def test_an_answer_that_no_message_can_carry_is_refused(monkeypatch: pytest.Monk
     ("datatype", "field"), [("FP32", "fp32_contents"), ("INT64", "int64_contents")]
 )
 def test_contents_are_read_in_blocks(datatype: str, field: str) -> None:
-    """Other threads go on meanwhile."""
+    """Check that other threads run while a large message is read."""
     contents = messages.InferTensorContents(**{field: [0] * 1_000_000})
     tensor = messages.ModelInferRequest.InferInputTensor(
         name="x", datatype=datatype, shape=[1_000_000], contents=contents

@@ -1,4 +1,4 @@
-"""Sockets that a program and its children listen on, and what they answer to who has no token."""
+"""Lists the sockets that a process tree listens on, and sends requests without a token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIGURES, REFUSED = "figures", "refused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningSocket:
-    """A socket; ``process``: the name of whose it is."""
+    """Listening socket, with the name of the process that owns it."""
 
     process: str
     address: str
@@ -34,13 +34,13 @@ class ListeningSocket:
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether nobody but this machine reaches it."""
+        """Return True if only this machine can reach it."""
         address = ipaddress.ip_address(self.address)
         return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def listening_sockets(pid: int) -> list[ListeningSocket]:
-    """Return the sockets of a process and of all below it."""
+    """Return the listening sockets of a process and its descendants."""
     sockets = []
     process = psutil.Process(pid)
     for owner in (process, *process.children(recursive=True)):
@@ -54,7 +54,7 @@ def listening_sockets(pid: int) -> list[ListeningSocket]:
 
 
 def answer_to_stranger(port: int) -> str:
-    """Return what somebody gets who sends a job and no token: FIGURES, REFUSED or something else."""
+    """Send a job without a token; return FIGURES, REFUSED, or another answer."""
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=_WAIT_S)
     with closing(client):
         try:

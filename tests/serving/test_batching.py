@@ -56,7 +56,7 @@ async def _while_one_runs(model: _Model, batcher: Batcher, *requests: Arrays) ->
     """The answers to ``requests``, which all wait while another one runs."""
     model.gate.clear()
     first = asyncio.ensure_future(batcher.infer(_rows(0), dict))
-    waiting = [asyncio.ensure_future(batcher.infer(each, dict)) for each in requests]
+    waiting = [asyncio.ensure_future(batcher.infer(request, dict)) for request in requests]
     while batcher.waiting < len(requests):
         await asyncio.sleep(0)
     model.gate.set()
@@ -123,7 +123,7 @@ def test_a_lone_request_waits_for_company_as_long_as_planned() -> None:
     _run(
         _Model(),
         BatchPlan(most_rows=2, longest_wait_s=0.001),
-        lambda each: each.infer(_rows(1), dict),
+        lambda alone: alone.infer(_rows(1), dict),
     )
 
 

@@ -145,7 +145,7 @@ class Nothing:
     """A session of a model that takes and gives nothing."""
 
     def get_inputs(self) -> list[Any]:
-        """None."""
+        """Return no inputs."""
         return []
 
     get_outputs = get_inputs

@@ -187,8 +187,8 @@ class FarModel:
                 device.to_device.append(value.nbytes)
             arrays.append(value)
         feeds = dict(zip(self._model.inputs, arrays, strict=True))
-        made = self._evaluator.run(list(self._model.outputs), feeds)
-        return [self._given(slot, array, context) for slot, array in enumerate(made)]
+        outputs = self._evaluator.run(list(self._model.outputs), feeds)
+        return [self._given(slot, array, context) for slot, array in enumerate(outputs)]
 
     def _given(self, slot: int, array: Array, context: Any) -> Any:
         if slot not in self.device_slots.outputs:

@@ -50,10 +50,10 @@ def _no_memory_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def device() -> FarDevice:
-    made = FarDevice(MEMORY)
-    made.device_name = "acme"
-    open_memory(DeviceNumbers(1, 0, 0), made)
-    return made
+    far_device = FarDevice(MEMORY)
+    far_device.device_name = "acme"
+    open_memory(DeviceNumbers(1, 0, 0), far_device)
+    return far_device
 
 
 def _state(
@@ -109,9 +109,9 @@ def test_parallel_execution_copies_as_often(text: str, device: FarDevice) -> Non
 
 
 def test_a_value_between_two_partitions_stays_on_the_device(device: FarDevice) -> None:
-    found = _copies(_state(_TWO, device))
-    assert len([copy for copy in found if copy[2] == MEMORY]) == 1, "x, and neither a nor b"
-    assert sorted(source for _, source, target in found if target == "Cpu") == [MEMORY] * 2
+    copies = _copies(_state(_TWO, device))
+    assert len([copy for copy in copies if copy[2] == MEMORY]) == 1, "x, and neither a nor b"
+    assert sorted(source for _, source, target in copies if target == "Cpu") == [MEMORY] * 2
 
 
 def test_an_input_of_two_partitions_is_copied_once(device: FarDevice) -> None:

@@ -1,4 +1,4 @@
-"""What was asked for by name and takes no node is an error, unless the caller allows others."""
+"""Tests that named execution providers without a node are an error, unless others may run."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def test_a_later_name_of_the_list_allows_what_it_names() -> None:
 
 def test_a_part_of_the_model_is_enough() -> None:
     with session_of(_PART, providers=[OPENVINO_EP]) as session:
-        assert {each.provider for each in session.get_partitions()} == {OPENVINO_EP, CPU_EP}
+        assert {partition.provider for partition in session.get_partitions()} == {
+            OPENVINO_EP,
+            CPU_EP,
+        }
 
 
 def test_a_model_without_nodes_needs_nobody() -> None:

@@ -42,7 +42,7 @@ _DISPLAY_CLASS = "0x030000"
 
 
 class Card(NamedTuple):
-    """A graphics card on the PCI bus, by the numbers that the kernel shows of it.
+    """Graphics card on the PCI bus, as the kernel lists it.
 
     Attributes:
         vendor, device: PCI numbers.
@@ -87,16 +87,16 @@ def missing_software_gpu() -> str:
 
 
 def on_software_gpu(command: Sequence[str], cards: Sequence[Card] = (NVIDIA,)) -> list[str]:
-    """Return the command line that runs ``command`` where this machine has ``cards``.
+    """Return a command line that runs ``command`` on a machine that seems to have ``cards``.
 
     Run it with the variables of :func:`software_gpu_variables`, in any directory.
     """
-    given = [word for card in cards for word in ("--card", str(card))]
-    return [*_namespace(), sys.executable, __file__, _INSIDE, *given, "--", *command]
+    card_options = [word for card in cards for word in ("--card", str(card))]
+    return [*_namespace(), sys.executable, __file__, _INSIDE, *card_options, "--", *command]
 
 
 def software_gpu_variables() -> dict[str, str]:
-    """Return what the environment of such a command needs beside the caller's."""
+    """Return the additional environment variables for :func:`on_software_gpu`."""
     icd = Path(_icd_file())
     variables = {"VK_ICD_FILENAMES": str(icd), "VK_DRIVER_FILES": str(icd), _ON_IT: "1"}
     if not _has_loader():  # chromium has one of its own
@@ -151,16 +151,16 @@ def _main() -> None:
     parser.add_argument(_INSIDE, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--missing", action="store_true", help="print what is missing, and end")
     parser.add_argument("command", nargs="*")
-    given = parser.parse_args()
-    if given.missing:
+    arguments = parser.parse_args()
+    if arguments.missing:
         print(missing_software_gpu())
         return
-    if given.inside:
-        _show_cards(given.cards)
-        os.execvp(given.command[0], given.command)
+    if arguments.inside:
+        _show_cards(arguments.cards)
+        os.execvp(arguments.command[0], arguments.command)
     if missing := missing_software_gpu():
         sys.exit(f"no GPU in software: {missing}")
-    command = on_software_gpu(given.command, given.cards or [NVIDIA])
+    command = on_software_gpu(arguments.command, arguments.cards or [NVIDIA])
     os.execvpe(command[0], command, os.environ | software_gpu_variables())
 
 

@@ -133,6 +133,6 @@ def test_npus_that_are_not_here_are_listed_to_compile_for(package: Path, ortpkg:
     assert "'npu' may be several devices of OpenVINOExecutionProvider; name one of: " in listed.err
     assert "npu_platform=4000" in listed.err
     named = ortpkg(*words, "npu,npu_platform=4000")
-    made = package / "models/classifier/cpu-fp32-openvino-npu-npu-platform-4000"
-    assert (named.code == 0) is made.is_dir()
+    variant_folder = package / "models/classifier/cpu-fp32-openvino-npu-npu-platform-4000"
+    assert (named.code == 0) is variant_folder.is_dir()
     assert named.code == 0 or "libopenvino_intel_npu_compiler" in named.err

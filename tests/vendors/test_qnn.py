@@ -138,9 +138,9 @@ def test_a_context_that_onnxruntime_compiled_runs_and_is_not_rated_while_qnn_emu
 def test_doctor_has_nothing_to_complain_of_a_wheel_that_emulates(ortpkg: Ortpkg) -> None:
     """An environment may have another wheel that cannot work here, as a remark."""
     complaints = json.loads(ortpkg("doctor", "--json").out)["complaints"]
-    failed = [each for each in complaints if each["check"] == "failed-backend"]
-    assert [each for each in failed if each["gravity"] != "info"] == []
-    assert [each for each in failed if "qnn" in each["message"].lower()] == []
+    failed = [complaint for complaint in complaints if complaint["check"] == "failed-backend"]
+    assert [complaint for complaint in failed if complaint["gravity"] != "info"] == []
+    assert [complaint for complaint in failed if "qnn" in complaint["message"].lower()] == []
 
 
 def test_a_session_that_names_qnn_fails_with_the_reason(qnn_package: Path, ortpkg: Ortpkg) -> None:

@@ -49,15 +49,15 @@ _SHIFT = 128
 
 
 def is_multiplied(convolution: Convolution) -> bool:
-    """Whether :func:`without_zero_points` and kernels know how to multiply these bytes."""
+    """Return True if :func:`without_zero_points` can rewrite a convolution of bytes."""
     sizes = (convolution.source.shape[1], *convolution.weights.shape)
-    if not all(isinstance(each, int) for each in sizes):
+    if not all(isinstance(size, int) for size in sizes):
         return False
     return convolution.groups == 1 or _is_of_each_channel(convolution) or _is_plain(convolution)
 
 
 def without_zero_points(program: TensorProgram) -> TensorProgram:
-    """The program with convolutions of bytes as kernels have them."""
+    """Return the program with zero points taken out of its convolutions of bytes."""
     constants = dict(program.constants)
     operations: list[Operation] = []
     for each in program.operations:
@@ -68,12 +68,12 @@ def without_zero_points(program: TensorProgram) -> TensorProgram:
     return replace(program, operations=tuple(operations), constants=constants)
 
 
-def _is_of_bytes(each: Operation) -> TypeGuard[Convolution]:
-    """Whether it is a convolution of bytes whose kernel takes off no zero points."""
+def _is_of_bytes(operation: Operation) -> TypeGuard[Convolution]:
+    """Return True for a convolution of bytes whose kernel subtracts no zero points itself."""
     return (
-        isinstance(each, Convolution)
-        and each.source.scalar in _BYTES
-        and not _is_of_each_channel(each)
+        isinstance(operation, Convolution)
+        and operation.source.scalar in _BYTES
+        and not _is_of_each_channel(operation)
     )
 
 
@@ -233,13 +233,13 @@ class _Rewriting:
         return Read(made, (along(1),))
 
     def _zero_terms(self, sums: Read) -> Element:
-        """The source's zero point times sums of weights: a constant, where both are known."""
-        zero, known = self._source_zero, self.constants.get(sums.tensor)
-        if known is None or not isinstance(zero, Number):
+        """Return the source's zero point times sums of weights; a constant if both are constant."""
+        zero, constant_sums = self._source_zero, self.constants.get(sums.tensor)
+        if constant_sums is None or not isinstance(zero, Number):
             return Call(Function.MUL, (zero, sums))
-        made = self._tensor("zero terms", Scalar.I32, known.shape)
-        self.constants[made] = known * np.int32(zero.number)
-        return Read(made, (along(1),))
+        terms = self._tensor("zero terms", Scalar.I32, constant_sums.shape)
+        self.constants[terms] = constant_sums * np.int32(zero.number)
+        return Read(terms, (along(1),))
 
     def _tensor(self, hint: str, scalar: Scalar, shape: Sequence[Size]) -> Tensor:
         return Tensor(f"{self.convolution.output.name} {hint}", scalar, tuple(shape))

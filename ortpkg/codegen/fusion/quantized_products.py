@@ -165,8 +165,8 @@ class _Rewriting:
         weights = self._dequantized.get(convolution.weights)
         if source is None or weights is None or source.axis is not None:
             return None
-        known = prod(size for size in weights.codes.shape[1:] if isinstance(size, int))
-        if known > _MOST_PRODUCTS or weights.axis not in {None, 0}:
+        product_count = prod(size for size in weights.codes.shape[1:] if isinstance(size, int))
+        if product_count > _MOST_PRODUCTS or weights.axis not in {None, 0}:
             return None
         rank = len(convolution.output.shape)
         channels = (along(1), *(Place() for _ in range(rank - 1)))

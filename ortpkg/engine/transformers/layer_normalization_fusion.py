@@ -66,11 +66,11 @@ def _fuse(
         return False
     if not has_kernel(graph, context, node, op_type, known.element_type, domain=ONNX_DOMAIN):
         return False
-    made = as_row(graph, scale) if scale else ones(graph, known.shape[-1], known.element_type)
-    if made is None:
+    scale_row = as_row(graph, scale) if scale else ones(graph, known.shape[-1], known.element_type)
+    if scale_row is None:
         return False
     attributes = {"axis": Attribute("INT", -1), "epsilon": number(root.epsilon)}
-    inputs = [x, made, as_row(graph, shift)] if shift else [x, made]
+    inputs = [x, scale_row, as_row(graph, shift)] if shift else [x, scale_row]
     replace_nodes(graph, nodes, op_type, inputs, attributes=attributes)
     return True
 

@@ -69,9 +69,10 @@ class Quantized:
 def dequantized(
     graph: Graph, value: str, *, element_types: frozenset[ElementType] = BYTE_TYPES
 ) -> Quantized | None:
-    """What ``value`` is dequantized from, with constant parameters and positive float32 scales.
+    """Return the integers and parameters that a DequantizeLinear makes ``value`` from.
 
-    None where it is not.
+    None if another operator makes it, the parameters are no constants, or the scales are not
+    positive float32 numbers.
     """
     node = made_by(graph, value, "DequantizeLinear")
     return None if node is None else _quantized(graph, node, node.inputs[0], element_types)

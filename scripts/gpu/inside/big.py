@@ -110,10 +110,10 @@ def _difference(folder: Path) -> float | None:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[2])
+    path = Path(sys.argv[2])
     answer = (
-        make(place, int(sys.argv[3]))
+        make(path, int(sys.argv[3]))
         if sys.argv[1] == "make"
-        else run(sys.argv[1], place, sys.argv[3])
+        else run(sys.argv[1], path, sys.argv[3])
     )
     print(json.dumps(answer))

@@ -35,7 +35,11 @@ def main() -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     names = ("nvidia-cublas", "nvidia-cudnn", "nvidia-cuda-runtime")
-    recorded = {found.name: found.version for found in metadata.distributions() if found.name}
+    recorded = {
+        distribution.name: distribution.version
+        for distribution in metadata.distributions()
+        if distribution.name
+    }
     return {name: text for name, text in sorted(recorded.items()) if name.startswith(names)}
 
 

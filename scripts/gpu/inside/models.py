@@ -56,75 +56,77 @@ class GraphMaker:
 
 def convolutional() -> onnx.ModelProto:
     """Return a residual network for pictures of 64 x 64, with a thousand classes."""
-    made = GraphMaker(1)
+    maker = GraphMaker(1)
     value, channels = "image", 3
     for wider in _CHANNELS:
-        value = made.add(
-            "Conv", value, made.weight(wider, channels, 3, 3), pads=[1] * 4, strides=[2, 2]
+        value = maker.add(
+            "Conv", value, maker.weight(wider, channels, 3, 3), pads=[1] * 4, strides=[2, 2]
         )
-        value = made.add("Relu", value)
+        value = maker.add("Relu", value)
         for _ in range(2):
-            inner = made.add("Conv", value, made.weight(wider, wider, 3, 3), pads=[1] * 4)
-            inner = made.add("Relu", inner)
-            inner = made.add("Conv", inner, made.weight(wider, wider, 3, 3), pads=[1] * 4)
-            value = made.add("Relu", made.add("Add", inner, value))
+            inner = maker.add("Conv", value, maker.weight(wider, wider, 3, 3), pads=[1] * 4)
+            inner = maker.add("Relu", inner)
+            inner = maker.add("Conv", inner, maker.weight(wider, wider, 3, 3), pads=[1] * 4)
+            value = maker.add("Relu", maker.add("Add", inner, value))
         channels = wider
-    value = made.add("Flatten", made.add("GlobalAveragePool", value))
-    value = made.add("MatMul", value, made.weight(channels, 1000))
-    made.add("Softmax", value, axis=-1)
-    return _model(made, [("image", TensorProto.FLOAT, ["batch", 3, 64, 64])], ["batch", 1000])
+    value = maker.add("Flatten", maker.add("GlobalAveragePool", value))
+    value = maker.add("MatMul", value, maker.weight(channels, 1000))
+    maker.add("Softmax", value, axis=-1)
+    return _model(maker, [("image", TensorProto.FLOAT, ["batch", 3, 64, 64])], ["batch", 1000])
 
 
 def encoder() -> onnx.ModelProto:
     """Return four layers of an encoder of 512 values a token."""
-    made = GraphMaker(2)
-    value = made.add("Gather", made.weight(2000, _WIDTH), "tokens", axis=0)
+    maker = GraphMaker(2)
+    value = maker.add("Gather", maker.weight(2000, _WIDTH), "tokens", axis=0)
     for _ in range(_LAYERS):
-        value = made.add("Add", value, _attention(made, value))
-        value = _normalized(made, value)
-        inner = made.add("MatMul", value, made.weight(_WIDTH, 4 * _WIDTH))
-        gate = made.add("Erf", made.add("Mul", inner, made.constant(np.float32(np.sqrt(0.5)))))
-        inner = made.add("Mul", inner, made.add("Add", gate, made.constant(np.float32(1))))
-        inner = made.add("Mul", inner, made.constant(np.float32(0.5)))
-        value = made.add("Add", value, made.add("MatMul", inner, made.weight(4 * _WIDTH, _WIDTH)))
-        value = _normalized(made, value)
+        value = maker.add("Add", value, _attention(maker, value))
+        value = _normalized(maker, value)
+        inner = maker.add("MatMul", value, maker.weight(_WIDTH, 4 * _WIDTH))
+        gate = maker.add("Erf", maker.add("Mul", inner, maker.constant(np.float32(np.sqrt(0.5)))))
+        inner = maker.add("Mul", inner, maker.add("Add", gate, maker.constant(np.float32(1))))
+        inner = maker.add("Mul", inner, maker.constant(np.float32(0.5)))
+        value = maker.add(
+            "Add", value, maker.add("MatMul", inner, maker.weight(4 * _WIDTH, _WIDTH))
+        )
+        value = _normalized(maker, value)
     return _model(
-        made, [("tokens", TensorProto.INT64, ["batch", _LENGTH])], ["batch", _LENGTH, _WIDTH]
+        maker, [("tokens", TensorProto.INT64, ["batch", _LENGTH])], ["batch", _LENGTH, _WIDTH]
     )
 
 
-def _attention(made: GraphMaker, value: str) -> str:
-    split = made.constant(np.array([0, _LENGTH, _HEADS, _WIDTH // _HEADS]))
+def _attention(maker: GraphMaker, value: str) -> str:
+    split = maker.constant(np.array([0, _LENGTH, _HEADS, _WIDTH // _HEADS]))
     parts = []
     for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]):
-        part = made.add("MatMul", value, made.weight(_WIDTH, _WIDTH))
-        parts.append(made.add("Transpose", made.add("Reshape", part, split), perm=order))
-    scale = made.constant(np.float32(1 / np.sqrt(_WIDTH // _HEADS)))
-    scores = made.add("Mul", made.add("MatMul", parts[0], parts[1]), scale)
-    mixed = made.add("MatMul", made.add("Softmax", scores, axis=-1), parts[2])
-    joined = made.add(
+        part = maker.add("MatMul", value, maker.weight(_WIDTH, _WIDTH))
+        parts.append(maker.add("Transpose", maker.add("Reshape", part, split), perm=order))
+    scale = maker.constant(np.float32(1 / np.sqrt(_WIDTH // _HEADS)))
+    scores = maker.add("Mul", maker.add("MatMul", parts[0], parts[1]), scale)
+    mixed = maker.add("MatMul", maker.add("Softmax", scores, axis=-1), parts[2])
+    joined = maker.add(
         "Reshape",
-        made.add("Transpose", mixed, perm=[0, 2, 1, 3]),
-        made.constant(np.array([0, _LENGTH, _WIDTH])),
+        maker.add("Transpose", mixed, perm=[0, 2, 1, 3]),
+        maker.constant(np.array([0, _LENGTH, _WIDTH])),
     )
-    return made.add("MatMul", joined, made.weight(_WIDTH, _WIDTH))
+    return maker.add("MatMul", joined, maker.weight(_WIDTH, _WIDTH))
 
 
-def _normalized(made: GraphMaker, value: str) -> str:
+def _normalized(maker: GraphMaker, value: str) -> str:
     ones, zeros = np.ones(_WIDTH, np.float32), np.zeros(_WIDTH, np.float32)
-    return made.add("LayerNormalization", value, made.constant(ones), made.constant(zeros))
+    return maker.add("LayerNormalization", value, maker.constant(ones), maker.constant(zeros))
 
 
 def _model(
-    made: GraphMaker, inputs: list[tuple[str, int, list[Any]]], shape: list[Any]
+    maker: GraphMaker, inputs: list[tuple[str, int, list[Any]]], shape: list[Any]
 ) -> onnx.ModelProto:
-    made.nodes[-1].output[0] = "y"
+    maker.nodes[-1].output[0] = "y"
     graph = helper.make_graph(
-        made.nodes,
+        maker.nodes,
         "tried",
         [helper.make_tensor_value_info(*value) for value in inputs],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        made.weights,
+        maker.weights,
     )
     opsets = [helper.make_opsetid("", _OPSET)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)

@@ -172,14 +172,14 @@ def _with_input(index: int, slot: int, name: str, kind: onnx.TypeProto | None = 
 
 def _other_attributes(model: onnx.ModelProto) -> Edits:
     for index, node in enumerate(model.graph.node):
-        given = {attribute.name: attribute for attribute in node.attribute}
-        for name, attribute in given.items():
+        present = {attribute.name: attribute for attribute in node.attribute}
+        for name, attribute in present.items():
             yield f"node {index} without {name}", _with_attribute(index, name, None)
             for value in _changed_values(helper.get_attribute_value(attribute)):
                 yield f"{name} of node {index} is {value}", _with_attribute(index, name, value)
         schema = _schema(node)
         for name, attribute in schema.attributes.items() if schema is not None else ():
-            values = () if name in given else _odd_values(attribute.type)
+            values = () if name in present else _odd_values(attribute.type)
             for value in values:
                 yield f"{name} of node {index} is {value}", _with_attribute(index, name, value)
 
@@ -252,10 +252,10 @@ def _changed_arrays(array: np.ndarray) -> Iterator[np.ndarray]:
     yield array * 0
     if array.dtype.kind != "u":
         yield -array
-    for place in range(min(array.size, 8) if array.size > 1 else 0):
+    for position in range(min(array.size, 8) if array.size > 1 else 0):
         for change in (1, -1):
             changed = array.copy()
-            changed.reshape(-1)[place] += array.dtype.type(change)
+            changed.reshape(-1)[position] += array.dtype.type(change)
             yield changed
     if array.dtype.kind == "f":
         yield array * np.nan

@@ -56,11 +56,11 @@ def _loaded(proto: onnx.ModelProto) -> Model:
 def _inner_types(model: Model) -> dict[str, onnx.TypeProto]:
     return {
         name: onnx.helper.make_tensor_type_proto(
-            int(known.element_type),
-            None if known.shape is None or None in known.shape else known.shape,
+            int(tensor_type.element_type),
+            None if tensor_type.shape is None or None in tensor_type.shape else tensor_type.shape,
         )
-        for name, known in model.graph.types.items()
-        if isinstance(known, TensorType)
+        for name, tensor_type in model.graph.types.items()
+        if isinstance(tensor_type, TensorType)
     }
 
 
@@ -70,9 +70,9 @@ def _run_steps(graph: Graph, feeds: dict[str, Any]) -> list[Any]:
     values = {"": None, **constants, **feeds}
     for index in topological_order(graph):
         node = graph.node(index)
-        given = [values[name] for name in node.inputs]
-        made = compute_node(node, given, graph.opset_imports[node.domain])
-        values.update(zip(node.outputs, made, strict=False))
+        arguments = [values[name] for name in node.inputs]
+        results = compute_node(node, arguments, graph.opset_imports[node.domain])
+        values.update(zip(node.outputs, results, strict=False))
     return [values[name] for name in graph.outputs]
 
 
@@ -208,11 +208,13 @@ def test_a_rule_makes_no_node_of_two_providers_nodes(case: str) -> None:
     for number in range(len(example.graph.node)):
         model = _loaded(example)
         indices = _node_indices(model)
-        for place, index in enumerate(indices):
-            model.graph.node(index).execution_provider = "ab"[place == number]
+        for position, index in enumerate(indices):
+            model.graph.node(index).execution_provider = "ab"[position == number]
         RULES[rule].apply(model.graph, CONTEXT)
-        gone = [place for place, index in enumerate(indices) if not model.graph.has_node(index)]
-        assert len({place == number for place in gone}) < 2, (number, gone)
+        gone = [
+            position for position, index in enumerate(indices) if not model.graph.has_node(index)
+        ]
+        assert len({position == number for position in gone}) < 2, (number, gone)
 
 
 @pytest.mark.parametrize("case", sorted(_CASES.keys() - {"unused-removal"}))
@@ -241,9 +243,9 @@ def test_a_rule_makes_only_nodes_that_have_kernels(case: str) -> None:
     nothing = replace(_ENGINE, kernel_exists=has_no_kernel)
     before = {(node.domain, node.op_type) for node in model.graph.nodes}
     RULES[rule].apply(model.graph, nothing)
-    made = {(node.domain, node.op_type) for node in model.graph.nodes} - before
-    assert not any(domain for domain, _ in made)
-    assert not made & {(node.domain, node.op_type) for node in asked}
+    new_kinds = {(node.domain, node.op_type) for node in model.graph.nodes} - before
+    assert not any(domain for domain, _ in new_kinds)
+    assert not new_kinds & {(node.domain, node.op_type) for node in asked}
 
 
 _BOUNDED = {
@@ -258,5 +260,5 @@ def test_a_rule_makes_no_constant_above_the_limit(case: str, limit_nbytes: int) 
     rule, model = _CASES[case][0], _loaded(_model_of(_CASES[case][1]))
     before = set(model.graph.initializers)
     RULES[rule].apply(model.graph, replace(_ENGINE, largest_constant_nbytes=limit_nbytes))
-    made = [value for name, value in model.graph.initializers.items() if name not in before]
-    assert all(value.nbytes <= limit_nbytes for value in made)
+    constants = [value for name, value in model.graph.initializers.items() if name not in before]
+    assert all(value.nbytes <= limit_nbytes for value in constants)

@@ -50,9 +50,9 @@ def test_a_wheel_is_unpacked_as_an_installer_would(tmp_path: Path) -> None:
     )
     unpack_wheel(wheel, tmp_path / "site")
 
-    found = {path.relative_to(tmp_path / "site").as_posix() for path in tmp_path.rglob("site/**/*")}
-    assert {"acme/__init__.py", "acme/pure.py", "acme-1.0.dist-info/METADATA"} <= found
-    assert not any("scripts" in name or "outside" in name for name in found)
+    names = {path.relative_to(tmp_path / "site").as_posix() for path in tmp_path.rglob("site/**/*")}
+    assert {"acme/__init__.py", "acme/pure.py", "acme-1.0.dist-info/METADATA"} <= names
+    assert not any("scripts" in name or "outside" in name for name in names)
     assert not (tmp_path / "outside.py").exists()
 
 
@@ -83,13 +83,15 @@ def test_wheels_go_before_what_this_python_has(
 
     monkeypatch.setattr(subprocess, "run", run)
 
-    made = make_environment(tmp_path / "environment", tmp_path / "wheels")
+    environment = make_environment(tmp_path / "environment", tmp_path / "wheels")
 
-    assert made.details.startswith(f"1 wheels, {'unpacked' if failing == 'pip' else 'installed'}")
+    assert environment.details.startswith(
+        f"1 wheels, {'unpacked' if failing == 'pip' else 'installed'}"
+    )
     code = "import packaging, numpy, ortpkg, scripts.gpu; print(packaging.__version__)"
     done = subprocess.run(
-        [made.python, "-c", code],
-        env={**os.environ, "PYTHONPATH": made.python_path},
+        [environment.python, "-c", code],
+        env={**os.environ, "PYTHONPATH": environment.python_path},
         capture_output=True,
         text=True,
         check=False,

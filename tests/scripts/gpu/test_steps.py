@@ -79,9 +79,9 @@ def _ran(**changes: Any) -> dict[str, Any]:
 def test_a_run_counts_where_it_was_asked_for_with_the_right_outputs(
     changes: dict[str, Any], is_right: bool
 ) -> None:
-    found, details = _judge_run(_CUDA)(_ran(**changes))
+    verdict, details = _judge_run(_CUDA)(_ran(**changes))
 
-    assert found is is_right
+    assert verdict is is_right
     assert details == (
         "cuda: nodes 12 on CUDA; error 0.01, 357 of 360 right; loaded in 1.50 s, 0.100 ms a run"
     )

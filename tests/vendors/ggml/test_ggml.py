@@ -50,8 +50,8 @@ def test_a_package_with_a_variant_for_it_is_selected_and_runs(
     model = DEVICE_MODELS["half"]().model
     onnx.save(model, tmp_path / "half.onnx")
     package = tmp_path / "half.ortpackage"
-    made = ortpkg("create", package, "--variant", f"{GGML}:cpu={tmp_path / 'half.onnx'}")
-    assert made.code == 0, made.err
+    created = ortpkg("create", package, "--variant", f"{GGML}:cpu={tmp_path / 'half.onnx'}")
+    assert created.code == 0, created.err
     chosen = ortpkg("select", package)
     assert "on ggml (onnxruntime) on CPU" in chosen.out, chosen.err
     inputs = tmp_path / "inputs.npz"

@@ -11,17 +11,17 @@ from ortpkg.providers.onnxruntime_memory import OnnxRuntimeMemory
 
 def noted_copies(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the name of each copy, between any two memories, until the end."""
-    made: list[str] = []
+    copies: list[str] = []
     for name in ("copy_from_host", "copy_to_host", "copy"):
-        monkeypatch.setattr(OnnxRuntimeMemory, name, _noting(name, made))
-    return made
+        monkeypatch.setattr(OnnxRuntimeMemory, name, _noting(name, copies))
+    return copies
 
 
-def _noting(name: str, made: list[str]) -> Callable[..., None]:
+def _noting(name: str, copies: list[str]) -> Callable[..., None]:
     original = getattr(OnnxRuntimeMemory, name)
 
     def noted(*arguments: object) -> None:
-        made.append(name)
+        copies.append(name)
         original(*arguments)
 
     return noted

@@ -47,8 +47,8 @@ def test_the_gpu_is_selected_and_the_samples_come_out_as_expected(
 
 
 def test_options_of_the_provider_reach_it(gpu_package: Path, ortpkg: OnCards) -> None:
-    given = [word for option in _OPTIONS for word in ("--provider-option", option)]
-    done = ortpkg("run", gpu_package, "--ep", "webgpu", *given)
+    options = [word for option in _OPTIONS for word in ("--provider-option", option)]
+    done = ortpkg("run", gpu_package, "--ep", "webgpu", *options)
     assert "outputs match what the package expects" in done.out, done.err
     wrong = ("--provider-option", "dawnBackendType=Metal")
     refused = ortpkg("run", gpu_package, "--ep", "webgpu", "--variant", "gpu", *wrong)
@@ -91,8 +91,8 @@ def test_a_batch_of_rows_runs_on_it(
         for part in sorted((tmp_path / "out").glob("part-*.jsonl"))
         for line in part.read_text().splitlines()
     ]
-    found = [int(np.argmax(record["logits"])) for record in records]
-    assert found == labels[labels.files[0]][:_COUNT].tolist()
+    classes = [int(np.argmax(record["logits"])) for record in records]
+    assert classes == labels[labels.files[0]][:_COUNT].tolist()
     loads("digits", "WebGPU, ortpkg batch", f"{_COUNT} rows; right")
 
 
@@ -116,7 +116,7 @@ def test_a_server_answers_a_request_on_it(gpu_package: Path, tmp_path: Path, loa
         assert address is not None, said
         images = np.load(DIGITS / "samples/held_out_inputs.npz")
         image = images[images.files[0]][0]
-        given = {
+        tensor = {
             "name": "image",
             "shape": [1, *image.shape],
             "datatype": "FP32",
@@ -124,7 +124,7 @@ def test_a_server_answers_a_request_on_it(gpu_package: Path, tmp_path: Path, loa
         }
         request = urllib.request.Request(
             f"{address[0]}/v2/models/digits/infer",
-            json.dumps({"inputs": [given]}).encode(),
+            json.dumps({"inputs": [tensor]}).encode(),
             {"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=_LIMIT_S) as response:

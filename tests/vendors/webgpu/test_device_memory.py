@@ -29,7 +29,9 @@ def _session(kind: str, ep: str = WEBGPU) -> ortpkg.InferenceSession:
 
 def _places(kind: str) -> tuple[set[str], set[str]]:
     """Inputs and outputs that plain onnxruntime has in the memory of the GPU."""
-    (device,) = (each for each in onnxruntime.get_ep_devices() if each.ep_name == WEBGPU)
+    (device,) = (
+        ep_device for ep_device in onnxruntime.get_ep_devices() if ep_device.ep_name == WEBGPU
+    )
     options = onnxruntime.SessionOptions()
     options.add_provider_for_devices([device], {})
     data = DEVICE_MODELS[kind]().model.SerializeToString()
@@ -37,11 +39,11 @@ def _places(kind: str) -> tuple[set[str], set[str]]:
         session = onnxruntime.InferenceSession(data, options, enable_fallback=0)
     inputs = zip(session.get_inputs(), session.get_input_memory_infos(), strict=True)
     outputs = zip(session.get_outputs(), session.get_output_memory_infos(), strict=True)
-    found = [
+    names = [
         {value.name for value, info in pairs if info.name == "WebGPU_Buf"}
         for pairs in (inputs, outputs)
     ]
-    return found[0], found[1]
+    return names[0], names[1]
 
 
 @pytest.fixture

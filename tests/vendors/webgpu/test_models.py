@@ -103,9 +103,9 @@ def test_two_sessions_run_in_threads_of_one_process() -> None:
     ]
 
     def run(number: int) -> float:
-        place = number % len(models)
-        outputs = sessions[place].run(None, dict(models[place].feeds))
-        return largest_error(outputs, expected[place])
+        index = number % len(models)
+        outputs = sessions[index].run(None, dict(models[index].feeds))
+        return largest_error(outputs, expected[index])
 
     with ThreadPoolExecutor(4) as threads:
         assert max(threads.map(run, range(60))) <= 1e-5

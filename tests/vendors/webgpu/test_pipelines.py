@@ -53,9 +53,9 @@ def test_two_models_hand_a_value_on_without_a_copy(
 ) -> None:
     feeds = dict(DEVICE_MODELS["attention"]().feeds)
     chain, engine = _chain(WEBGPU, tmp_path), _chain("cpu", tmp_path)
-    made = noted_copies(monkeypatch)
+    copies = noted_copies(monkeypatch)
     assert largest_error(chain.run(None, feeds), engine.run(None, feeds)) < 1e-4
-    assert made == []
+    assert copies == []
     fed = [session.get_device_borders() for session in chain.sessions.values()]  # type: ignore[attr-defined]
     assert fed[0].outputs == {"hidden": "WebGpu:0"}
     assert fed[1].inputs["hidden"] == "WebGpu:0"
@@ -74,9 +74,9 @@ def test_a_decoder_keeps_its_cache_on_the_gpu(
     pipeline = PipelineSession(package.info, sessions)
     inputs = np.load(folder / "samples/a-prayer.inputs.npz")
     expected = np.load(folder / "samples/a-prayer.outputs.npz")
-    made = noted_copies(monkeypatch)
+    copies = noted_copies(monkeypatch)
     (text,) = pipeline.run(None, {name: inputs[name] for name in inputs.files})
     np.testing.assert_array_equal(text, expected[expected.files[0]])
-    assert made == []
+    assert copies == []
     assert sessions["decode"].get_device_borders().outputs["new_cache"] == "WebGpu:0"
     loads("tinychar", "WebGPU, a pipeline", f"{len(text)} rounds, the cache never copied")
