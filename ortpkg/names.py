@@ -51,6 +51,11 @@ def did_you_mean_path(path: str | os.PathLike[str]) -> str:
     return f" (did you mean {quoted(whole if os.path.lexists(whole) else corrected)}?)"
 
 
+def no_directory(path: str | os.PathLike[str]) -> str:
+    """Return the sentence on a directory that is missing, in which a file or package is to lie."""
+    return f"there is no directory {quoted(path)}{did_you_mean_path(path)}"
+
+
 def _spelled_alike(missing: str, names: Iterable[str]) -> str | None:
     """Return the name that is nearest to ``missing``, if they are alike without endings, too."""
     stem = os.path.splitext(missing)[0]  # noqa: PTH122  # a name that begins with a dot keeps it

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ortpkg.errors import UsageError, quoted
-from ortpkg.names import did_you_mean_path
+from ortpkg.names import no_directory
 from ortpkg.package.package_info import PackageInfo
 from ortpkg.storage.output_file import write_output
 
@@ -93,10 +93,7 @@ def verify_output(path: Path, flag: str, kind: OutputKind, *, overwrite: bool) -
 def _verify_folder(path: Path, flag: str) -> None:
     """Raise UsageError if no file can be made in the folder of ``path``."""
     if not path.parent.is_dir():
-        raise UsageError(
-            f"{flag} {quoted(path)}: there is no directory"
-            f" {quoted(path.parent)}{did_you_mean_path(path.parent)}"
-        )
+        raise UsageError(f"{flag} {quoted(path)}: {no_directory(path.parent)}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(
             f"{flag} {quoted(path)}: the directory {quoted(path.parent)} cannot be written"

@@ -215,7 +215,7 @@ def test_refuses_a_place_that_is_taken(tmp_path: Path, make_model: ModelMaker) -
 
 
 def test_refuses_a_place_whose_parent_is_missing(tmp_path: Path, make_model: ModelMaker) -> None:
-    with pytest.raises(AuthoringError, match="is not a directory; make it first"):
+    with pytest.raises(UsageError, match=r"x/p': there is no directory '.*x'"):
         create(tmp_path / "x" / "p", [NewVariant(model=make_model())])
 
 

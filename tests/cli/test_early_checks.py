@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import DIGITS
+from tests.cli.conftest import DIGITS, RunCommand
 
 MODEL = DIGITS / "models" / "classifier" / "cpu-fp32" / "model.onnx"
 _RUN = """
@@ -17,6 +18,35 @@ from ortpkg.cli.app import run
 code = run(sys.argv[1:])
 print(code, sorted({"onnx", "onnxruntime", "openvino", "ray", "llvmlite"} & set(sys.modules)))
 """
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["create", "no/x.ortpackage", "--cpu", MODEL],
+        ["init", "no/x.ortpackage"],
+        ["pack", DIGITS, "-o", "no/x.ortpkg"],
+        ["pack", DIGITS, "-o", "no/x.ortpkg", "--overwrite"],
+        ["unpack", "digits.ortpkg", "-o", "no/x"],
+        ["pull", "oci-layout:layout:1", "-o", "no/x"],
+        ["slim", DIGITS, "--variant", "cpu-fp32", "-o", "no/x"],
+        ["convert", DIGITS, "--to", "component", "-o", "no/x"],
+        ["merge", DIGITS, DIGITS, "-o", "no/x"],
+        ["run", DIGITS, "-o", "no/x.npz"],
+        ["report", DIGITS, "-o", "no/x.html"],
+        ["devices", "--export", "no/x.json"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_folder_that_is_missing_is_one_sentence_and_one_code(
+    words: list[str | Path], ortpkg: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits.ortpkg").write_bytes(b"")
+    done = ortpkg(*words)
+    said = " ".join(done.err.split())
+    assert done.code == 2, said
+    assert re.search(r"'\S*no/x\S*': there is no directory '\S*no'$", said), said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ortpkg.errors import AuthoringError, quoted
+from ortpkg.errors import AuthoringError, UsageError, quoted
+from ortpkg.names import no_directory
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.document_names import MANIFEST
 from ortpkg.package.integrity.digest_check import list_files
@@ -88,12 +89,16 @@ def staged(
 
 
 def check_is_free(target: Path, *, building: Path | None = None) -> None:
-    """AuthoringError unless ``target`` is free or an empty folder, and its parent is a folder.
+    """Verify that ``target`` is free or an empty folder, and that its parent is a folder.
 
     What a killed process left of its own does not count, nor what is being built.
+
+    Raises:
+        UsageError: there is no folder for it to lie in.
+        AuthoringError: something is there.
     """
     if not target.parent.is_dir():
-        raise AuthoringError(f"{quoted(target.parent)} is not a directory; make it first")
+        raise UsageError(f"{quoted(target)}: {no_directory(target.parent)}")
     is_folder = target.is_dir() and not target.is_symlink()
     if os.path.lexists(target) and (not is_folder or is_occupied(target, building=building)):
         raise AuthoringError(
