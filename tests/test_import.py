@@ -96,7 +96,7 @@ def test_ortpkg_select_loads_nothing_that_it_does_not_need(
             "ortpkg.ep_context.ep_context_descriptor",
             "ortpkg.isolation.child",
             "ortpkg.kernels.custom_ops",
-            "ortpkg.providers.ep_candidate_scan",
+            "ortpkg.providers.ep_discovery.ep_candidate_scan",
             "ortpkg.providers.prepack_factory",
             "ortpkg.selection.measurements",
             "tomllib",

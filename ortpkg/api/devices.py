@@ -12,7 +12,7 @@ from ortpkg.devices.profiles import MachineProfile, make_profile, profile_to_jso
 from ortpkg.documents.json_documents import dump_document
 from ortpkg.errors import ProfileError, quoted
 from ortpkg.isolation.backend_probe import doubting_refusals
-from ortpkg.providers.ep_libraries import installed_ep_libraries
+from ortpkg.providers.ep_discovery.ep_libraries import installed_ep_libraries
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import discover_ep_devices, verify_emulated_names
 from ortpkg.providers.onnxruntime_factory import DISTRIBUTIONS, installed_distributions

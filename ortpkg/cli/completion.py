@@ -72,7 +72,7 @@ def _inputs(ctx: Any) -> list[str]:
 def _eps(_ctx: Any) -> list[str]:
     from ortpkg.ep_names import EP_ALIASES, KNOWN_EPS
     from ortpkg.isolation.backend_probe import asking_nobody
-    from ortpkg.providers.ep_libraries import installed_ep_libraries
+    from ortpkg.providers.ep_discovery.ep_libraries import installed_ep_libraries
 
     with asking_nobody():
         libraries = [library.ep_name for library in installed_ep_libraries()]

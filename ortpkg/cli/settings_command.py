@@ -31,7 +31,7 @@ from ortpkg.isolation.backend_probe import RETRY_VARIABLE, TIMEOUT_VARIABLE, pro
 from ortpkg.isolation.process import PYTHON_VARIABLE
 from ortpkg.names import did_you_mean
 from ortpkg.project.configuration_files import user_config_file
-from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE
+from ortpkg.providers.ep_discovery.ep_libraries import EMULATED_DEVICES_VARIABLE
 from ortpkg.providers.ep_registry import ep_known_here
 from ortpkg.providers.machine_offer import verify_emulated_names
 from ortpkg.providers.plugins import installed_plugins

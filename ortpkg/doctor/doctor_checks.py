@@ -12,7 +12,7 @@ from ortpkg.doctor.missing_eps import REMEDIES, missing_eps
 from ortpkg.doctor.situation import Situation
 from ortpkg.ep_names import is_named
 from ortpkg.errors import quoted, unquoted
-from ortpkg.providers.library_refusals import HALF_INSTALLED, split_refusal
+from ortpkg.providers.ep_discovery.library_refusals import HALF_INSTALLED, split_refusal
 from ortpkg.providers.provider_trials import ep_of_library
 from ortpkg.versions import is_outside, requirement_name
 

@@ -21,7 +21,11 @@ from ortpkg.doctor.native_libraries import refused_libraries
 from ortpkg.host.cores import usable_cores
 from ortpkg.host.directories import cache_directory
 from ortpkg.isolation.backend_probe import doubting_refusals
-from ortpkg.providers.ep_libraries import NO_DEVICE, displacement_remedies, emulation_notes
+from ortpkg.providers.ep_discovery.ep_libraries import (
+    NO_DEVICE,
+    displacement_remedies,
+    emulation_notes,
+)
 from ortpkg.providers.machine_offer import discover_ep_devices
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.plugins import installed_plugins

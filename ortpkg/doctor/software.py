@@ -5,7 +5,7 @@ Nothing of it is imported.
 
 from __future__ import annotations
 
-from ortpkg.providers.ep_libraries import installed_ep_libraries
+from ortpkg.providers.ep_discovery.ep_libraries import installed_ep_libraries
 from ortpkg.providers.installed_distribution import find_distributions
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.version import __version__

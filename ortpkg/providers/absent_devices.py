@@ -17,9 +17,9 @@ from ortpkg.devices.profiles import BUILT_IN_PROFILES, read_profile
 from ortpkg.ep_names import resolve_ep_name
 from ortpkg.errors import ExecutionProviderError, NoSuitableVariantError, UsageError, quoted
 from ortpkg.isolation.backend_probe import ask_backend
+from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary, ep_library_of
+from ortpkg.providers.ep_discovery.library_refusals import REFUSALS, refusal_of, refusal_sentence
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_libraries import EpLibrary, ep_library_of
-from ortpkg.providers.library_refusals import REFUSALS, refusal_of, refusal_sentence
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 
 _LIST_FUNCTION = "ortpkg.providers.onnxruntime_probe:list_absent_devices"

@@ -17,15 +17,15 @@ from ortpkg.errors import ExecutionProviderError
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
 from ortpkg.providers.absent_devices import rate_for_absent
 from ortpkg.providers.compatibility_info import is_own_text
-from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_libraries import (
+from ortpkg.providers.ep_discovery.ep_libraries import (
     NO_DEVICE,
     Emulation,
     EpLibrary,
     emulation_note,
     is_emulation_asked_for,
 )
-from ortpkg.providers.library_refusals import REFUSALS, refusal_of, refusal_sentence
+from ortpkg.providers.ep_discovery.library_refusals import REFUSALS, refusal_of, refusal_sentence
+from ortpkg.providers.ep_factory import CompiledModelCompatibility
 from ortpkg.providers.onnxruntime_factory import MOST_INFO_CHARACTERS, OnnxRuntimeEpFactory
 
 if TYPE_CHECKING:

@@ -12,14 +12,18 @@ from ortpkg.devices.hardware import DeviceType, EpDevice
 from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError
-from ortpkg.providers.ep_libraries import EpLibrary, emulation_note, is_emulation_asked_for
-from ortpkg.providers.ep_package import import_ep_package
-from ortpkg.providers.foreign_code import foreign_code
-from ortpkg.providers.registered_ep_library import (
+from ortpkg.providers.ep_discovery.ep_libraries import (
+    EpLibrary,
+    emulation_note,
+    is_emulation_asked_for,
+)
+from ortpkg.providers.ep_discovery.ep_package import import_ep_package
+from ortpkg.providers.ep_discovery.registered_ep_library import (
     load_quietly,
     register_ep_library,
     registered_devices,
 )
+from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.trust.load_config import FLOAT32_CONFIG, LOAD_CONFIG
 
 _UNKNOWN_ARCHITECTURE = "unknown"

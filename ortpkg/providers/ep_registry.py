@@ -26,14 +26,14 @@ from ortpkg.ep_names import (
 )
 from ortpkg.errors import ExecutionProviderError, UnknownExecutionProviderError, quoted
 from ortpkg.providers.cpu_factory import CpuEpFactory
-from ortpkg.providers.ep_factory import CpuDevicesEpFactory, EpFactory
-from ortpkg.providers.ep_libraries import (
+from ortpkg.providers.ep_discovery.ep_libraries import (
     EpLibrary,
     displaced_note,
     ep_library_notes,
     ep_library_of,
     installed_ep_libraries,
 )
+from ortpkg.providers.ep_factory import CpuDevicesEpFactory, EpFactory
 from ortpkg.providers.llvm_compiler import has_compiler
 from ortpkg.providers.onnxruntime_factory import (
     OnnxRuntimeEpFactory,

@@ -14,8 +14,8 @@ from ortpkg.devices.machine_probe import probe
 from ortpkg.ep_names import CPU_EP, resolve_ep_name
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
 from ortpkg.graph.needed_operators import ModelOperators
+from ortpkg.providers.ep_discovery.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_names
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_libraries import EMULATED_DEVICES_VARIABLE, emulated_names
 from ortpkg.providers.ep_registry import (
     NAMED_FACTORIES,
     available_factories,

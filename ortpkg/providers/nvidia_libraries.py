@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ortpkg.providers.ep_candidates import file_identity
+from ortpkg.providers.ep_discovery.ep_candidates import file_identity
 
 #: Providers of onnxruntime's own builds that run on CUDA.
 CUDA_EPS = frozenset(

@@ -22,7 +22,7 @@ from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import CPU_EP
 from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.providers.allocator import Allocator
-from ortpkg.providers.ep_libraries import ep_library_of
+from ortpkg.providers.ep_discovery.ep_libraries import ep_library_of
 from ortpkg.providers.ep_library_target import (
     EpLibraryTarget,
     ep_library_target,

@@ -20,8 +20,8 @@ from ortpkg.graph.needed_operators import ModelOperators, Operator
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.compatibility_info import is_own_text, rate_compatibility
 from ortpkg.providers.device_matching import ReportedDevice, match_hardware
+from ortpkg.providers.ep_discovery.ep_libraries import NO_DEVICE, distributions_of_libraries
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.ep_libraries import NO_DEVICE, distributions_of_libraries
 from ortpkg.providers.installed_distribution import InstalledDistribution, find_distributions
 from ortpkg.providers.nvidia_libraries import is_built_for_cuda, nvidia_fingerprint
 from ortpkg.providers.operator_support import OperatorSupport, native_support, read_operators

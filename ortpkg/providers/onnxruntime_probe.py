@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortpkg.ep_names import CPU_EP
-from ortpkg.providers.ep_package import import_ep_package
-from ortpkg.providers.library_refusals import REFUSED
+from ortpkg.providers.ep_discovery.ep_package import import_ep_package
+from ortpkg.providers.ep_discovery.library_refusals import REFUSED
+from ortpkg.providers.ep_discovery.registered_ep_library import (
+    LibraryRefusedError,
+    register_ep_library,
+)
 from ortpkg.providers.library_traits import LIBRARY_TRAITS
 from ortpkg.providers.nvidia_libraries import prepare_nvidia_libraries
 from ortpkg.providers.operator_probe import one_node_model, pairs
 from ortpkg.providers.provider_trials import try_providers
 from ortpkg.providers.quiet_onnxruntime import FATAL_ONLY, load_onnxruntime
-from ortpkg.providers.registered_ep_library import LibraryRefusedError, register_ep_library
 
 #: Runs none of a model's own operators: its operators call web services.
 _WITHOUT_KERNELS = frozenset({"AzureExecutionProvider"})

@@ -27,7 +27,6 @@ from ortpkg.errors import ExecutionProviderError, quoted
 from ortpkg.graph.needed_operators import ModelOperators
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend, asking_anew
 from ortpkg.providers.ep_factory import CompiledModelCompatibility, EpFactory
-from ortpkg.providers.foreign_code import foreign_code
 from ortpkg.providers.installed_metadata import may_have_entry_points
 from ortpkg.providers.operator_support import OperatorSupport, plugin_support
 
@@ -239,6 +238,7 @@ class PluginEpFactory(EpFactory):
         """
         # numpy and importlib.metadata: only where a session is made
         from ortpkg.providers.execution_provider import ExecutionProvider
+        from ortpkg.providers.foreign_code import foreign_code
         from ortpkg.providers.plugin_probe import load
 
         arguments = {

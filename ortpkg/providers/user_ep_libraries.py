@@ -8,23 +8,23 @@ from typing import NamedTuple
 from ortpkg.devices.hardware import EpDevice
 from ortpkg.ep_names import is_named
 from ortpkg.errors import ExecutionProviderError, UsageError, quoted
-from ortpkg.providers.ep_libraries import (
+from ortpkg.providers.ep_discovery.ep_libraries import (
     EpLibrary,
     displaced_note,
     ep_library_notes,
     forget_ep_libraries,
     installed_ep_libraries,
 )
-from ortpkg.providers.ep_library_factory import EpLibraryFactory
-from ortpkg.providers.machine_offer import MachineOffer
-from ortpkg.providers.named_ep_findings import named_findings
-from ortpkg.providers.named_ep_libraries import (
+from ortpkg.providers.ep_discovery.named_ep_findings import named_findings
+from ortpkg.providers.ep_discovery.named_ep_libraries import (
     NamedLibrary,
     added_file,
     added_libraries,
     verify_entry,
     write_added,
 )
+from ortpkg.providers.ep_library_factory import EpLibraryFactory
+from ortpkg.providers.machine_offer import MachineOffer
 from ortpkg.providers.onnxruntime_factory import installed_distributions
 
 __all__ = [

@@ -11,8 +11,8 @@ import pytest
 
 from ortpkg.cli import completion
 from ortpkg.isolation import backend_probe
-from ortpkg.providers import ep_libraries
-from ortpkg.providers.ep_libraries import EpLibrary
+from ortpkg.providers.ep_discovery import ep_libraries
+from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
 from tests.cli.conftest import DIGITS
 
 pytestmark = pytest.mark.usefixtures("warm_processes")

@@ -12,9 +12,9 @@ from ortpkg.cli import ep as ep_command
 from ortpkg.devices.hardware import DeviceType, EpDevice, HardwareDevice
 from ortpkg.devices.machine import Machine
 from ortpkg.providers import user_ep_libraries
-from ortpkg.providers.ep_libraries import EpLibrary, forget_ep_libraries
+from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary, forget_ep_libraries
+from ortpkg.providers.ep_discovery.named_ep_libraries import added_file
 from ortpkg.providers.machine_offer import MachineOffer, NothingOffered
-from ortpkg.providers.named_ep_libraries import added_file
 from ortpkg.providers.onnxruntime_factory import OnnxRuntimeEpFactory
 from tests.cli.conftest import RunCommand
 

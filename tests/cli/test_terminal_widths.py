@@ -37,7 +37,7 @@ from ortpkg.measuring.record_store import write_quarantine
 from ortpkg.measuring.run_statistics import run_times
 from ortpkg.package.reader import open_package
 from ortpkg.providers import user_ep_libraries
-from ortpkg.providers.ep_libraries import EpLibrary
+from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
 from ortpkg.selection.measurements import QuarantineCause, QuarantineEntry
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.options import SessionOptions

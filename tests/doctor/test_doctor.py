@@ -17,7 +17,11 @@ from ortpkg.doctor.diagnosis import clean, doctor, report_lines, report_to_json,
 from ortpkg.doctor.doctor_checks import CHECKS, Complaint, Gravity, examine
 from ortpkg.doctor.missing_eps import REMEDIES
 from ortpkg.doctor.situation import DeviceFile, Situation, device_files, gather
-from ortpkg.providers.library_refusals import HALF_INSTALLED, refusal_sentence, refusal_text
+from ortpkg.providers.ep_discovery.library_refusals import (
+    HALF_INSTALLED,
+    refusal_sentence,
+    refusal_text,
+)
 
 _CPU = HardwareDevice(
     type=DeviceType.CPU,

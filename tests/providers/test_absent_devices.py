@@ -19,8 +19,8 @@ from ortpkg.isolation.backend_probe import ProbeAnswer, doubting_refusals
 from ortpkg.isolation.child import ChildOutcome, ChildResult
 from ortpkg.providers import absent_devices, onnxruntime_probe
 from ortpkg.providers.absent_devices import absent_device_text, find_absent_device
+from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
 from ortpkg.providers.ep_factory import CompiledModelCompatibility
-from ortpkg.providers.ep_libraries import EpLibrary
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_library_target import ep_library_target
 

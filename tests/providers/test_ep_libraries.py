@@ -1,6 +1,6 @@
 """Libraries of EPs for onnxruntime: their devices, asked for in a child.
 
-How they are found is in test_ep_wheels.py; tests/vendors has the real ones.
+How they are found is in ep_discovery/; tests/vendors has the real ones.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from ortpkg.isolation import backend_probe
 from ortpkg.isolation.backend_probe import ProbeAnswer, Refusals, doubting_refusals
 from ortpkg.isolation.child import ChildOutcome, ChildResult, call_in_child
 from ortpkg.providers import (
-    ep_libraries,
     ep_library_factory,
     ep_library_target,
     ep_registry,
-    library_refusals,
     onnxruntime_factory,
     onnxruntime_probe,
 )
-from ortpkg.providers.ep_candidates import EpPackage
-from ortpkg.providers.ep_libraries import (
+from ortpkg.providers.ep_discovery import ep_libraries, library_refusals
+from ortpkg.providers.ep_discovery.ep_candidates import EpPackage
+from ortpkg.providers.ep_discovery.ep_libraries import (
     EMULATED_DEVICES_VARIABLE,
     EpLibrary,
+)
+from ortpkg.providers.ep_discovery.registered_ep_library import (
+    register_ep_library,
+    registered_devices,
 )
 from ortpkg.providers.ep_library_factory import EpLibraryFactory
 from ortpkg.providers.ep_library_target import precision_options
 from ortpkg.providers.ep_registry import available_factories, find_factory
 from ortpkg.providers.installed_metadata import InstalledRecord
 from ortpkg.providers.machine_offer import discover_ep_devices
-from ortpkg.providers.registered_ep_library import register_ep_library, registered_devices
 from ortpkg.session import default_providers
 from ortpkg.session.compile_models import find_ep_device
 from tests.providers.fake_wheels import forget_installed

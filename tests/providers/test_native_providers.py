@@ -19,7 +19,7 @@ from ortpkg.errors import CompileError, ExecutionProviderError, InvalidSessionOp
 from ortpkg.graph.graph import Graph, Node
 from ortpkg.graph.onnx_reader import load_model
 from ortpkg.graph.topology import topological_order
-from ortpkg.providers.ep_libraries import EpLibrary
+from ortpkg.providers.ep_discovery.ep_libraries import EpLibrary
 from ortpkg.providers.ep_library_target import EpLibraryTarget
 from ortpkg.providers.ep_registry import find_factory
 from ortpkg.providers.execution_provider import (

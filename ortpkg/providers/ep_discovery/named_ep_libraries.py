@@ -17,7 +17,7 @@ from ortpkg.documents.json_documents import dump_document, read_document
 from ortpkg.documents.toml_documents import read_toml
 from ortpkg.errors import OrtpkgError, PackageFormatError, UsageError, quoted
 from ortpkg.host.directories import config_directory
-from ortpkg.providers.ep_candidates import EP_LIBRARIES_VARIABLE
+from ortpkg.providers.ep_discovery.ep_candidates import EP_LIBRARIES_VARIABLE
 from ortpkg.storage.file_replacement import replace_file
 
 #: What the variable names, as a list in the user's ``ortpkg.toml``.

@@ -1,7 +1,7 @@
 """Lists the libraries of plug-in EPs: from wheels, from the user, and from Windows.
 
 Wheels such as ``onnxruntime-ep-webgpu`` or ``onnxruntime-qnn`` bring a native library for
-``register_execution_provider_library`` (:mod:`ortpkg.providers.ep_wheels` finds them). This process
+``register_execution_provider_library`` (``ep_wheels`` finds them). This process
 imports nothing of them before a session uses them.
 """
 
@@ -18,7 +18,7 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
 from ortpkg.errors import quoted
 from ortpkg.host.directories import config_directory
-from ortpkg.providers.ep_candidates import (
+from ortpkg.providers.ep_discovery.ep_candidates import (
     EP_LIBRARIES_VARIABLE,
     EpOrigin,
     EpPackage,
@@ -27,7 +27,7 @@ from ortpkg.providers.ep_candidates import (
 )
 
 if TYPE_CHECKING:
-    from ortpkg.providers.ep_finding import EpFinding
+    from ortpkg.providers.ep_discovery.ep_finding import EpFinding
 
 #: Names of execution providers, separated by commas. Only theirs are the emulated devices that are
 #: offered.
@@ -159,11 +159,14 @@ def find_ep_libraries() -> EpLibraries:
     """Find the libraries of all sources; child processes or remembered answers describe them."""
     findings, notes = _named()
     if ep_candidates():
-        from ortpkg.providers.ep_wheels import wheel_findings  # few have such a wheel
+        from ortpkg.providers.ep_discovery.ep_wheels import wheel_findings  # few have such a wheel
 
         findings += wheel_findings()
     if sys.platform == "win32":
-        from ortpkg.providers.ep_catalog import catalog_findings, has_catalog  # Windows has one
+        from ortpkg.providers.ep_discovery.ep_catalog import (  # Windows has one
+            catalog_findings,
+            has_catalog,
+        )
 
         findings += catalog_findings() if has_catalog() else []
     merged = _merged(findings)
@@ -174,8 +177,8 @@ def _named() -> tuple[list[EpFinding], tuple[str, ...]]:
     """Return the findings for libraries that the user names, and notes on unreadable sources."""
     if not may_name_libraries():
         return [], ()
-    from ortpkg.providers.named_ep_findings import named_findings  # few name one
-    from ortpkg.providers.named_ep_libraries import named_libraries
+    from ortpkg.providers.ep_discovery.named_ep_findings import named_findings  # few name one
+    from ortpkg.providers.ep_discovery.named_ep_libraries import named_libraries
 
     named = named_libraries()
     findings = [finding for library in named.libraries for finding in named_findings(library)]

@@ -1,6 +1,6 @@
 """Finds the libraries of plug-in EPs in installed wheels.
 
-A child process asks each candidate (:mod:`ortpkg.providers.ep_candidates`) through the functions
+A child process asks each candidate (``ep_candidates``) through the functions
 of its package. The answer is remembered until the distribution, its version or its files change. A
 wheel without such functions has its library found by file name, and its EP by the library's own
 report.
@@ -16,16 +16,26 @@ from typing import Any
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import quoted
 from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
-from ortpkg.providers.ep_candidates import EpCandidate, EpOrigin, ep_candidates, file_identity
-from ortpkg.providers.ep_finding import (
+from ortpkg.providers.ep_discovery.ep_candidates import (
+    EpCandidate,
+    EpOrigin,
+    ep_candidates,
+    file_identity,
+)
+from ortpkg.providers.ep_discovery.ep_finding import (
     EpFinding,
     name_by_file,
     problem_of_file,
     problem_of_names,
 )
-from ortpkg.providers.library_refusals import HALF_INSTALLED, REFUSALS, refusal_of, refusal_text
+from ortpkg.providers.ep_discovery.library_refusals import (
+    HALF_INSTALLED,
+    REFUSALS,
+    refusal_of,
+    refusal_text,
+)
 
-_PROBE = "ortpkg.providers.ep_package_probe"
+_PROBE = "ortpkg.providers.ep_discovery.ep_package_probe"
 
 
 def wheel_findings() -> tuple[EpFinding, ...]:

@@ -1,7 +1,7 @@
 """Scans the files of installed distributions for those that may bring a plug-in EP.
 
 A distribution is a candidate if the source of one of its packages defines functions that return a
-library's path and an EP's name (:mod:`ortpkg.providers.ep_package_probe` lists them), or if it
+library's path and an EP's name (``ep_package_probe`` lists them), or if it
 installs a library with the usual name of a plug-in. Nothing is imported.
 """
 
@@ -38,14 +38,14 @@ _NAME_FUNCTION = re.compile(rb"\b(?:(?:get_)?ep_names?|_?EP_NAMES?)\b")
 
 
 class ScannedPackage(NamedTuple):
-    """An :class:`~ortpkg.providers.ep_candidates.EpPackage`."""
+    """An :class:`~ortpkg.providers.ep_discovery.ep_candidates.EpPackage`."""
 
     module: str
     folder: str
 
 
 class ScannedCandidate(NamedTuple):
-    """An :class:`~ortpkg.providers.ep_candidates.EpCandidate`."""
+    """An :class:`~ortpkg.providers.ep_discovery.ep_candidates.EpCandidate`."""
 
     distribution: str
     version: str

@@ -1,6 +1,6 @@
 """Lists installed distributions that may bring a plug-in EP, without importing them.
 
-:mod:`ortpkg.providers.ep_candidate_scan` reads their files once; the result is remembered until
+``ep_candidate_scan`` reads their files once; the result is remembered until
 distributions are installed or removed.
 """
 
@@ -73,7 +73,9 @@ def ep_candidates() -> tuple[EpCandidate, ...]:
     stored = read_fact(_KIND, key)
     candidates = None if stored is None else _candidates(stored)
     if candidates is None:
-        from ortpkg.providers.ep_candidate_scan import scan  # only where something was installed
+        from ortpkg.providers.ep_discovery.ep_candidate_scan import (
+            scan,  # only where something was installed
+        )
 
         scanned = [list(candidate) for candidate in scan(records)]
         write_fact(_KIND, key, scanned, keep=_MOST_KEPT)

@@ -27,16 +27,14 @@ from ortpkg.isolation.backend_probe import (
     asking_nobody,
     doubting_refusals,
 )
-from ortpkg.providers import (
+from ortpkg.providers import ep_registry, installed_metadata, onnxruntime_factory
+from ortpkg.providers.ep_discovery import (
     ep_candidate_scan,
     ep_candidates,
-    ep_registry,
     ep_wheels,
-    installed_metadata,
     library_refusals,
-    onnxruntime_factory,
 )
-from ortpkg.providers.ep_libraries import (
+from ortpkg.providers.ep_discovery.ep_libraries import (
     EpLibrary,
     ep_library_notes,
     ep_library_of,

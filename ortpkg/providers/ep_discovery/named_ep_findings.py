@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ortpkg.errors import quoted
 from ortpkg.isolation.backend_probe import ask_backend
-from ortpkg.providers.ep_candidate_scan import is_plugin_library
-from ortpkg.providers.ep_candidates import EpOrigin, EpPackage, file_identity
-from ortpkg.providers.ep_finding import EpFinding, problem_of_file, problem_of_names
-from ortpkg.providers.ep_wheels import names_of_library
-from ortpkg.providers.library_refusals import REFUSALS
-from ortpkg.providers.named_ep_libraries import NamedLibrary
+from ortpkg.providers.ep_discovery.ep_candidate_scan import is_plugin_library
+from ortpkg.providers.ep_discovery.ep_candidates import EpOrigin, EpPackage, file_identity
+from ortpkg.providers.ep_discovery.ep_finding import EpFinding, problem_of_file, problem_of_names
+from ortpkg.providers.ep_discovery.ep_wheels import names_of_library
+from ortpkg.providers.ep_discovery.library_refusals import REFUSALS
+from ortpkg.providers.ep_discovery.named_ep_libraries import NamedLibrary
 
-_DESCRIBE = "ortpkg.providers.ep_package_probe:describe_package"
+_DESCRIBE = "ortpkg.providers.ep_discovery.ep_package_probe:describe_package"
 _MOST_VERSION = 64
 #: More entries of a folder are not looked at.
 _MOST_FILES = 10_000

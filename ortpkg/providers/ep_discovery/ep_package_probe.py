@@ -13,10 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ortpkg.errors import quoted
-from ortpkg.providers.ep_package import import_ep_package
-from ortpkg.providers.library_refusals import REFUSED
+from ortpkg.providers.ep_discovery.ep_package import import_ep_package
+from ortpkg.providers.ep_discovery.library_refusals import REFUSED
+from ortpkg.providers.ep_discovery.registered_ep_library import (
+    LibraryRefusedError,
+    register_ep_library,
+)
 from ortpkg.providers.quiet_onnxruntime import load_onnxruntime
-from ortpkg.providers.registered_ep_library import LibraryRefusedError, register_ep_library
 
 _PATHS = ("get_library_path", "library_path")
 #: Names of all EPs first: a wheel that has them may have the name of one, too.

@@ -15,7 +15,7 @@ from ortpkg.devices.json_form import hardware_device_to_json
 from ortpkg.devices.machine_probe import probe
 from ortpkg.errors import unquoted
 from ortpkg.isolation.backend_probe import Refusals
-from ortpkg.providers.ep_candidates import file_identity
+from ortpkg.providers.ep_discovery.ep_candidates import file_identity
 from ortpkg.providers.installed_metadata import recorded_distributions
 
 #: Key of the reason in an answer that is a refusal.

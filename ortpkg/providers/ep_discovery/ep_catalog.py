@@ -13,12 +13,12 @@ from typing import Any
 
 from ortpkg.errors import quoted
 from ortpkg.isolation.backend_probe import ask_backend, asking_anew
-from ortpkg.providers.ep_candidates import EpOrigin
-from ortpkg.providers.ep_finding import EpFinding, problem_of_file, problem_of_names
+from ortpkg.providers.ep_discovery.ep_candidates import EpOrigin
+from ortpkg.providers.ep_discovery.ep_finding import EpFinding, problem_of_file, problem_of_names
 
 #: The wheel that lists the catalog.
 CATALOG_MODULE = "windowsml"
-_PROBE = "ortpkg.providers.ep_package_probe:list_catalog"
+_PROBE = "ortpkg.providers.ep_discovery.ep_package_probe:list_catalog"
 _READY = "Ready"
 
 
