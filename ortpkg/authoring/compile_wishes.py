@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.documents.frozen import EMPTY
-from ortpkg.ep_names import LLVM_EP, resolve_ep_name
+from ortpkg.ep_names import LLVM_EP, resolve_ep_name, short_ep_names
 from ortpkg.errors import UsageError
 from ortpkg.machine_code.cpu_targets import (
     BFLOAT_PRECISION,
@@ -92,7 +92,13 @@ def check_wishes(wishes: CompileWishes) -> None:
         )
     if not wishes.renews:
         if not wishes.ep:
-            raise UsageError("no execution provider is named that compiles: take --ep EP")
+            from ortpkg.providers.ep_registry import compiling_eps  # on the way to an error
+
+            raise UsageError(
+                "no execution provider is named that compiles: take --ep EP, as --ep"
+                f" {', --ep '.join(map(short_ep_names, compiling_eps()))}; ortpkg ep list shows"
+                " those of installed libraries"
+            )
         return
     what_to_renew = CompileWishes(
         renews=True,

@@ -24,6 +24,7 @@ from ortpkg.errors import (
     PackageError,
     PackageNotFoundError,
     quoted,
+    unquoted,
 )
 from ortpkg.onnxruntime_releases import (
     ONNXRUNTIME_1_27,
@@ -96,6 +97,8 @@ class ReleaseReport:
     Attributes:
         release: for people.
         refusals: why it does not open the package; empty where it does.
+        remedy: command that makes a package of a form that it opens; "" where the form is not what
+            it refuses.
         choices: for each component and EP.
         never_selected: (component/variant, why) of variants that it selects for none of these EPs.
         ignored: what it passes over, a phrase each.
@@ -103,6 +106,7 @@ class ReleaseReport:
 
     release: str
     refusals: tuple[str, ...]
+    remedy: str = ""
     choices: tuple[ReleaseChoice, ...] = ()
     never_selected: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
@@ -143,6 +147,7 @@ def _report(release: str, root: Path, eps: Sequence[str]) -> ReleaseReport:
         return ReleaseReport(
             release=line.covers,
             refusals=tuple(f"{each.document}{each.pointer}: {each.message}" for each in refusals),
+            remedy=_remedy(root),
         )
     choices: list[ReleaseChoice] = []
     never: list[tuple[str, str]] = []
@@ -163,6 +168,17 @@ def _report(release: str, root: Path, eps: Sequence[str]) -> ReleaseReport:
         never_selected=tuple(never),
         ignored=tuple(_IGNORED[release](package)),
     )
+
+
+def _remedy(root: Path) -> str:
+    """Return the command that converts a package to the form of all releases; "" for none."""
+    try:
+        package = open_package(root)
+    except PackageError:
+        return ""
+    if package.format is PackageFormat.UNIVERSAL and not package.is_olives:
+        return ""
+    return f"ortpkg convert {unquoted(root)} --to universal -o NEW"
 
 
 def _asked(

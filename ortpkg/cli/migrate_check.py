@@ -59,6 +59,8 @@ def _print(report: ReleaseReport, output: Output) -> None:
         output.line(f"{report.release}: refuses the package", style="bold red")
         for refusal in report.refusals:
             output.line(f"    {refusal}", hang="      ")
+        if report.remedy:
+            output.line(f"    {report.remedy} makes one of the form that it opens", hang="      ")
         return
     rows = [(each.component, _asked(each), _selected(each), each.reason) for each in report.choices]
     columns = [
@@ -92,6 +94,7 @@ def _json(report: ReleaseReport) -> dict[str, Any]:
         "release": report.release,
         "opens": report.opens,
         "refusals": list(report.refusals),
+        "remedy": report.remedy or None,
         "choices": [
             {
                 "component": each.component,

@@ -74,6 +74,15 @@ NAMED_FACTORIES: dict[str, Callable[[], EpFactory]] = {
 }
 
 
+def compiling_eps() -> tuple[str, ...]:
+    """Return those of the built-in EPs that are here and compile; no device is asked."""
+    return (
+        *((LLVM_EP,) if has_compiler() else ()),
+        *((OPENVINO_EP,) if OpenVinoEpFactory().is_available() else ()),
+        PREPACK_EP,
+    )
+
+
 class AvailableFactories(NamedTuple):
     """The factories that can be asked here, in default priority order, and what went wrong."""
 

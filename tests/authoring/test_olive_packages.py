@@ -112,7 +112,12 @@ def test_validate_says_that_no_onnxruntime_opens_it(package: Path) -> None:
     findings = [each for each in validate(package) if each.rule != "ORT405"]
 
     assert [(each.rule, each.severity) for each in findings] == [("ORT069", Severity.WARNING)]
-    assert [report.opens for report in migrate_check(package)] == [False] * 4
+    reports = migrate_check(package)
+    assert [report.opens for report in reports] == [False] * 4
+    remedies = {report.remedy for report in reports}
+    assert remedies == {f"ortpkg convert {package} --to universal -o NEW"}
+    converted = convert(package, "universal", output=package.parent / "new.ortpackage")
+    assert [(each.opens, each.remedy) for each in migrate_check(converted.root)] == [(True, "")] * 4
 
 
 def test_no_command_changes_it_in_place(package: Path) -> None:
