@@ -13,6 +13,7 @@ from ortpkg.ep_context.ep_context_descriptor import ContextDescriptor
 from ortpkg.ep_names import OPENVINO_EP
 from ortpkg.errors import ExecutionProviderError
 from ortpkg.providers.ep_discovery.ep_libraries import (
+    NO_DEVICE,
     EpLibrary,
     emulation_note,
     is_emulation_asked_for,
@@ -28,6 +29,7 @@ from ortpkg.trust.load_config import FLOAT32_CONFIG, LOAD_CONFIG
 
 _UNKNOWN_ARCHITECTURE = "unknown"
 _FLOAT32 = "FP32"
+_NO_SUCH_DEVICE = "offers no such device on this machine"
 #: Where a device is, in onnxruntime's words; the probe of this machine has it as "pci_address".
 _PCI = "pci_bus_id"
 
@@ -94,7 +96,7 @@ def ep_library_target(
     found = _found(offered, wanted) if wanted else list(offered[:1])
     if not found:
         raise ExecutionProviderError(
-            f"{library.ep_name} ({library}) offers no such device on this machine",
+            f"{library.ep_name} ({library}) {_NO_SUCH_DEVICE if offered else NO_DEVICE}",
             ep_name=library.ep_name,
         )
     if emulation is not None:

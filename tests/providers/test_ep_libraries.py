@@ -31,7 +31,7 @@ from ortpkg.providers import (
     onnxruntime_probe,
 )
 from ortpkg.providers.ep_discovery import ep_libraries, library_refusals
-from ortpkg.providers.ep_discovery.ep_candidates import EpPackage
+from ortpkg.providers.ep_discovery.ep_candidate import EpPackage
 from ortpkg.providers.ep_discovery.ep_libraries import (
     EMULATED_DEVICES_VARIABLE,
     EpLibrary,
@@ -379,6 +379,19 @@ def test_two_devices_that_nothing_tells_apart_are_taken_one_for_each_that_is_wan
     both = ep_library_target.ep_library_target(None, library, [device, device])
 
     assert (len(one.ep_devices), len(both.ep_devices)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("listed", "what"), [((), "no device"), ((_listed(DeviceType.CPU),), "no such device")]
+)
+def test_a_device_that_is_not_offered_is_told_apart_from_none_at_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: tuple[Any, ...], what: str
+) -> None:
+    monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_, **__: listed)
+    library = _library(tmp_path)
+    wanted = EpDevice(ep_name=library.ep_name, device=HardwareDevice(type=DeviceType.GPU))
+    with pytest.raises(ExecutionProviderError, match=f"1.2\\) offers {what} on this machine$"):
+        ep_library_target.ep_library_target(None, library, [wanted])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Scans the files of installed distributions for those that may bring a plug-in EP.
 
 A distribution is a candidate if the source of one of its packages defines functions that return a
-library's path and an EP's name (``ep_package_probe`` lists them), or if it
-installs a library with the usual name of a plug-in. Nothing is imported.
+library's path and an EP's name (``ep_package_probe`` lists them), or if it installs a library with
+the usual name of a plug-in. Nothing is imported.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
+from ortpkg.providers.ep_discovery.ep_candidate import EpCandidate, EpPackage
 from ortpkg.providers.installed_metadata import InstalledRecord, normal_name
 
 #: More is not read of a RECORD (tensorflow's has 3 MB), nor of an ``__init__.py``.
@@ -37,38 +37,21 @@ _PATH_FUNCTION = re.compile(rb"\b(?:get_)?library_path\b")
 _NAME_FUNCTION = re.compile(rb"\b(?:(?:get_)?ep_names?|_?EP_NAMES?)\b")
 
 
-class ScannedPackage(NamedTuple):
-    """An :class:`~ortpkg.providers.ep_discovery.ep_candidates.EpPackage`."""
-
-    module: str
-    folder: str
-
-
-class ScannedCandidate(NamedTuple):
-    """An :class:`~ortpkg.providers.ep_discovery.ep_candidates.EpCandidate`."""
-
-    distribution: str
-    version: str
-    package: ScannedPackage | None
-    libraries: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-
-
 def is_plugin_library(file_name: str) -> bool:
     """Return True if a file is called as libraries of plug-in EPs are on this system."""
     return _LIBRARY.fullmatch(file_name) is not None
 
 
-def scan(records: Iterable[InstalledRecord]) -> tuple[ScannedCandidate, ...]:
+def scan(records: Iterable[InstalledRecord]) -> tuple[EpCandidate, ...]:
     """Return the candidates among ``records``, sorted by the names of their distributions."""
-    candidates: dict[str, tuple[ScannedCandidate, ...]] = {}
+    candidates: dict[str, tuple[EpCandidate, ...]] = {}
     for record in records:
         if record.name not in candidates:  # as for modules, the first on the path counts
             candidates[record.name] = tuple(_candidates_of(record))
     return tuple(candidate for name in sorted(candidates) for candidate in candidates[name])
 
 
-def _candidates_of(record: InstalledRecord) -> Iterator[ScannedCandidate]:
+def _candidates_of(record: InstalledRecord) -> Iterator[EpCandidate]:
     is_named_so = record.name.startswith(_PREFIX)
     listed = _recorded_files(record)
     if listed is None:
@@ -86,7 +69,7 @@ def _candidates_of(record: InstalledRecord) -> Iterator[ScannedCandidate]:
             yield _candidate(record, package, own, listed)
             left = [path for path in left if path not in own]
     if is_named_so and not packages and (editable := _editable_package(record)):
-        yield ScannedCandidate(record.name, record.version, editable)
+        yield EpCandidate(record.name, record.version, editable)
     # A distribution with an onnxruntime of its own has its provider libraries for that one.
     if left and not any(_RUNTIME_LIBRARY.fullmatch(PurePosixPath(path).name) for path in natives):
         yield _candidate(record, "", left, listed)
@@ -157,22 +140,22 @@ def _mentions_ep(record: InstalledRecord, package: str, *, has_library: bool) ->
 
 def _candidate(
     record: InstalledRecord, package: str, libraries: Collection[str], listed: Collection[str]
-) -> ScannedCandidate:
+) -> EpCandidate:
     def full(path: str) -> str:
         return os.path.join(record.folder, *path.split("/"))  # noqa: PTH118
 
     own = sorted(libraries, key=lambda path: (len(path), path))
     init = f"{package}/{_INIT}"
-    return ScannedCandidate(
+    return EpCandidate(
         distribution=record.name,
         version=record.version,
-        package=ScannedPackage(package.replace("/", "."), full(package)) if package else None,
+        package=EpPackage(package.replace("/", "."), full(package)) if package else None,
         libraries=tuple(map(full, own)),
         files=(full(init),) if package and init in listed else (),
     )
 
 
-def _editable_package(record: InstalledRecord) -> ScannedPackage | None:
+def _editable_package(record: InstalledRecord) -> EpPackage | None:
     """Return the package of a distribution that is installed from its source tree, if any."""
     module = normal_name(record.name).replace("-", "_")
     with contextlib.suppress(ImportError, ValueError):
@@ -181,5 +164,5 @@ def _editable_package(record: InstalledRecord) -> ScannedPackage | None:
             folder = Path(spec.origin).parent
             text = Path(spec.origin).read_bytes()[:_MOST_SOURCE_BYTES]
             if _PATH_FUNCTION.search(text) and _NAME_FUNCTION.search(text):
-                return ScannedPackage(module, str(folder))
+                return EpPackage(module, str(folder))
     return None

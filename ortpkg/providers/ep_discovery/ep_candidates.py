@@ -1,7 +1,7 @@
 """Lists installed distributions that may bring a plug-in EP, without importing them.
 
-``ep_candidate_scan`` reads their files once; the result is remembered until
-distributions are installed or removed.
+``ep_candidate_scan`` reads their files once; the result is remembered until distributions are
+installed or removed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import contextlib
 import os
 import sys
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
+from ortpkg.providers.ep_discovery.ep_candidate import EpCandidate, EpPackage
 from ortpkg.providers.installed_metadata import recorded_distributions
 from ortpkg.storage.fact_cache import read_fact, write_fact
 
@@ -29,30 +30,6 @@ class EpOrigin(StrEnum):
     WHEEL = "wheel"
     NAMED = "named"
     CATALOG = "catalog"
-
-
-class EpPackage(NamedTuple):
-    """Python package of a wheel: the name to import it by, and its folder."""
-
-    module: str
-    folder: str
-
-
-class EpCandidate(NamedTuple):
-    """A distribution, or one package of it, that may bring a plug-in EP.
-
-    Attributes:
-        distribution, version: name and version of the wheel.
-        package: package to ask for its library; None if only a library's name is a hint.
-        libraries: paths of libraries with the usual names of plug-ins, the likeliest first.
-        files: paths of the package in ``RECORD``; if one is missing, the wheel is damaged.
-    """
-
-    distribution: str
-    version: str
-    package: EpPackage | None
-    libraries: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
 
 
 def file_identity(path: str) -> list[int]:
@@ -77,9 +54,8 @@ def ep_candidates() -> tuple[EpCandidate, ...]:
             scan,  # only where something was installed
         )
 
-        scanned = [list(candidate) for candidate in scan(records)]
-        write_fact(_KIND, key, scanned, keep=_MOST_KEPT)
-        candidates = _candidates(scanned) or ()
+        candidates = scan(records)
+        write_fact(_KIND, key, [list(candidate) for candidate in candidates], keep=_MOST_KEPT)
     return candidates
 
 

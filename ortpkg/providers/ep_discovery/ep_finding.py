@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ortpkg.ep_names import OWN_EPS, resolve_ep_name
 from ortpkg.errors import quoted
-from ortpkg.providers.ep_discovery.ep_candidates import EpOrigin, EpPackage
+from ortpkg.providers.ep_discovery.ep_candidate import EpPackage
+from ortpkg.providers.ep_discovery.ep_candidates import EpOrigin
 
 _MOST_NAMES = 32
 _NAME = re.compile(r"[\w.+-]{1,128}")

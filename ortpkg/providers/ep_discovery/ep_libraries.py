@@ -18,10 +18,10 @@ from ortpkg.devices.hardware import DeviceType
 from ortpkg.ep_names import QNN_EP, resolve_ep_name
 from ortpkg.errors import quoted
 from ortpkg.host.directories import config_directory
+from ortpkg.providers.ep_discovery.ep_candidate import EpPackage
 from ortpkg.providers.ep_discovery.ep_candidates import (
     EP_LIBRARIES_VARIABLE,
     EpOrigin,
-    EpPackage,
     ep_candidates,
     file_identity,
 )

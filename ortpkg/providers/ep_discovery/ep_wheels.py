@@ -1,23 +1,22 @@
 """Finds the libraries of plug-in EPs in installed wheels.
 
-A child process asks each candidate (``ep_candidates``) through the functions
-of its package. The answer is remembered until the distribution, its version or its files change. A
-wheel without such functions has its library found by file name, and its EP by the library's own
-report.
+A child process asks each candidate (``ep_candidates``) through the functions of its package. The
+answer is remembered until the distribution, its version or its files change. A wheel without such
+functions has its library found by file name, and its EP by the library's own report.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortpkg.ep_names import is_known_ep
 from ortpkg.errors import quoted
-from ortpkg.isolation.backend_probe import ProbeAnswer, ask_backend
+from ortpkg.isolation.backend_probe import ask_backend
+from ortpkg.providers.ep_discovery.ep_candidate import EpCandidate, EpPackage
 from ortpkg.providers.ep_discovery.ep_candidates import (
-    EpCandidate,
     EpOrigin,
     ep_candidates,
     file_identity,
@@ -36,6 +35,19 @@ from ortpkg.providers.ep_discovery.library_refusals import (
 )
 
 _PROBE = "ortpkg.providers.ep_discovery.ep_package_probe"
+_MOST_VERSION = 64
+
+
+class PackageAnswer(NamedTuple):
+    """Answer of a package: its library, the EPs in it, its version; "" and () for what it lacks.
+
+    ``failure`` says why there is no answer.
+    """
+
+    path: str = ""
+    ep_names: tuple[str, ...] = ()
+    version: str = ""
+    failure: str = ""
 
 
 def wheel_findings() -> tuple[EpFinding, ...]:
@@ -55,12 +67,12 @@ def _finding(candidate: EpCandidate) -> EpFinding | None:
             return unnamed._replace(problem=f"it lacks {problem}{_reinstall(candidate)}")
     if candidate.package is None:
         return _by_library(candidate, unnamed)
-    answer = _ask_package(candidate)
+    answer = _ask_candidate(candidate, candidate.package)
     if answer.failure:
         missing = next(filter(None, map(problem_of_file, candidate.libraries)), "")
         problem = f"it lacks {missing}{_reinstall(candidate)}" if missing else ""
         return unnamed._replace(problem=problem or f"asked for its library, {answer.failure}")
-    path, names = _path_and_names(answer.value)
+    path, names = answer.path, answer.ep_names
     if not path:
         return _by_library(candidate, unnamed._replace(ep_names=names))
     problem = _problem_of_path(path, candidate) or problem_of_names(names)
@@ -69,24 +81,44 @@ def _finding(candidate: EpCandidate) -> EpFinding | None:
     return _by_library(candidate, unnamed, path)
 
 
-def _path_and_names(value: Any) -> tuple[str, tuple[str, ...]]:
-    value = value if isinstance(value, dict) else {}
-    names = value.get("ep_names")
-    return str(value.get("path", "")), tuple(names) if isinstance(names, list) else ()
-
-
-def _ask_package(candidate: EpCandidate) -> ProbeAnswer:
-    assert candidate.package is not None
-    module, folder = candidate.package
-    files = [os.path.join(folder, "__init__.py"), *candidate.libraries]  # noqa: PTH118
-    return ask_backend(
-        f"{_PROBE}:describe_package",
-        {"module": module, "folder": folder},
-        fingerprint=_fingerprint(candidate, files),
+def _ask_candidate(candidate: EpCandidate, package: EpPackage) -> PackageAnswer:
+    files = [os.path.join(package.folder, "__init__.py"), *candidate.libraries]  # noqa: PTH118
+    return ask_package(
+        package,
+        _fingerprint(candidate, files),
         # What the environment has it say today (ggml's has a variable for another library) or a
         # file that is missing may change, and the fingerprint with neither.
-        is_kept=lambda value: not _problem_of_path(_path_and_names(value)[0], candidate),
+        is_path_kept=lambda path: not _problem_of_path(path, candidate),
+    )
+
+
+def ask_package(
+    package: EpPackage, fingerprint: Mapping[str, object], is_path_kept: Callable[[str], bool]
+) -> PackageAnswer:
+    """Ask a package in a child process for its library and the EPs in it.
+
+    Args:
+        package: to ask.
+        fingerprint: the answer is remembered as long as this stays the same.
+        is_path_kept: returns True for a path with which the answer may be remembered.
+    """
+    answer = ask_backend(
+        f"{_PROBE}:describe_package",
+        {"module": package.module, "folder": package.folder},
+        fingerprint=fingerprint,
+        is_kept=lambda value: is_path_kept(_package_answer(value).path),
         refusals=REFUSALS,
+    )
+    return _package_answer(answer.value)._replace(failure=answer.failure)
+
+
+def _package_answer(value: Any) -> PackageAnswer:
+    value = value if isinstance(value, dict) else {}
+    names = value.get("ep_names")
+    return PackageAnswer(
+        path=str(value.get("path", "")),
+        ep_names=tuple(names) if isinstance(names, list) else (),
+        version=str(value.get("version", ""))[:_MOST_VERSION],
     )
 
 

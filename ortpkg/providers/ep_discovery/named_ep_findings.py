@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ortpkg.errors import quoted
-from ortpkg.isolation.backend_probe import ask_backend
+from ortpkg.providers.ep_discovery.ep_candidate import EpPackage
 from ortpkg.providers.ep_discovery.ep_candidate_scan import is_plugin_library
-from ortpkg.providers.ep_discovery.ep_candidates import EpOrigin, EpPackage, file_identity
+from ortpkg.providers.ep_discovery.ep_candidates import (
+    EpOrigin,
+    file_identity,
+)
 from ortpkg.providers.ep_discovery.ep_finding import EpFinding, problem_of_file, problem_of_names
-from ortpkg.providers.ep_discovery.ep_wheels import names_of_library
-from ortpkg.providers.ep_discovery.library_refusals import REFUSALS
+from ortpkg.providers.ep_discovery.ep_wheels import ask_package, names_of_library
 from ortpkg.providers.ep_discovery.named_ep_libraries import NamedLibrary
 
-_DESCRIBE = "ortpkg.providers.ep_discovery.ep_package_probe:describe_package"
-_MOST_VERSION = 64
 #: More entries of a folder are not looked at.
 _MOST_FILES = 10_000
 #: Nor are more libraries of one folder tried, each in a process of its own.
@@ -68,17 +68,14 @@ def _of_library(path: str, ep_names: tuple[str, ...], unnamed: EpFinding) -> EpF
 def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
     package = EpPackage(Path(library.path).name, library.path)
     init = os.path.join(library.path, "__init__.py")  # noqa: PTH118
-    answer = ask_backend(
-        _DESCRIBE,
-        {"module": package.module, "folder": package.folder},
-        fingerprint={"package": [init, *file_identity(init)]},
-        is_kept=lambda value: isinstance(value, dict) and os.path.isfile(value.get("path", "")),  # noqa: PTH113
-        refusals=REFUSALS,
+    answer = ask_package(
+        package,
+        {"package": [init, *file_identity(init)]},
+        is_path_kept=os.path.isfile,
     )
     if answer.failure:
         return unnamed._replace(problem=f"asked for its library, {answer.failure}")
-    value = answer.value if isinstance(answer.value, dict) else {}
-    path, names = str(value.get("path", "")), library.ep_names or tuple(value.get("ep_names", ()))
+    path, names = answer.path, library.ep_names or answer.ep_names
     if not path:
         return unnamed._replace(problem="the package has no function get_library_path()")
     if problem := problem_of_file(path) or problem_of_names(names):
@@ -87,7 +84,7 @@ def _of_package(library: NamedLibrary, unnamed: EpFinding) -> EpFinding:
         return unnamed._replace(
             problem=f"its library is {quoted(path)}, outside of the folder; name that one"
         )
-    unnamed = unnamed._replace(version=str(value.get("version", ""))[:_MOST_VERSION])
+    unnamed = unnamed._replace(version=answer.version)
     if names:
         return unnamed._replace(path=path, ep_names=names, package=package)
     return _of_library(path, (), unnamed._replace(package=package))

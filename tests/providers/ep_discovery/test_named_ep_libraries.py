@@ -15,7 +15,10 @@ from ortpkg.errors import ExecutionProviderError, UsageError
 from ortpkg.isolation.backend_probe import ProbeAnswer
 from ortpkg.providers import user_ep_libraries
 from ortpkg.providers.ep_discovery import ep_catalog, ep_wheels, named_ep_libraries
-from ortpkg.providers.ep_discovery.ep_candidates import EP_LIBRARIES_VARIABLE, EpOrigin
+from ortpkg.providers.ep_discovery.ep_candidates import (
+    EP_LIBRARIES_VARIABLE,
+    EpOrigin,
+)
 from ortpkg.providers.ep_discovery.ep_libraries import (
     ep_library_notes,
     installed_ep_libraries,
