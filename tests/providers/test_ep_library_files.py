@@ -50,6 +50,42 @@ void* CreateEpFactories(
 }
 void* ReleaseEpFactory(void* factory) { return NULL; }
 """
+#: A library whose only factory says that it has 10,000 devices. onnxruntime has room for 8, and ends
+#: the process.
+_MANY_DEVICES = """
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+  uint32_t version;
+  const char* (*name)(const void*);
+  const char* (*vendor)(const void*);
+  void* (*devices)(void*, const void* const*, size_t, void**, size_t, size_t*);
+  void* create;
+  void* release;
+  uint32_t (*vendor_id)(const void*);
+  const char* (*own_version)(const void*);
+  void* rest[64];
+} Factory;
+
+static const char* text(const void* self) { return "AcmeExecutionProvider"; }
+static uint32_t number(const void* self) { return 1; }
+static void* devices(
+    void* self, const void* const* hardware, size_t count, void** made, size_t most, size_t* made_count) {
+  *made_count = 10000;
+  return NULL;
+}
+static Factory factory = {23, text, text, devices, NULL, NULL, number, text};
+
+void* CreateEpFactories(
+    const char* name, const void* base, const void* logger, void** factories, size_t most,
+    size_t* count) {
+  factories[0] = &factory;
+  *count = 1;
+  return NULL;
+}
+void* ReleaseEpFactory(void* factory) { return NULL; }
+"""
 _CPU = HardwareDevice(type=DeviceType.CPU, name="Host", vendor="Intel", vendor_id=0x8086)
 
 
@@ -69,10 +105,10 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     forget_installed()
 
 
-def _compile(step: str, path: Path) -> None:
+def _compile(step: str, path: Path, text: str = _LIBRARY) -> None:
     assert _COMPILER is not None
     source = path.with_suffix(".c")
-    source.write_text(_LIBRARY.replace("STEP", step))
+    source.write_text(text.replace("STEP", step))
     subprocess.run([_COMPILER, "-shared", "-fPIC", "-o", path, source], check=True)
 
 
@@ -95,6 +131,16 @@ def test_a_library_that_fails_is_one_note_and_leaves_other_eps_as_they_are(
     offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)))
     assert [note for note in offer.notes if "Acme" in note and reason in note], offer.notes
     assert len(offer.notes) == 1
+    names = {ep_device.ep_name for ep_device in offer.ep_devices}
+    assert "CPUExecutionProvider" in names
+    assert "AcmeExecutionProvider" not in names
+
+
+def test_a_library_that_says_that_it_has_10_000_devices_is_one_note(site: Path) -> None:
+    _compile("", write_wheel(site) / LIBRARY, _MANY_DEVICES)
+    offer = discover_ep_devices(Machine(os="linux", hardware=(_CPU,)))
+    (note,) = offer.notes
+    assert note.startswith("the library behind AcmeExecutionProvider (onnxruntime-ep-acme 1.2) ")
     names = {ep_device.ep_name for ep_device in offer.ep_devices}
     assert "CPUExecutionProvider" in names
     assert "AcmeExecutionProvider" not in names
