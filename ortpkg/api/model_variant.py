@@ -397,9 +397,9 @@ class ModelVariant:
         )
 
     def _names_what_runs(self, backend: str) -> bool:
-        """Return True if a person named an execution provider or a backend, for all or this one.
+        """Return True if an execution provider or a backend was named, by caller or variant.
 
-        A release of onnxruntime, by whose rules the package is read, runs it elsewhere in silence.
+        False for a package that is read by the rules of a release, which falls back silently.
         """
         if self._package.compat is not None:
             return False

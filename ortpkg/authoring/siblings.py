@@ -105,7 +105,7 @@ def signatures_of_variants(
 ) -> list[tuple[str, ModelSignature]]:
     """Return each variant's name with the inputs and outputs of its model.
 
-    A damaged model cannot be compared with, which ``notify`` is told.
+    Leaves out damaged models, after a call of ``notify`` with a note on each.
     """
     signatures = []
     for variant in variants:

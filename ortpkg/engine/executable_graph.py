@@ -71,10 +71,10 @@ class ExecutableGraph:
         is_subgraph: bool = False,
         is_native: bool = False,
     ) -> None:
-        """Puts a planned graph together.
+        """Assemble a planned graph.
 
-        ``is_native``: native libraries compute all of it, and nobody looks on: what is one
-        partition needs no frame.
+        ``is_native``: native libraries compute all of it, unwatched; a graph that is one
+        partition then runs without a frame.
         """
         self.plan = plan
         self.allocation = allocation

@@ -182,8 +182,8 @@ class EpContextReader:
     def check_judged_files(self) -> None:
         """Raises EpContextError if a file that was judged has changed since.
 
-        Ask before somebody opens one by its path, and after the bytes of a mapped one were read: a
-        write into the file shows in the mapping, and what was read is then not what was judged.
+        Call it before a library opens a file by its path, and after reading bytes of a mapped file:
+        a write into the file changes the mapping, so that other bytes are read than were judged.
         """
         for path in self._options.judged or ():
             self._judged_at(path)

@@ -19,13 +19,12 @@ from ortpkg.kernels.op_kernel import KernelFactory
 class DeviceSlots(NamedTuple):
     """Slots of a kernel that copies by itself between the CPU's memory and its provider's.
 
-    What lies in its provider's memory already is read there, and what other kernels read there
-    stays there; all else is handed over as arrays, and the kernel copies it.
+    Values that lie in the provider's memory are read there, and values that other kernels read
+    there stay there. All others are passed as arrays, which the kernel copies.
 
     Attributes:
         inputs, outputs: slots whose values it reads, or makes, in its provider's memory.
-        read_inputs, read_outputs: slots whose elements the CPU looks at, too, so that they are
-            arrays wherever the kernel reads or makes them.
+        read_inputs, read_outputs: slots whose elements the CPU reads, too; these are always arrays.
     """
 
     inputs: frozenset[int] = frozenset()

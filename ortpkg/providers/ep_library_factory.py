@@ -1,7 +1,7 @@
 """The factory of an EP in a library for onnxruntime (``ep_libraries``).
 
 A child process registers the library before this one loads it; its answer is remembered like that
-of any backend. An emulated device is offered only to who asks for it by name, and says that it is
+of any backend. An emulated device is offered only if it is asked for by name, and says that it is
 emulated (ADR 17).
 """
 

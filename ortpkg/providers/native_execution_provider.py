@@ -144,7 +144,7 @@ class NativeExecutionProvider(CompilingProvider):
     def _device_slots(self, fused: FusedNode) -> DeviceSlots:
         """Return the inputs and outputs that a partition has in the library's memory.
 
-        None of them for a context, whose inputs and outputs may be others than its node's.
+        Empty for a context, whose inputs and outputs may differ from its node's.
         """
         compiled = self._compiled.get(fused.node.name)
         slots = getattr(compiled, "device_slots", None)

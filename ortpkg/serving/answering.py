@@ -183,8 +183,8 @@ class Answering:
         """Yield what ``write`` makes of each round of a pipeline's loop, then of other outputs.
 
         A model without loops gives everything at once. ``write`` is called on the run's thread.
-        Raises as :meth:`answer_written`, and ServerBusyError where clients let too many parts of
-        all streams wait; the run ends where nobody asks for more.
+        Raises what :meth:`answer_written` raises, and ServerBusyError if too many parts of streams
+        wait for clients. The run ends when the caller stops asking for more.
         """
         loop = asyncio.get_running_loop()
         parts: asyncio.Queue[bytes] = asyncio.Queue()

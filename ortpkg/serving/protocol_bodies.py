@@ -124,10 +124,10 @@ def read_body(
 
 
 def read_document(text: _Text, read_json: Callable[[_Text], Any]) -> Any:
-    """Return the value that a JSON text is; ``read_json`` raises ValueError for what is none.
+    """Return the value of a JSON text; ``read_json`` raises ValueError for a wrong one.
 
-    Raises InvalidRequestError for what is none, and RequestTooLargeError for more than
-    MOST_JSON_VALUES, counted by what separates them, in texts too.
+    Raises InvalidRequestError for a text that is no JSON, and RequestTooLargeError for more than
+    MOST_JSON_VALUES values. Their separators are counted, also those inside of texts.
     """
     if _counted_values(text) > MOST_JSON_VALUES:
         raise RequestTooLargeError(

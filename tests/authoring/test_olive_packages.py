@@ -117,7 +117,7 @@ def test_validate_says_that_no_onnxruntime_opens_it(package: Path) -> None:
     remedies = {report.remedy for report in reports}
     assert remedies == {f"ortpkg convert {package} --to universal -o NEW"}
     converted = convert(package, "universal", output=package.parent / "new.ortpackage")
-    assert [(each.opens, each.remedy) for each in migrate_check(converted.root)] == [(True, "")] * 4
+    assert [(row.opens, row.remedy) for row in migrate_check(converted.root)] == [(True, "")] * 4
 
 
 def test_no_command_changes_it_in_place(package: Path) -> None:

@@ -382,15 +382,15 @@ def test_two_devices_that_nothing_tells_apart_are_taken_one_for_each_that_is_wan
 
 
 @pytest.mark.parametrize(
-    ("listed", "what"), [((), "no device"), ((_listed(DeviceType.CPU),), "no such device")]
+    ("listed", "offer"), [((), "no device"), ((_listed(DeviceType.CPU),), "no such device")]
 )
 def test_a_device_that_is_not_offered_is_told_apart_from_none_at_all(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: tuple[Any, ...], what: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listed: tuple[Any, ...], offer: str
 ) -> None:
     monkeypatch.setattr(ep_library_target, "register_ep_library", lambda *_, **__: listed)
     library = _library(tmp_path)
     wanted = EpDevice(ep_name=library.ep_name, device=HardwareDevice(type=DeviceType.GPU))
-    with pytest.raises(ExecutionProviderError, match=f"1.2\\) offers {what} on this machine$"):
+    with pytest.raises(ExecutionProviderError, match=f"1.2\\) offers {offer} on this machine$"):
         ep_library_target.ep_library_target(None, library, [wanted])
 
 
@@ -506,7 +506,7 @@ class _OldOnnxRuntime:
         if any(listed.ep_name == name for listed in self.listed):
             raise RuntimeError(f"library {path} is already registered")
         names = (name, f"{name}.AUTO")
-        self.listed += [SimpleNamespace(ep_name=each, ep_metadata={}) for each in names]
+        self.listed += [SimpleNamespace(ep_name=ep_name, ep_metadata={}) for ep_name in names]
 
 
 def test_an_onnxruntime_that_does_not_say_whose_a_device_is_takes_libraries(

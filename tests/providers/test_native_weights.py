@@ -378,7 +378,7 @@ for isolate in (False, True):
 
 
 def test_a_model_beyond_what_a_message_may_have_is_run_where_it_lies(tmp_path: Path) -> None:
-    """2.3 GiB, of which three rows are read, by a process in which any write to a file fails."""
+    """Read three rows of 2.3 GiB, in a process in which any write to a file fails."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("resource")
     table_rows = 9_650_000
@@ -445,7 +445,7 @@ def test_a_model_of_20_gib_is_run_where_it_lies(tmp_path: Path, isolate: bool) -
 def test_a_context_of_more_than_2_gib_is_kept_and_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
-    """The second session loads what the first kept, of which the weights are 2.3 GiB."""
+    """Load a context with 2.3 GiB of weights that an earlier session made."""
     if shutil.disk_usage(tmp_path).free < 8 << 30:
         pytest.skip("too little room for a context of 2.3 GiB")
     monkeypatch.setenv("ORTPKG_CACHE_DIR", str(tmp_path / "cache"))
@@ -531,7 +531,7 @@ def _private_nbytes() -> int:
 
 
 def test_a_model_beyond_what_a_message_may_have_is_described(tmp_path: Path) -> None:
-    """3 times 2.25 GiB, of which nobody reads a byte."""
+    """Describe three weights of 2.25 GiB each without reading a byte of them."""
     path = save_products(tmp_path, 3, size=24576)
     for form in _FORMS:
         model = native_model(load_model(path).graph, form=form)

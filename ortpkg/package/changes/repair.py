@@ -213,7 +213,7 @@ class _Repair:
 
     def planned(self, report: VerificationReport) -> PlannedFiles:
         """What would be written, as far as the copy's own record tells; what is extra stays."""
-        recorded, found = read_entries(self._root) or PackageDigests(), report.differences
+        recorded, damaged = read_entries(self._root) or PackageDigests(), report.differences
         adds: dict[str, int | None] = {}
         changes: list[str] = []
         if self._copy is not None and self._has_right_record(report):
@@ -222,8 +222,8 @@ class _Repair:
                 {name: self._root / name for name in list_files(self._root)},
                 progress=self._progress,
             )
-            recorded, found = self._copy, differences(self._copy, tuple(hashed), hashed)
-        for difference in found:
+            recorded, damaged = self._copy, differences(self._copy, tuple(hashed), hashed)
+        for difference in damaged:
             entry = recorded.files.get(difference.file)
             if (
                 difference.kind is DifferenceKind.EXTRA

@@ -317,10 +317,9 @@ def check_own_record(root: Path) -> DigestDifference | None:
 
 
 def verify_sum(root: Path) -> None:
-    """Verify that the entries of digests.json add up, before a command writes it anew.
+    """Verify that the entries of digests.json add up, before a command rewrites it.
 
-    A command that changed it regardless would give it a right sum, and nothing would show any more
-    that it was damaged.
+    Rewriting a damaged one would give it a right sum, which hides the damage.
 
     Raises:
         DigestMismatchError: they do not.

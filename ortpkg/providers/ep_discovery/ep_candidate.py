@@ -1,4 +1,4 @@
-"""Distribution that may bring a plug-in EP, as the scan of what is installed describes it."""
+"""Distribution that may bring a plug-in EP, as the scan of installed distributions finds it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _NAME_FUNCTION = re.compile(rb"\b(?:(?:get_)?ep_names?|_?EP_NAMES?)\b")
 
 
 def is_plugin_library(file_name: str) -> bool:
-    """Return True if a file is called as libraries of plug-in EPs are on this system."""
+    """Return True if a file has the usual name of a plug-in EP's library on this system."""
     return _LIBRARY.fullmatch(file_name) is not None
 
 

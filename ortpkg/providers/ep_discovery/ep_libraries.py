@@ -235,14 +235,14 @@ def _library(name: str, finding: EpFinding) -> EpLibrary:
 
 
 def _rival_note(finding: EpFinding, firsts: Sequence[EpLibrary]) -> str:
-    """Return what is said of a library some of whose EPs another one brought first."""
+    """Return the note on a library with EPs that an earlier library has, too."""
     names = ", ".join(first.ep_name for first in firsts)
     verb, same = ("is", "name") if len(firsts) == 1 else ("are", "names")
     return f"{names} of {finding} {verb} not used: {firsts[0]} brings the same {same}"
 
 
 def _removal(library: EpLibrary | EpFinding) -> str:
-    """Return the command that removes a library; "" for one of Windows, which stays."""
+    """Return the command that removes a library; "" for one of Windows."""
     if library.distribution:
         return f"pip uninstall {library.distribution}"
     return f"ortpkg ep remove {quoted(library.path)}" if library.origin is EpOrigin.NAMED else ""
@@ -278,9 +278,9 @@ def displaced_note(library: EpLibrary) -> str:
 
 
 def displacement_remedies() -> dict[str, str]:
-    """Return each note on a library in whose place another one is used, with what to do.
+    """Return note → what to do, for libraries that another one displaces.
 
-    Notes on libraries whose EPs onnxruntime has, too, are here whether or not it has them.
+    Includes the note of each library for an onnxruntime that has its EP built in.
     """
     return {
         **find_ep_libraries().displaced,

@@ -43,16 +43,20 @@ def register_ep_library(
     *,
     allows_absent: bool = False,
 ) -> tuple[Any, ...]:
-    """onnxruntime's EP devices of that execution provider.
+    """Register a library, unless it is registered; return onnxruntime's devices of its EP.
 
-    Its library is registered where nobody has done so.
+    A program may have registered the library under another name, which some EPs then have.
 
-    A program may have registered it itself, under a name of its own: some execution providers then
-    have that name. Those that are called as ``siblings`` are other execution providers of the same
-    library. With ``allows_absent``, only devices come back that are not here, for compiling: the
-    library must not have been registered before without.
+    Args:
+        onnxruntime: the module.
+        ep_name: the execution provider; the library is registered under this name.
+        path: path of the library.
+        siblings: names of other execution providers in the library.
+        allows_absent: True to return only devices that this machine does not have, to compile
+            for; the library must not have been registered without this.
 
-    Raises ExecutionProviderError where onnxruntime or the library refuses.
+    Raises:
+        ExecutionProviderError: onnxruntime or the library refuses.
     """
     with _lock:
         own = registered_devices(onnxruntime, path)
@@ -100,19 +104,13 @@ def _register(onnxruntime: Any, ep_name: str, name: str, path: str) -> set[str] 
 
 
 def _why_refused(error: Exception, path: str) -> str:
-    """What the library or the system's loader said, as onnxruntime passes it on.
-
-    Without the library's path and onnxruntime's own words around it.
-    """
+    """Return the message of the library or the system's loader inside onnxruntime's error."""
     said = words_of(error).rstrip(".")
     return said.rpartition(" with error: ")[2].removeprefix(f"{path}: ") or said
 
 
 def load_quietly(path: str) -> None:
-    """Loads a library of which it is known that it writes to standard output then, without that.
-
-    Other libraries are not loaded here.
-    """
+    """Load a library without the lines that it prints; do nothing for one that prints none."""
     start = _TALKATIVE.get(Path(path).name)
     if start is None or path in _loaded or sys.platform != "linux":
         return
@@ -150,10 +148,7 @@ def _without_lines(start: bytes) -> Iterator[None]:
 
 
 def registered_devices(onnxruntime: Any, path: str) -> list[Any]:
-    """The EP devices of the library at ``path``.
-
-    Empty where nobody registered it, or it offers nothing.
-    """
+    """Return the EP devices of a library; none if it is not registered, or has no device."""
     names = _names_by_path.get(path, frozenset())
     return [
         ep_device

@@ -60,7 +60,7 @@ def _weight(name: str, offset: int) -> onnx.TensorProto:
 
 
 def run(how: str, folder: Path, ep: str) -> dict[str, Any]:
-    """Load and run it; its output goes beside it."""
+    """Load and run the model; save the output beside it, and return the figures."""
     feed = {"x": np.random.default_rng(5).normal(0, 1, (1, _WIDTH)).astype(np.float16)}
     path = str(folder / "big.onnx")
     start_s = time.perf_counter()

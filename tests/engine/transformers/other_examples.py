@@ -1,4 +1,4 @@
-"""Other forms of what rules fuse, beside the one example that each has: a rule's name, a graph."""
+"""Further examples of graphs that rules fuse, by the rule's name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Whatever a rule makes of an example that differs in one thing computes what it did before.
+"""Tests that rules keep results of examples that differ in one thing from the form they fuse.
 
-The pairs that must *not* fuse, for every rule at once: what is left as it is is right, and what is
-changed is run before and after.
+A rule may leave such an example as it is. If it changes the example, both are run and compared.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def test_a_library_with_a_version_behind_its_ending_is_found_in_a_folder(
     path = _library(folder, "libonnxruntime_acme.so.1.2")
     answers["libonnxruntime_acme.so.1.2"] = _offering(_ACME)
     monkeypatch.setenv(EP_LIBRARIES_VARIABLE, str(folder))
-    assert [(name, found) for name, found, _ in _found()] == [(_ACME, path)]
+    assert [(name, own_path) for name, own_path, _ in _found()] == [(_ACME, path)]
 
 
 def test_a_folder_with_too_many_libraries_is_one_note_and_none_is_tried(
