@@ -25,7 +25,7 @@ from ortpkg.providers.ep_discovery.registered_ep_library import (
     registered_devices,
 )
 from ortpkg.providers.foreign_code import foreign_code
-from ortpkg.trust.load_config import FLOAT32_CONFIG, LOAD_CONFIG
+from ortpkg.trust.load_config import EXACT_CONFIG, LOAD_CONFIG
 
 _UNKNOWN_ARCHITECTURE = "unknown"
 _FLOAT32 = "FP32"
@@ -70,7 +70,7 @@ def precision_options(ep_name: str, options: Mapping[str, str]) -> Mapping[str, 
     ``precision`` says.
     """
     is_stated = LOAD_CONFIG in options or options.get("precision", _FLOAT32).upper() != _FLOAT32
-    return {} if ep_name != OPENVINO_EP or is_stated else {LOAD_CONFIG: FLOAT32_CONFIG}
+    return {} if ep_name != OPENVINO_EP or is_stated else {LOAD_CONFIG: EXACT_CONFIG}
 
 
 def is_registered_library(onnxruntime: Any, library: EpLibrary) -> bool:

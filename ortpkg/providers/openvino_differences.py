@@ -17,7 +17,8 @@ them for users):
 - Celu, Elu, Gelu and Selu are off by up to 5e-7, which are all digits of results that small, as is
   Swish below -87; HardSigmoid of float16 is up to 1.3e-4 where 0 is due;
 - subnormal numbers are 0, also as divisors; zeros lose or get their sign;
-- QuantizeLinear with an odd zero point is one step off exactly between two steps.
+- QuantizeLinear with an odd zero point is one step off exactly between two steps;
+- Cast of floats to 8 bits saturates, which ONNX leaves open; our engines keep the last 8 bits.
 """
 
 from __future__ import annotations

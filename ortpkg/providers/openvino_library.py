@@ -62,6 +62,9 @@ _PRECISIONS: dict[str, dict[str, str]] = {
     "ACCURACY": {"EXECUTION_MODE_HINT": "ACCURACY"},
 }
 _DEFAULT_PRECISION = "FP32"
+#: Keeps activations as they are: in products with integer weights (MatMulNBits) the CPU plug-in
+#: rounds groups of 32 of them to 8 bits otherwise.
+_EXACT_PRODUCTS = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 _CPU = "CPU"
 #: Operations that compute nothing.
 _NO_OPERATIONS = frozenset({"Constant", "Parameter", "Result"})
@@ -91,9 +94,11 @@ class OpenVinoLibrary(GroupLibrary):
     @functools.cached_property
     def _core(self) -> Any:
         core = new_core()
-        if "precision" not in self._options:
-            # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU.
-            core.set_property(_CPU, _PRECISIONS[_DEFAULT_PRECISION])
+        precision = self._options.get("precision", _DEFAULT_PRECISION)
+        if precision == _DEFAULT_PRECISION:
+            # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU, and for
+            # models that were compiled before.
+            core.set_property(_CPU, {**_PRECISIONS[precision], **_EXACT_PRODUCTS})
         return core
 
     def use_settings(self, settings: SessionSettings) -> None:

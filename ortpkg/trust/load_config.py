@@ -17,15 +17,18 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import InvalidSessionOptionError, PackageFormatError, quoted
 
 LOAD_CONFIG = "load_config"
-#: What ortpkg asks for where nobody says otherwise: OpenVINO's CPU plug-in computes in bfloat16
-#: where the CPU has it.
-FLOAT32_CONFIG = '{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}'
+#: Config that ortpkg asks for where nobody says otherwise: OpenVINO's CPU plug-in computes in
+#: bfloat16 where the CPU has it, and rounds activations of products with integer weights to 8 bits.
+EXACT_CONFIG = (
+    '{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}}'
+)
 _LIMITS = DocumentLimits(nbytes=1 << 16, depth=16)
 _FORM = '{"DEVICE": {"PROPERTY": "value"}}'
 #: Properties that only tune a computation: what a stranger's package may set. Others load or write
 #: files.
 _TUNING = frozenset(
     {
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE",
         "EXECUTION_MODE_HINT",
         "INFERENCE_NUM_THREADS",
         "INFERENCE_PRECISION_HINT",

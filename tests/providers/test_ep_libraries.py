@@ -6,6 +6,7 @@ How they are found is in ep_discovery/; tests/vendors has the real ones.
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -663,7 +664,12 @@ def test_no_library_rates_its_own_strings_on_a_device_that_it_emulates(
 def test_openvinos_library_is_asked_for_float32_unless_the_options_say_otherwise(
     ep_name: str, options: dict[str, str], added: bool
 ) -> None:
-    assert ("load_config" in precision_options(ep_name, options)) is added
+    added_options = precision_options(ep_name, options)
+    assert ("load_config" in added_options) is added
+    if added:
+        config = json.loads(added_options["load_config"])
+        exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+        assert config == {"CPU": exact}
 
 
 def _with_onnxruntime(

@@ -302,10 +302,14 @@ def save_branches(folder: Path) -> Path:
 # --- operators that are converted with constants alone --------------------------------------------
 
 
+_FLOAT32 = json.dumps({"CPU": {"INFERENCE_PRECISION_HINT": "f32"}})
+
+
 @pytest.mark.parametrize("has_addresses", [True, False])
 @pytest.mark.parametrize("isolate", [False, True])
+@pytest.mark.parametrize("options", [{}, {"precision": "FP32"}, {"load_config": _FLOAT32}])
 def test_openvino_gets_constants_where_it_converts_nothing_else(
-    has_addresses: bool, isolate: bool, monkeypatch: pytest.MonkeyPatch
+    has_addresses: bool, isolate: bool, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("openvino")
     from ortpkg.providers import openvino_reading
@@ -329,16 +333,47 @@ def test_openvino_gets_constants_where_it_converts_nothing_else(
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     values = np.stack([codes & 15, codes >> 4], -1).reshape(SIZE, 2, 32).astype(np.float32) - 8
     weight = (values * scales.reshape(SIZE, 2, 1)).reshape(SIZE, SIZE)
-    # Without options OpenVINO rounds groups of 32 activations to 8 bits, as far as the CPU has
-    # instructions for these, and computes in bfloat16 where it has some for that.
-    exact = {"CPU": {"DYNAMIC_QUANTIZATION_GROUP_SIZE": "0", "INFERENCE_PRECISION_HINT": "f32"}}
-    result = _run(
-        model.SerializeToString(),
-        _OPENVINO,
-        isolate=isolate,
-        provider_options=[{"load_config": json.dumps(exact)}],
-    )
+    # Unless it is asked not to, OpenVINO rounds groups of 32 activations to 8 bits, as far as the
+    # CPU has instructions for these, and computes in bfloat16 where it has some for that.
+    result = _run(model.SerializeToString(), _OPENVINO, isolate=isolate, provider_options=[options])
     np.testing.assert_allclose(result, X @ weight.T, rtol=1e-5, atol=1e-4)  # of up to 81
+
+
+_BLOCKS = """
+<ir_version: 10, opset_import: ["": 21]> g (float[1, 64] x) => (float[1, 64] y) {
+    w = DequantizeLinear<axis = 1, block_size = 32>(codes, scales)
+    t = Transpose<perm = [1, 0]>(w)
+    y = MatMul(x, t)
+}
+"""
+
+
+@pytest.mark.parametrize("element_type", [TensorProto.INT8, TensorProto.INT4])
+def test_openvino_keeps_activations_of_products_with_integer_weights(element_type: int) -> None:
+    pytest.importorskip("openvino")
+    codes = np.random.default_rng(0).integers(-8, 8, (SIZE, SIZE)).astype(np.int8)
+    scales = np.linspace(0.5, 1, SIZE * 2, dtype=np.float32).reshape(SIZE, 2)
+    model = onnx.parser.parse_model(_BLOCKS)
+    model.graph.initializer.append(
+        helper.make_tensor("codes", element_type, codes.shape, codes.ravel())
+    )
+    model.graph.initializer.append(onnx.numpy_helper.from_array(scales, "scales"))
+    result = _run(model.SerializeToString(), _OPENVINO)
+    weight = codes * np.repeat(scales, 32, axis=1)
+    np.testing.assert_allclose(result, X @ weight.T, rtol=1e-5, atol=1e-4)
+
+
+def test_whoever_asks_for_rounded_activations_gets_them() -> None:
+    openvino = pytest.importorskip("openvino")
+    from ortpkg.providers.openvino_library import OpenVinoLibrary
+
+    config = json.dumps({"CPU": {"DYNAMIC_QUANTIZATION_GROUP_SIZE": 32}})
+    for options, size in (({}, 0), ({"load_config": config}, 32)):
+        library = OpenVinoLibrary(options=options)
+        parameter = openvino.opset8.parameter([1], dtype=np.float32)
+        model = openvino.Model([openvino.opset8.relu(parameter)], [parameter])
+        compiled = library._core.compile_model(model, "CPU", library._properties)
+        assert compiled.get_property("DYNAMIC_QUANTIZATION_GROUP_SIZE") == size
 
 
 # --- memory ---------------------------------------------------------------------------------------
