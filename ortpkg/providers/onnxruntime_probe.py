@@ -70,10 +70,7 @@ def list_library_offers(
         ep_devices = _register(onnxruntime, ep_name, path, package, siblings)
     except LibraryRefusedError as error:
         return {"version": onnxruntime.__version__, REFUSED: error.reason}
-    if len(ep_devices) > _MOST_EP_DEVICES:
-        raise ValueError(
-            f"it offers {len(ep_devices)} devices; at most {_MOST_EP_DEVICES} are believed"
-        )
+    _verify_count(ep_devices)
     return {
         "version": onnxruntime.__version__,
         "providers": [ep_name] if ep_devices else [],
@@ -89,15 +86,23 @@ def list_absent_devices(
 ) -> list[dict[str, Any]] | dict[str, str]:
     """Return devices that are not here and for which the library compiles, as its EP devices.
 
-    Where the library is refused, ``{"refused"}`` with the reason. The arguments are those of
-    :func:`list_library_offers`.
+    Where the library is refused, ``{"refused"}`` with the reason. The arguments and errors
+    are those of :func:`list_library_offers`.
     """
     onnxruntime = load_onnxruntime()
     try:
         listed = _register(onnxruntime, ep_name, path, package, siblings, allows_absent=True)
     except LibraryRefusedError as error:
         return {REFUSED: error.reason}
-    return [_ep_device(ep_device) for ep_device in listed[:_MOST_EP_DEVICES]]
+    _verify_count(listed)
+    return [_ep_device(ep_device) for ep_device in listed]
+
+
+def _verify_count(ep_devices: Sequence[Any]) -> None:
+    if len(ep_devices) > _MOST_EP_DEVICES:
+        raise ValueError(
+            f"it offers {len(ep_devices)} devices; at most {_MOST_EP_DEVICES} are believed"
+        )
 
 
 def rate_for_absent_device(

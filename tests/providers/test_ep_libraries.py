@@ -554,8 +554,9 @@ def test_more_devices_than_any_machine_has_are_refused(
     monkeypatch.setattr(onnxruntime_probe, "load_onnxruntime", lambda: None)
     many = (_listed(DeviceType.CPU),) * 10_000
     monkeypatch.setattr(onnxruntime_probe, "register_ep_library", lambda *_, **__: many)
-    with pytest.raises(ValueError, match="it offers 10000 devices; at most 256 are believed"):
-        onnxruntime_probe.list_library_offers(**_library(tmp_path).arguments())
+    for ask in (onnxruntime_probe.list_library_offers, onnxruntime_probe.list_absent_devices):
+        with pytest.raises(ValueError, match="it offers 10000 devices; at most 256 are believed"):
+            ask(**_library(tmp_path).arguments())
 
 
 # --- emulated devices -----------------------------------------------------------------------------
