@@ -62,9 +62,9 @@ _PRECISIONS: dict[str, dict[str, str]] = {
     "ACCURACY": {"EXECUTION_MODE_HINT": "ACCURACY"},
 }
 _DEFAULT_PRECISION = "FP32"
-#: Keeps activations as they are: in products with integer weights (MatMulNBits) the CPU plug-in
-#: rounds groups of 32 of them to 8 bits otherwise.
-_EXACT_PRODUCTS = {"DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+#: Properties of the CPU plug-in unless another precision is asked for. In products with integer
+#: weights (MatMulNBits) it rounds groups of 32 activations to 8 bits otherwise.
+_DEFAULTS = {**_PRECISIONS[_DEFAULT_PRECISION], "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 _CPU = "CPU"
 #: Operations that compute nothing.
 _NO_OPERATIONS = frozenset({"Constant", "Parameter", "Result"})
@@ -98,7 +98,7 @@ class OpenVinoLibrary(GroupLibrary):
         if precision == _DEFAULT_PRECISION:
             # On the plug-in, so that it also holds where AUTO or HETERO choose the CPU, and for
             # models that were compiled before.
-            core.set_property(_CPU, {**_PRECISIONS[precision], **_EXACT_PRODUCTS})
+            core.set_property(_CPU, _DEFAULTS)
         return core
 
     def use_settings(self, settings: SessionSettings) -> None:
@@ -170,7 +170,7 @@ class OpenVinoLibrary(GroupLibrary):
         options = {key: self._options[key] for key in _COMPILED_OPTIONS if key in self._options}
         options["precision"] = self._options.get("precision", _DEFAULT_PRECISION)
         config = self._loaded_config()
-        if config and config != _PRECISIONS[_DEFAULT_PRECISION]:  # that is what is asked for anyway
+        if not config.items() <= _DEFAULTS.items():  # these are asked for anyway
             options[LOAD_CONFIG] = json.dumps(config, sort_keys=True)
         return ContextDescriptor(
             ep=OPENVINO_EP,

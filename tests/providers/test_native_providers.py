@@ -35,6 +35,7 @@ from ortpkg.providers.native_model import native_model
 from ortpkg.providers.openvino_device import openvino_device
 from ortpkg.providers.openvino_group import Ports
 from ortpkg.providers.session_settings import SessionSettings
+from ortpkg.trust.load_config import EXACT_CONFIG
 from tests.kernels.node_runner import RunContext
 
 _MLP = """
@@ -236,6 +237,7 @@ def test_openvino_says_on_which_devices_threads_do_not_apply(
     [
         ('{"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}', {"precision": "FP32"}),
         ('{"GPU": {"INFERENCE_PRECISION_HINT": "f16"}}', {"precision": "FP32"}),
+        (EXACT_CONFIG, {"precision": "FP32"}),
         (
             '{"CPU": {"NUM_STREAMS": 2}}',
             {"precision": "FP32", "load_config": '{"NUM_STREAMS": "2"}'},
