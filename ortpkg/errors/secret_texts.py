@@ -19,6 +19,8 @@ _LEAST_IN_OUR_TEXTS = 8
 _LEAST_IN_ANSWERS = 6
 #: Smallest part of a secret that is hidden where a text is cut off inside the secret.
 _LEAST_CUT_CHARACTERS = 6
+#: Shorter forms could be words or names in another case, and are hidden only as they are written.
+_LEAST_IN_ANY_CASE = 8
 #: Scheme of an Authorization header → what follows is the secret.
 _HEADER = re.compile(r"(?:Basic|Bearer) (?=\S)")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
@@ -72,9 +74,11 @@ def _without_secrets(text: str, *, least_characters: int) -> str:
         return text
     for secret, (forms, _) in sorted(_hidden.copy().items(), key=lambda entry: -len(entry[0])):
         for form in forms:
-            if len(form) < least_characters or form not in text:
+            if len(form) < least_characters or form.lower() not in text.lower():
                 continue
-            if len(form) >= _LEAST_CHARACTERS:
+            if len(form) >= _LEAST_IN_ANY_CASE:
+                text = re.sub(re.escape(form), _SHOWN, text, flags=re.IGNORECASE)
+            elif len(form) >= _LEAST_CHARACTERS:
                 text = text.replace(form, _SHOWN)
             else:
                 text = re.sub(rf"(?<!\w){re.escape(form)}(?!\w)", _SHOWN, text)
@@ -85,32 +89,44 @@ def _without_secrets(text: str, *, least_characters: int) -> str:
 def _without_beginning(text: str, secret: str) -> str:
     """Return the text without the beginning of the secret at its end, where it was cut off."""
     for nbytes in range(min(len(secret) - 1, len(text)), _LEAST_CUT_CHARACTERS - 1, -1):
-        if text.endswith(secret[:nbytes]):
+        beginning, end = secret[:nbytes], text[-nbytes:]
+        is_long = nbytes >= _LEAST_IN_ANY_CASE
+        if end == beginning or (is_long and end.lower() == beginning.lower()):
             return text[:-nbytes] + _SHOWN
     return text
 
 
 def _forms(text: str) -> tuple[str, ...]:
+    forms = {*_written(text), *_in_base64(text)}
+    if len(text) >= _LEAST_IN_ANY_CASE:  # letters that are written otherwise than by themselves
+        forms |= _written(text.upper())
+    in_hex = text.encode(errors="replace").hex()
+    if len(in_hex) >= _LEAST_IN_ANY_CASE:  # shorter ones may be part of any digest
+        forms.add(in_hex)
+    return tuple(sorted(forms, key=len, reverse=True))
+
+
+def _written(text: str) -> set[str]:
+    """Return the text as Python, JSON, addresses and pages write it."""
     # Imported here: who has no secrets needs none of them.
     import html
     import json
     from urllib.parse import quote, quote_plus
 
     in_html = html.escape(text)
-    plain = (
+    in_addresses = (quote(text, safe=""), quote_plus(text))
+    return {
         text,
         repr(text)[1:-1],
         json.dumps(text)[1:-1],
         json.dumps(text, ensure_ascii=False)[1:-1],
-        quote(text, safe=""),
-        quote_plus(text),
+        *in_addresses,
+        *(_ESCAPE.sub(lambda match: match[0].lower(), form) for form in in_addresses),
         in_html,
         html.escape(text, quote=False),
         in_html.replace("&#x27;", "&#39;"),
         in_html.replace("&#x27;", "&#39;").replace("&quot;", "&#34;"),
-    )
-    in_lower_case = (_ESCAPE.sub(lambda match: match[0].lower(), form) for form in plain[4:6])
-    return tuple(sorted({*plain, *in_lower_case, *_in_base64(text)}, key=len, reverse=True))
+    }
 
 
 def _in_base64(text: str) -> list[str]:

@@ -19,6 +19,7 @@ from ortpkg.errors import (
     printable,
     quoted,
     redacted,
+    redacted_answer,
     redacted_quotation,
 )
 from ortpkg.registry.credentials import Credentials
@@ -65,6 +66,43 @@ def test_a_secret_leaves_in_no_message(form: str) -> None:
     texts += [redacted(said), repr(RegistryError(said, registry="r"))]
     assert all(_is_free_of_it(text) and "ha" in text for text in texts), texts
     assert secret.reveal() == PASSWORD
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        PASSWORD.upper(),
+        PASSWORD.title(),
+        PASSWORD.encode().hex(),
+        PASSWORD.encode().hex().upper(),
+        quote(PASSWORD, safe="").upper(),
+        json.dumps(PASSWORD.upper())[1:-1],
+        base64.b64encode(PASSWORD.encode()).decode().lower(),
+    ],
+)
+def test_a_secret_leaves_in_no_other_case_and_not_in_hex(form: str) -> None:
+    secret = Secret(PASSWORD)
+
+    for hide in (redacted, redacted_quotation, redacted_answer):
+        assert hide(f"you sent {form}, ha") == "you sent (secret), ha"
+    assert redacted(f"you sent {PASSWORD[:12].upper()}") == "you sent (secret)"
+    assert secret
+
+
+def test_a_letter_that_is_two_in_capitals_hides_no_less() -> None:
+    secret = Secret("straße-nach-süd")
+
+    assert redacted("you sent STRASSE-NACH-SÜD, ha") == "you sent (secret), ha"
+    assert secret
+
+
+def test_a_short_secret_in_another_case_is_a_word_as_any() -> None:
+    secret, number = Secret("walrus"), Secret("is")
+
+    assert redacted_answer("Walrus of walrus") == "Walrus of (secret)"
+    assert redacted_quotation("sha256:6973ab IS") == "sha256:6973ab IS"
+    assert secret
+    assert number
 
 
 def test_a_text_that_is_cut_off_in_a_secret_ends_before_it() -> None:
