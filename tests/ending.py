@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 
 _SOONEST_S = 0.001
+#: xdist kills workers that have not ended by then.
+_WORKERS_END_S = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,10 +46,11 @@ class _Ending:
         self._errors = errors
         self._end_s: float | None = None
 
-    def _arm(self, limit_s: float) -> None:
+    def _arm(self, limit_s: float, workers_end_s: float = 0) -> None:
         if limit_s > 0:
-            self._end_s = time.monotonic() + limit_s + self._margin_s
-            self._start_clock(limit_s + self._margin_s)
+            wait_s = limit_s + self._margin_s + workers_end_s
+            self._end_s = time.monotonic() + wait_s
+            self._start_clock(wait_s)
 
     def _start_clock(self, wait_s: float) -> None:
         faulthandler.dump_traceback_later(wait_s, file=self._errors, exit=True)
@@ -85,9 +88,13 @@ class _Ending:
             self._start_clock(max(self._end_s - time.monotonic(), _SOONEST_S))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self) -> None:
-        """Bounds the teardown that is left where tests end before the last one."""
-        self._arm(self._limit_s)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Bounds the teardown that is left where tests end before the last one.
+
+        The process that starts workers waits here until they have ended, and then writes its report.
+        """
+        starts_workers = session.config.pluginmanager.has_plugin("dsession")
+        self._arm(self._limit_s, _WORKERS_END_S if starts_workers else 0)
 
     def pytest_unconfigure(self, config: pytest.Config) -> None:
         """Bounds the end of Python, which waits for threads; a worker waits for others before."""

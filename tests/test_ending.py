@@ -118,8 +118,22 @@ def test_a_worker_that_is_ended_is_a_failed_test(tmp_path: Path) -> None:
         assert f"crashed while running 'test_it.py::{name}'" in done.stdout
 
 
+def test_a_worker_that_is_slow_to_end_costs_no_report(tmp_path: Path) -> None:
+    """The one that starts workers waits for them before it writes its report."""
+    slow = """
+import os
+if "PYTEST_XDIST_WORKER" in os.environ:
+    threading._register_atexit(time.sleep, 6)  # before the clock that bounds the end of Python
+
+def test_fails(): assert False
+"""
+    done = run_tests(tmp_path, slow, *BY_WORKERS)
+    assert "FAILED test_it.py::test_fails" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 1 passed" in done.stdout
+
+
 def test_no_worker_stays_behind_for_a_thread_that_nobody_stops(tmp_path: Path) -> None:
-    """The one that starts them has less time than xdist takes to kill them."""
+    """A worker has less time than xdist takes to kill it."""
     done = run_tests(tmp_path, STRAY_THREAD, *BY_WORKERS)
     assert ".. " in done.stdout, done.stdout + done.stderr  # both tests have passed
     assert "in _shutdown" in done.stderr  # where a worker waits for such a thread
