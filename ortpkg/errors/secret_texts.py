@@ -21,6 +21,8 @@ _LEAST_IN_ANSWERS = 6
 _LEAST_CUT_CHARACTERS = 6
 #: Shorter forms could be words or names in another case, and are hidden only as they are written.
 _LEAST_IN_ANY_CASE = 8
+#: Shorter beginnings of a secret could be words in another case, e.g. of "identity-1".
+_LEAST_CUT_IN_ANY_CASE = 12
 #: Scheme of an Authorization header → what follows is the secret.
 _HEADER = re.compile(r"(?:Basic|Bearer) (?=\S)")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
@@ -90,7 +92,7 @@ def _without_beginning(text: str, secret: str) -> str:
     """Return the text without the beginning of the secret at its end, where it was cut off."""
     for nbytes in range(min(len(secret) - 1, len(text)), _LEAST_CUT_CHARACTERS - 1, -1):
         beginning, end = secret[:nbytes], text[-nbytes:]
-        is_long = nbytes >= _LEAST_IN_ANY_CASE
+        is_long = nbytes >= _LEAST_CUT_IN_ANY_CASE
         if end == beginning or (is_long and end.lower() == beginning.lower()):
             return text[:-nbytes] + _SHOWN
     return text

@@ -131,6 +131,14 @@ def test_a_short_secret_hides_no_part_of_a_word_and_no_word_of_ours() -> None:
     assert secret
 
 
+def test_a_word_that_begins_like_a_secret_in_another_case_is_shown() -> None:
+    secrets = [Secret("identity-1"), Secret("correct-horse-battery")]
+
+    assert redacted("com.acme:Identity") == "com.acme:Identity"
+    assert redacted("you sent CORRECT-HORSE") == "you sent (secret)"
+    assert secrets
+
+
 def test_a_short_password_that_a_registry_repeats_is_hidden_in_what_it_says() -> None:
     secret = Secret("s3cr")
     body = b'{"errors": [{"code": "DENIED", "message": "s3cr is wrong"}]}'
