@@ -84,25 +84,27 @@ class FeedCheck:
         """
         if self._plain is not None and type(feeds) is dict and len(feeds) == len(self._plain):
             values: list[Value] = []
-            for each in self._plain:
-                value = feeds.get(each.name, _LEFT_OUT)
+            for declared in self._plain:
+                value = feeds.get(declared.name, _LEFT_OUT)
                 if type(value) is np.ndarray:
                     flags = value.flags
                     # carray: C-contiguous, aligned and writable, as most are; a server's are not
                     # the last, since they are views of the bytes that came.
                     if not flags.carray and not (flags.c_contiguous and flags.aligned):
                         break
-                elif (
-                    type(value) is not DeviceTensor or self._memories.get(each.name) != value.memory
-                ):
+                elif type(value) is not DeviceTensor:
                     break
-                if value.dtype != each.dtype:
+                elif self._memories.get(declared.name) != value.memory:
+                    value = as_array(value)
+                if value.dtype != declared.dtype:
                     break
                 shape = value.shape
-                if each.shape is not None:
-                    if shape != each.shape:
+                if declared.shape is not None:
+                    if shape != declared.shape:
                         break
-                elif each.rank is not None and not _has_shape(shape, each.rank, each.fixed):
+                elif declared.rank is not None and not _has_shape(
+                    shape, declared.rank, declared.fixed
+                ):
                     break
                 values.append(value)
             else:
