@@ -19,7 +19,6 @@ from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.plain_attention import attend_plainly
 from ortpkg.kernels.polling import poll_run
 from ortpkg.kernels.softmax import MOST_NARROW_TERMS
 
@@ -47,10 +46,6 @@ class ScoreSteps:
     rounding: np.dtype[Any] | None = None
     softmax_dtype: np.dtype[Any] = _FLOAT32
     captured: int = 0
-
-    def is_plain(self, dtype: np.dtype[Any]) -> bool:
-        """Whether there is nothing but scale, bias and softmax, all in ``dtype``."""
-        return self.softcap == 0 and self.rounding is None and self.softmax_dtype == dtype
 
 
 def _rounded(x: Tensor, dtype: np.dtype[Any] | None) -> Tensor:
@@ -105,9 +100,6 @@ def attend(
     if bias is not None:
         bias = bias.reshape((1,) * (4 - bias.ndim) + bias.shape)
     per_key = heads // shared
-    if per_key == 1 and capture is None and steps.is_plain(query.dtype):
-        attend_plainly(query, key, value, bias, steps.scale, out)
-        return
     of_head = per_key * length * total + (per_key * length + total) * query.shape[3]
     step = max(_SCORES_NBYTES // (of_head * query.itemsize), 1)
     for b in range(batches):
@@ -124,12 +116,9 @@ def attend(
             captured = None if capture is None else capture[b, own]
             weights = _probabilities(scores, own_bias, steps, captured)
             weights = weights.reshape(last - first, per_key * length, total)
-            if per_key == 1:
-                matmul(weights, value[b, first:last], out=out[b, own])
-            else:
-                out[b, own] = matmul(weights, value[b, first:last]).reshape(
-                    own.stop - own.start, length, -1
-                )
+            out[b, own] = matmul(weights, value[b, first:last]).reshape(
+                own.stop - own.start, length, -1
+            )
 
 
 def _scores(query: Tensor, key: Tensor, steps: ScoreSteps) -> Tensor:

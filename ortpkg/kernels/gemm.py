@@ -14,7 +14,7 @@ from ortpkg.kernels.activations import apply_activation
 from ortpkg.kernels.axes import broadcast_shape
 from ortpkg.kernels.element_types import NUMBERS, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.matrix_product import matrix_product, product_nbytes, stacked_product
+from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 
 MS = "com.microsoft"
@@ -40,7 +40,7 @@ def multiply(context: OpKernelContext, a: Tensor, b: Tensor, out: Tensor) -> Non
 
     Narrow floats are multiplied in float32 and rounded once.
     """
-    context.check_allocation(widened_nbytes(a, b, out) + product_nbytes(a, b))
+    context.check_allocation(widened_nbytes(a, b, out))
     a, b = widened(a), widened(b)
     target = out if out.dtype == a.dtype else np.empty(out.shape, a.dtype)
     stacked_product(a, b, target)
@@ -88,7 +88,7 @@ def _gemm(info: OpKernelInfo) -> Compute:
         a, b = a.T if trans_a else a, b.T if trans_b else b
         out = context.output(0, matmul_shape(a.shape, b.shape), dtype)
         c_nbytes = 0 if c is None or beta in (0, 1) else 2 * c.size * max(c.itemsize, 4)
-        context.check_allocation(widened_nbytes(a, b, out) + product_nbytes(a, b) + c_nbytes)
+        context.check_allocation(widened_nbytes(a, b, out) + c_nbytes)
         wide = widened(a)
         result = out if wide.dtype == dtype else np.empty(out.shape, wide.dtype)
         addend = None
@@ -98,7 +98,7 @@ def _gemm(info: OpKernelInfo) -> Compute:
                     f"C of shape {c.shape} does not broadcast to the product's shape {out.shape}"
                 )
             addend = np.broadcast_to(c if beta == 1 else widened(c) * beta, out.shape)
-        matrix_product(wide, widened(b), result)
+        product_in_blocks(wide, widened(b), result)
         if alpha != 1:
             np.multiply(result, alpha, out=result, casting="unsafe")
         if addend is not None:

@@ -1,4 +1,4 @@
-"""Windows of an image laid out as the columns of a matrix, some rows of windows at a time."""
+"""Image among its padding, and a view of the windows over it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import Windows
 
 
@@ -33,37 +32,35 @@ def _padded_shape(windows: Windows, spatial: tuple[int, ...]) -> tuple[int, ...]
 
 
 def padded_image(x: Tensor, windows: Windows, dtype: np.dtype[Any], zero_point: float) -> Tensor:
-    """``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros, C-contiguous.
+    """Return ``x`` (channels, *spatial) minus ``zero_point`` in ``dtype``, among zeros.
 
-    ``x`` itself where it is that already.
+    The result is C-contiguous: ``x`` itself if it is that already.
     """
     shape = _padded_shape(windows, x.shape[1:])
     if shape == x.shape[1:] and x.dtype == dtype and not zero_point and x.flags.c_contiguous:
         return x
-    (image,) = take_scratch(Slot.SHARED, ((x.shape[0], *shape), dtype))
-    if shape == x.shape[1:]:
-        inside = image
-    else:
-        image.fill(0)
-        places = [
-            slice(first, first + size)
-            for first, size in zip(windows.before, x.shape[1:], strict=True)
-        ]
-        inside = image[(slice(None), *places)]
-    inside[...] = x
-    if zero_point:
-        np.subtract(inside, dtype.type(zero_point), out=inside)
+    image = np.zeros((x.shape[0], *shape), dtype)
+    inside = image[
+        (
+            slice(None),
+            *(
+                slice(first, first + size)
+                for first, size in zip(windows.before, x.shape[1:], strict=True)
+            ),
+        )
+    ]
+    np.subtract(x, dtype.type(zero_point), out=inside, dtype=dtype, casting="unsafe")
     return image
 
 
-def unroll(image: Tensor, windows: Windows, start: int, columns: Tensor) -> None:
-    """Copies windows to ``columns`` (channels, *kernel, rows from ``start``, *other outputs).
+def window_view(image: Tensor, windows: Windows, start: int, stop: int) -> Tensor:
+    """Return windows of ``image`` as (channels, *kernel, rows ``start`` to ``stop``, *outputs).
 
-    ``image`` is what :func:`padded_image` gave.
+    ``image`` is a result of :func:`padded_image`, which the view shares its memory with.
     """
     steps = image.strides[1:]
-    source: Tensor = np.ndarray(
-        columns.shape,
+    view: Tensor = np.ndarray(
+        (image.shape[0], *windows.kernel, stop - start, *windows.output[1:]),
         image.dtype,
         image.data,
         start * windows.strides[0] * steps[0],
@@ -73,4 +70,4 @@ def unroll(image: Tensor, windows: Windows, start: int, columns: Tensor) -> None
             *(step * stride for step, stride in zip(steps, windows.strides, strict=True)),
         ),
     )
-    np.copyto(columns, source)
+    return view

@@ -6,7 +6,6 @@ Functions here take and give arrays; the kernels around them are in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -202,36 +201,3 @@ def dequantize_into(out: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor | 
     np.multiply(work, scale.astype(_FLOAT32, copy=False), out=work)
     if work is not out:
         np.copyto(out, work, casting="unsafe")
-
-
-@dataclass(frozen=True, slots=True)
-class Requantization:
-    """Sums to 8-bit integers: saturate(round(sum · factor) + zero point), halves to even.
-
-    Attributes:
-        factor: float32, of shape () or one per row.
-        zero_point: of the result.
-        dtype: uint8 or int8.
-    """
-
-    factor: Tensor
-    zero_point: int
-    dtype: np.dtype[Any]
-
-    def of_rows(self, rows: slice) -> Requantization:
-        """The same for some of the rows."""
-        return (
-            self
-            if not self.factor.ndim
-            else Requantization(self.factor[rows], self.zero_point, self.dtype)
-        )
-
-    def write(self, sums: Tensor, out: Tensor) -> None:
-        """Writes ``sums`` (rows, columns; float32, then overwritten) to ``out``, strided or not."""
-        limits = np.iinfo(self.dtype)
-        np.multiply(sums, self.factor[:, None] if self.factor.ndim else self.factor, out=sums)
-        np.rint(sums, out=sums)
-        if self.zero_point:
-            np.add(sums, np.float32(self.zero_point), out=sums)
-        np.clip(sums, np.float32(limits.min), np.float32(limits.max), out=sums)
-        np.copyto(out, sums, casting="unsafe")

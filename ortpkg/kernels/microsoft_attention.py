@@ -23,7 +23,7 @@ from ortpkg.kernels.attention import (
 from ortpkg.kernels.axes import element_count
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.matrix_product import matrix_product, product_nbytes
+from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 
@@ -133,7 +133,7 @@ def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
             f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}"
         )
     (out,) = take_scratch(Slot.SHARED, ((len(rows), weights.shape[1]), rows.dtype))
-    matrix_product(rows, weights, out)
+    product_in_blocks(rows, weights, out)
     if bias is not None:
         out += bias
     return out
@@ -165,7 +165,7 @@ def microsoft_attention(info: OpKernelInfo) -> Compute:
         count = x.shape[0] * x.shape[1]
         held_nbytes = widened_nbytes(x, weights, bias)
         held_nbytes += count * weights.shape[1] * compute_dtype(x.dtype).itemsize
-        context.check_allocation(held_nbytes + product_nbytes(x, weights))
+        context.check_allocation(held_nbytes)
         rows = widened(x).reshape(count, x.shape[2])
         projected = _projected(rows, widened(weights), None if bias is None else widened(bias))
         projected = projected.reshape(*x.shape[:2], weights.shape[1])

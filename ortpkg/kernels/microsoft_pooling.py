@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.linear_quantization import Requantization
+from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -143,7 +143,7 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         spatial = x.shape[1:-1] if channels_last else x.shape[2:]
         windows = attributes.windows(spatial)
         point, factor = _code(x_zero, x.dtype), _factor(x_scale) / _factor(y_scale)
-        requantization = Requantization(np.asarray(np.float32(1)), _code(y_zero, x.dtype), x.dtype)
+        new_point = np.asarray(_code(y_zero, x.dtype), x.dtype)
         if channels_last:
             out = context.output(0, (x.shape[0], *windows.output, x.shape[-1]), x.dtype)
             codes, target, inner = x, out, x.shape[-1]
@@ -172,7 +172,7 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
                 means = _sums(codes[place], windows, shapes)
                 means += shifts
                 means *= factors
-                requantization.write(means, target[place])
+                round_into(target[place], means, new_point)
         return out
 
     return compute

@@ -14,7 +14,7 @@ import numpy as np
 from ortpkg.kernels.axes import broadcast_shape, normalized_axis
 from ortpkg.kernels.integer_gemm import centred
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.linear_quantization import Requantization, integer_range, round_into
+from ortpkg.kernels.linear_quantization import integer_range, round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
 from ortpkg.kernels.scratch import Slot, take_scratch
@@ -80,13 +80,10 @@ def _binary(operation: np.ufunc) -> Compute:
         c_zero: Tensor | None = None,
     ) -> Tensor:
         out = context.output(0, broadcast_shape(a.shape, b.shape), a.dtype)
-        over, point = (
-            np.float32(c_scale.reshape(())),
-            0 if c_zero is None else int(c_zero.reshape(())),
-        )
+        over = np.float32(c_scale.reshape(()))
+        point = None if c_zero is None else c_zero.reshape(())
         left = _parameters(a_scale, a_zero, over)
         right = _parameters(b_scale, b_zero, over if operation is np.add else np.float32(1))
-        requantization = Requantization(np.asarray(np.float32(1)), point, out.dtype)
         if a.shape == b.shape and a.ndim:
             a, b, target = a.reshape(1, -1), b.reshape(1, -1), out.reshape(1, -1)
         else:
@@ -105,7 +102,7 @@ def _binary(operation: np.ufunc) -> Compute:
                 if shift:
                     np.add(real, shift, out=real)
             operation(first, second, out=first)
-            requantization.write(first, target[place])
+            round_into(target[place], first, point)
 
         with small_ufunc_buffers(out.size):
             for place in _blocks(*target.shape):

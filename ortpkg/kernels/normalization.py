@@ -14,7 +14,6 @@ from ortpkg.kernels.axes import broadcast_shape, element_count, normalized_axis
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.softmax import row_sums
 from ortpkg.kernels.special_functions import BLOCK
 from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
@@ -38,8 +37,7 @@ def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tens
 
     Returns mean and 1 / sqrt(variance + epsilon), as columns.
     """
-    mean = row_sums(x)
-    mean /= x.shape[1]
+    mean: Tensor = x.mean(axis=1, keepdims=True)
     np.subtract(x, mean, out=out)
     inverse = np.vecdot(out, out)[:, None]
     inverse /= x.shape[1]
@@ -105,7 +103,6 @@ def _layer_normalization(info: OpKernelInfo, *, by_rms: bool) -> Compute:
         context.check_allocation(
             widened_nbytes(x, scale, bias)
             + (copies * shape[1] + n_statistics) * shape[0] * dtype.itemsize
-            + shape[1] * dtype.itemsize  # of a row, ones that sum it
         )
         wide_scale = _row_parameter(scale, x.shape, first, "scale")
         wide_bias = _row_parameter(bias, x.shape, first, "bias")

@@ -5,12 +5,10 @@ Convolutions are in :mod:`ortpkg.kernels.quantized_conv`.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ortpkg.graph.types import ElementType as E
-from ortpkg.graph.types import TensorType, ValueType, numpy_dtype
+from ortpkg.graph.types import numpy_dtype
 from ortpkg.kernels.axes import broadcast_shape
 from ortpkg.kernels.gemm import matmul_shape
 from ortpkg.kernels.integer_gemm import (
@@ -35,7 +33,6 @@ from ortpkg.kernels.linear_quantization import (
     spread,
     spread_nbytes,
 )
-from ortpkg.kernels.matrix_product import MOST_FEATURE_MAJOR_ROWS
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.scratch import Slot, take_scratch
 
@@ -174,29 +171,9 @@ def prepared_matrix(info: OpKernelInfo, slot: int, zero_point_slot: int) -> Inte
     zero_point = info.constant_input(zero_point_slot) if has_zero_point else None
     if has_zero_point and zero_point is None:
         return None
-    if b.ndim == 2 and _has_few_rows(
-        info.input_type(0)
-    ):  # read where it lies, column by column, not packed
-        columns = info.prepacked(
-            "matrix by columns",
-            lambda: np.ascontiguousarray(integer_matrix(b, per_column(zero_point)).values.T),
-        )
-        values = columns.T
-    else:
-        values = info.prepacked("matrix", lambda: integer_matrix(b, per_column(zero_point)).values)
+    values = info.prepacked("matrix", lambda: integer_matrix(b, per_column(zero_point)).values)
     bounds = info.prepacked("bounds", lambda: np.array(bounds_of(values)))
     return IntegerMatrix(values, float(bounds[0]), float(bounds[1]))
-
-
-def _has_few_rows(a: ValueType | None) -> bool:
-    """Whether a left-hand side is known to have more than one row, but not many."""
-    shape = a.shape if isinstance(a, TensorType) else None
-    sizes = [size for size in shape[:-1] if isinstance(size, int)] if shape else []
-    return (
-        bool(shape)
-        and len(sizes) == len(shape or ()) - 1
-        and 1 < math.prod(sizes) <= MOST_FEATURE_MAJOR_ROWS
-    )
 
 
 def integer_product(a: Tensor, a_zero_point: Tensor | None, b: IntegerMatrix) -> Tensor:

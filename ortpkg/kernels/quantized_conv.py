@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from ortpkg.kernels.axes import element_count
-from ortpkg.kernels.conv_epilogue import Epilogue
-from ortpkg.kernels.convolution import Filter, constant_shifted_filter, convolve, scratch_nbytes
+from ortpkg.kernels.convolution import convolution_nbytes, convolve
 from ortpkg.kernels.integer_gemm import as_int32, centred, largest_centred
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.linear_quantization import Requantization
+from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
 from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
@@ -40,15 +39,11 @@ def _filter_values(w: Tensor, zero_point: Tensor | None, group: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """The weights of one node.
-
-    ``prepared``, and ``shifted``, where they and their zero point are constant.
-    """
+    """Weights of one node; ``prepared`` where they and their zero point are constant."""
 
     group: int
     attributes: WindowAttributes
     prepared: Tensor | None
-    shifted: Tensor | None
 
     @classmethod
     def of(cls, info: OpKernelInfo, slot: int, zero_point_slot: int) -> _Weights:
@@ -61,21 +56,11 @@ class _Weights:
         prepared = None
         if w is not None and (zero_point is not None or not has_zero_point):
             prepared = info.prepacked("filter", lambda: _filter_values(w, zero_point, group))
-        return cls(
-            group, attributes, prepared, constant_shifted_filter(info, attributes, prepared, group)
-        )
+        return cls(group, attributes, prepared)
 
     def values(self, w: Tensor, zero_point: Tensor | None) -> Tensor:
         """Weights less their zero points as float32: the prepared ones, if there are any."""
         return _filter_values(w, zero_point, self.group) if self.prepared is None else self.prepared
-
-    def filter_of(self, values: Tensor, dtype: np.dtype[Any]) -> Filter:
-        """The values as a filter of ``dtype``; shifted products are in float32 only."""
-        return Filter(
-            values.astype(dtype, copy=False),
-            self.group,
-            self.shifted if dtype == _FLOAT32 else None,
-        )
 
     def windows(self, x: Tensor, w: Tensor) -> Windows:
         """ValueError where input, weights and attributes do not fit."""
@@ -96,7 +81,7 @@ def _check_scratch(
     sums = x.shape[0] * w.shape[0] * element_count(windows.output)
     context.check_allocation(
         _WEIGHT_NBYTES * w.size
-        + scratch_nbytes(x.shape, w.shape, windows, dtype.itemsize)
+        + convolution_nbytes(x.shape, w.shape, windows, dtype.itemsize)
         + sums * 2 * dtype.itemsize
     )
 
@@ -122,8 +107,8 @@ def conv_integer(info: OpKernelInfo) -> Compute:
         _check_scratch(context, x, w, windows, dtype)
         product = np.empty(out.shape, dtype)
         zero_point = 0.0 if x_zero is None else float(x_zero.reshape(()))
-        epilogue = Epilogue(out=product, dtype=dtype)
-        convolve(x, weights.filter_of(values, dtype), windows, epilogue, zero_point)
+        values = values.astype(dtype, copy=False)
+        convolve(x, values, weights.group, windows, product, zero_point)
         np.copyto(out, as_int32(product))
         return out
 
@@ -161,22 +146,16 @@ def qlinear_conv(info: OpKernelInfo) -> Compute:
                 f"{w_scale.size} scales of weights do not fit {w.shape[0]} output channels"
             )
         factor = (x_scale.reshape(()) * w_scale / y_scale.reshape(())).astype(np.float32)
-        factor = factor.reshape(()) if factor.size == 1 else factor.reshape(-1)
+        factor = factor.reshape(-1, *(1,) * (x.ndim - 2))
         out = context.output(
             0, (shape[0], *shape[2:], shape[1]) if channels_last else shape, y_zero.dtype
         )
-        target = np.empty(shape, y_zero.dtype) if channels_last else out
-        epilogue = Epilogue(
-            out=target,
-            dtype=_FLOAT32,
-            bias=None if bias is None else bias.astype(np.float32),
-            requantization=Requantization(factor, int(y_zero.reshape(())), y_zero.dtype),
-        )
-        convolve(
-            x, weights.filter_of(values, _FLOAT32), windows, epilogue, float(x_zero.reshape(()))
-        )
-        if target is not out:
-            np.copyto(out, np.moveaxis(target, 1, -1))
+        sums = np.empty(shape, np.float32)
+        convolve(x, values, weights.group, windows, sums, float(x_zero.reshape(())))
+        if bias is not None:
+            sums += bias.astype(np.float32).reshape(-1, *(1,) * (x.ndim - 2))
+        sums *= factor
+        round_into(np.moveaxis(out, -1, 1) if channels_last else out, sums, y_zero.reshape(()))
         return out
 
     return compute

@@ -20,18 +20,14 @@ from ortpkg.kernels.activations import Block
 from ortpkg.kernels.blas_threads import LEAST_SHARED_PRODUCTS, call_held_to_one_thread
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
-from ortpkg.kernels.matrix_product import product_nbytes
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.plain_recurrence import PlainRun
 from ortpkg.kernels.quantization import BYTES
 from ortpkg.kernels.quantized_recurrence import CentredWeights
 from ortpkg.kernels.recurrent_activations import recurrent_activations
 from ortpkg.kernels.recurrent_steps import (
     Direction,
     Step,
-    gru_at_once,
     gru_step,
-    lstm_at_once,
     lstm_step,
     rnn_step,
     run_steps,
@@ -71,9 +67,6 @@ class _Cell:
     n_states: int
     activations: tuple[str, ...]
     make_step: Callable[[OpKernelInfo, Direction], Step]
-    make_plain: Callable[[OpKernelInfo, Direction], PlainRun | None] = lambda _info, _direction: (
-        None
-    )
     is_quantized: bool = False
 
     def directions(
@@ -106,18 +99,15 @@ class _Cell:
         return weights.swapaxes(1, 2) if self.is_quantized and weights.ndim == 3 else weights
 
     def prepare(self, info: OpKernelInfo, direction: Direction) -> _Prepared:
-        """A direction with its step, and with the faster way for plain ones if it applies."""
-        return _Prepared(
-            direction, self.make_step(info, direction), self.make_plain(info, direction)
-        )
+        """Return a direction with its step."""
+        return _Prepared(direction, self.make_step(info, direction))
 
 
 class _Prepared(NamedTuple):
-    """One direction's parameters, its step, and all its steps as one function where it is plain."""
+    """Parameters of one direction and its step."""
 
     parameters: Direction
     step: Step
-    plain: PlainRun | None
 
     def run(
         self,
@@ -128,20 +118,12 @@ class _Prepared(NamedTuple):
         reverse: bool,
         out: Tensor,
     ) -> tuple[Tensor, ...]:
-        """Runs all steps of ``inputs`` (steps, batch, gates · hidden) into ``out``.
+        """Run all steps of ``inputs`` (steps, batch, gates · hidden) and return the last states.
 
-        ``out`` is (steps, batch, hidden).
-
-        Returns the last states.
+        ``out`` gets the outputs (steps, batch, hidden).
         """
-        steps, batch, width = inputs.shape
-        compute: Callable[[], tuple[Tensor, ...]]
-        if self.plain is None or lengths is not None or not states[0].flags.c_contiguous:
-            compute = partial(run_steps, context, inputs, states, self.step, lengths, reverse, out)
-        else:
-            sequence = range(steps - 1, -1, -1) if reverse else range(steps)
-            check = context.check_cancelled if context.is_watched else None
-            compute = partial(self.plain, inputs, states, out, sequence, check)
+        _, batch, width = inputs.shape
+        compute = partial(run_steps, context, inputs, states, self.step, lengths, reverse, out)
         is_small = batch * width * self.parameters.hidden < LEAST_SHARED_PRODUCTS
         return call_held_to_one_thread(compute) if is_small else compute()
 
@@ -228,8 +210,6 @@ def _recurrent(info: OpKernelInfo, cell: _Cell) -> Compute:
         w, r = cell.turned(w), cell.turned(r)
         if prepared is None:
             own_nbytes += cell.layout_nbytes(w, r, b)
-        if not cell.is_quantized and w.ndim == 3 and len(w):
-            own_nbytes += product_nbytes(x, w[0].T)
         context.check_allocation(own_nbytes)
         wide = widened(x).transpose(1, 0, 2) if batch_first and x.ndim == 3 else widened(x)
         hidden = _check_shapes(wide, w, r, b, cell.gates, len(reversals))
@@ -344,7 +324,6 @@ def gru(info: OpKernelInfo) -> Compute:
             n_states=1,
             activations=("Sigmoid", "Tanh"),
             make_step=gru_step,
-            make_plain=gru_at_once,
         ),
     )
 
@@ -358,7 +337,6 @@ def lstm(info: OpKernelInfo) -> Compute:
             n_states=2,
             activations=("Sigmoid", "Tanh", "Tanh"),
             make_step=lstm_step,
-            make_plain=lstm_at_once,
         ),
     )
 

@@ -1,7 +1,4 @@
-"""One direction of a recurrent layer, and a step of it: of RNN, GRU and LSTM.
-
-Plain ones run all steps at once, in ``plain_recurrence``.
-"""
+"""One direction of a recurrent layer, and a step of it: of RNN, GRU and LSTM."""
 
 from __future__ import annotations
 
@@ -11,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ortpkg.kernels.activations import Block
-from ortpkg.kernels.matrix_product import matrix_product
+from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.plain_recurrence import PlainRun, has_default_activations, plain_gru, plain_lstm
 
 #: One step: (input part of the gates, states) → new states, the first of which is the output.
 Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -47,7 +43,7 @@ class Direction:
 
     def project(self, rows: Tensor, out: Tensor) -> None:
         """Write the input part of all steps' gates into ``out`` (steps · batch, gates · hidden)."""
-        matrix_product(rows, self.weights.T, out)
+        product_in_blocks(rows, self.weights.T, out)
         out += self.input_bias
 
     def recur(self, hidden: Tensor) -> Tensor:
@@ -73,14 +69,6 @@ def rnn_step(_info: OpKernelInfo, direction: Direction) -> Step:
         return (h,)
 
     return step
-
-
-def gru_at_once(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
-    """The run without temporaries; None for a GRU with anything but the defaults."""
-    if direction.clip is not None or not has_default_activations(direction.activations):
-        return None
-    reset_after = bool(info.attribute("linear_before_reset", 0))
-    return plain_gru(direction.recurrence, direction.recurrent_bias, reset_after=reset_after)
 
 
 def gru_step(info: OpKernelInfo, direction: Direction) -> Step:
@@ -111,18 +99,6 @@ def gru_step(info: OpKernelInfo, direction: Direction) -> Step:
         return (candidate + z * (h - candidate),)
 
     return step
-
-
-def lstm_at_once(info: OpKernelInfo, direction: Direction) -> PlainRun | None:
-    """The run without temporaries; None for an LSTM with anything but the defaults."""
-    is_plain = (
-        direction.clip is None
-        and direction.peepholes is None
-        and not info.attribute("input_forget", 0)
-    )
-    if not is_plain or not has_default_activations(direction.activations):
-        return None
-    return plain_lstm(direction.recurrence, direction.recurrent_bias)
 
 
 def lstm_step(info: OpKernelInfo, direction: Direction) -> Step:

@@ -33,13 +33,6 @@ class Windows:
     after: tuple[int, ...]
     output: tuple[int, ...]
 
-    @property
-    def is_pointwise(self) -> bool:
-        """Whether windows are single elements without padding, so that points are computed."""
-        return (
-            all(size == 1 for size in self.kernel) and not any(self.before) and not any(self.after)
-        )
-
     def most_taps(self, axis: int, size: int) -> int:
         """So many :meth:`taps` there are at most."""
         of_each_window = size // self.dilations[axis] + 1
@@ -64,21 +57,6 @@ class Windows:
             if stop > start:
                 at = start * stride + shift
                 yield slice(start, stop), slice(at, at + (stop - start - 1) * stride + 1, stride)
-
-    def with_axis(self, position: int) -> Windows:
-        """The same windows with one more spatial axis, of size 1, before ``position``."""
-
-        def extended(values: tuple[int, ...], value: int) -> tuple[int, ...]:
-            return (*values[:position], value, *values[position:])
-
-        return Windows(
-            kernel=extended(self.kernel, 1),
-            strides=extended(self.strides, 1),
-            dilations=extended(self.dilations, 1),
-            before=extended(self.before, 0),
-            after=extended(self.after, 0),
-            output=extended(self.output, 1),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

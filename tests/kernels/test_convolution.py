@@ -68,6 +68,9 @@ CONVOLUTIONS: dict[str, Any] = {
     "depthwise multiplied": ((1, 3, 6, 6), (6, 1, 2, 3), {"group": 3, "pads": [0, 1, 1, 1]}),
     "depthwise 1-D": ((2, 4, 10), (4, 1, 5), {"group": 4, "strides": [2], "pads": [4, 0]}),
     "depthwise 3-D": ((1, 2, 4, 4, 4), (2, 1, 2, 2, 2), {"group": 2}),
+    "padding wider than the kernel": ((1, 2, 5, 6), (3, 2, 3, 3), {"pads": [4, 5, 3, 6]}),
+    "rows of one element": ((1, 2, 9, 1), (3, 2, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "one row of windows": ((1, 2, 1, 30), (3, 2, 1, 3), {"pads": [0, 1, 0, 1]}),
     "stride beyond the kernel": ((1, 2, 9, 9), (2, 1, 2, 2), {"group": 2, "strides": [4, 5]}),
 }
 
@@ -94,6 +97,25 @@ def test_convolution_sums_its_windows(
     np.testing.assert_allclose(
         run_op("Conv", x, w, bias, **attributes), expected, rtol=1e-4, atol=1e-4
     )
+
+
+def test_zero_point_is_subtracted_from_the_input_and_not_from_the_padding() -> None:
+    codes = RANDOM.integers(0, 255, (1, 4, 6, 5)).astype(np.uint8)
+    weight = RANDOM.integers(-9, 9, (3, 4, 3, 3)).astype(np.int8)
+    result = run_op("ConvInteger", codes, weight, np.array(128, np.uint8), pads=[1, 1, 1, 1])
+    expected = naive_conv(codes.astype(np.float64) - 128, weight, 1, [1, 1], [1, 1], [1, 1, 1, 1])
+    np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
+def test_one_odd_element_reaches_only_the_windows_that_see_it(odd: float) -> None:
+    x, weight = normal(1, 8, 32, 32), np.abs(normal(5, 8, 3, 3)) + np.float32(0.5)
+    x[0, 5, 9, 31] = odd  # the end of a row, whose neighbour in memory is the next row's begin
+    out = run_op("Conv", x, weight, constant_slots=[1], pads=[1, 1, 1, 1])
+    sees = np.zeros((32, 32), np.bool_)
+    sees[8:11, 30:] = True
+    assert np.isfinite(out[..., ~sees]).all()
+    np.testing.assert_array_equal(out[..., sees], np.full((1, 5, 6), odd, np.float32))
 
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])

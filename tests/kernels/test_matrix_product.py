@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortpkg.kernels.matrix_product import matrix_product, stacked_product
+from ortpkg.kernels.attention import ScoreSteps, attend
+from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.plain_attention import attend_plainly
 
 
 def random(*shape: int, dtype: type = np.float32, seed: int = 0) -> Tensor:
@@ -25,7 +25,7 @@ def test_equals_the_plain_product(rows: int, is_transposed: bool, dtype: type) -
         else random(300, 531, dtype=dtype, seed=1)
     )
     out: Tensor = np.full((rows, 531), np.nan, dtype)
-    matrix_product(a, b, out)
+    product_in_blocks(a, b, out)
     np.testing.assert_allclose(
         out, a.astype(np.float64) @ b.astype(np.float64), rtol=1e-4, atol=1e-4
     )
@@ -81,7 +81,7 @@ def test_attention_equals_softmax_of_the_scores(magnitude: float, masked: str) -
         bias[..., :5] = 1000
     out = np.empty_like(query)
     with np.errstate(all="ignore"):
-        attend_plainly(query, key, value, bias, 0.2, out)
+        attend(query, key, value, bias, ScoreSteps(scale=0.2), out)
     expected = softmax_attention(query, key, value, bias, 0.2)
     # 10⁴ in float32: 10⁻³ of rounding
     has_large_scores = magnitude > 1 or masked in {
