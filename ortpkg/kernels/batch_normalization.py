@@ -6,15 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ortpkg.kernels.axes import grid
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.polling import poll_run
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
-#: Elements per block: what stays in cache.
-_BLOCK = 1 << 16
 #: Of a channel's parameters: what factor and shift are made by.
 _AFFINE_ARRAYS = 3
 
@@ -80,9 +75,7 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
         out = context.output(0, x.shape, x.dtype)
         context.check_allocation(2 * widened_nbytes(x))
         wide = widened(x)
-        if wide is x and factor.dtype == x.dtype and x.ndim > 1:
-            _scale_and_shift(x, factor, shift, out)
-        elif wide is x:
+        if wide is x:
             np.multiply(x, factor, out=out, casting="same_kind")
             np.add(out, shift, out=out, casting="same_kind")
         else:
@@ -91,26 +84,6 @@ def batch_normalization(info: OpKernelInfo) -> Compute:
         return out
 
     return compute
-
-
-def _scale_and_shift(x: Tensor, factor: Tensor, shift: Tensor, out: Tensor) -> None:
-    """``out = x · factor + shift``, some channels at a time: the sum finds the product in cache."""
-    if not x.size:  # however many images without elements there are
-        return
-    channels = x.shape[1]
-    step = max(_BLOCK // x[0, :1].size, 1)
-    per_channel = [
-        np.broadcast_to(parameter.reshape(parameter.shape[-(x.ndim - 1) :]), x.shape[1:])
-        for parameter in (factor, shift)
-    ]
-    places = grid(range(x.shape[0]), range(0, channels, step))
-    with small_ufunc_buffers(x.size):
-        for n, first in places:
-            poll_run()
-            place = (n, slice(first, first + step))
-            own_factor, own_shift = (parameter[place[1]] for parameter in per_channel)
-            np.multiply(x[place], own_factor, out=out[place])
-            np.add(out[place], own_shift, out=out[place])
 
 
 def _training(epsilon: float, momentum: float, spatial: bool, *, saves_statistics: bool) -> Compute:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ortpkg.kernels.axes import element_count, grid
-from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened_nbytes
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
-from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import WindowAttributes
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
-
-_PLANE_RANK = 2
-_PANEL_NBYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +121,6 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
             widened_nbytes(x, weight)
             + dtype.itemsize * per_group * (columns_count + element_count(place.full))
         )
-        if _is_tiling(place, kernel_shape, spatial) and dtype == x.dtype == weight.dtype:
-            _by_tiles(x, weight, bias, group, out)
-            return out
         wide, wide_weight = widened(x), widened(weight)
         channels = x.shape[1] // group
         cut: list[Any] = [
@@ -156,62 +146,6 @@ def conv_transpose(info: OpKernelInfo) -> Compute:
         return out
 
     return compute
-
-
-def _is_tiling(
-    placement: _Placement, kernel_shape: tuple[int, ...], spatial: tuple[int, ...]
-) -> bool:
-    """Return True if each output belongs to exactly one window, as in upsampling by whole steps.
-
-    Not with ``output_padding`` or a larger ``output_shape``: elements behind the last window
-    belong to none.
-    """
-    tiled = tuple(size * step for size, step in zip(spatial, placement.strides, strict=True))
-    return (
-        placement.strides == kernel_shape
-        and all(step == 1 for step in placement.dilations)
-        and not any(placement.before)
-        and placement.output == tiled
-        and len(kernel_shape) == _PLANE_RANK
-    )
-
-
-def _by_tiles(x: Tensor, weight: Tensor, bias: Tensor | None, group: int, out: Tensor) -> None:
-    """One product per panel of input rows.
-
-    Each tap's plane is copied to its places in the output.
-    """
-    channels, per_group, (down, across) = x.shape[1] // group, weight.shape[1], weight.shape[2:]
-    (height, width), taps = x.shape[2:], down * across
-    rows = max(_PANEL_NBYTES // (per_group * taps * width * x.itemsize), 1)
-    planes = x.reshape(*x.shape[:2], height * width)
-
-    def run(n: int, g: int, first: int) -> None:
-        poll_run()
-        last = min(first + rows, height)
-        own, filters = (
-            slice(g * channels, (g + 1) * channels),
-            slice(g * per_group, (g + 1) * per_group),
-        )
-        (columns,) = take_scratch(Slot.TASK, ((per_group * taps, (last - first) * width), x.dtype))
-        matmul(
-            weight[own].reshape(channels, -1).T,
-            planes[n, own, first * width : last * width],
-            out=columns,
-        )
-        if bias is not None:
-            by_filter = columns.reshape(per_group, -1)
-            np.add(by_filter, bias[filters, None], out=by_filter)
-        tiles = columns.reshape(per_group, down, across, last - first, width)
-        target = out[n, filters, first * down : last * down].reshape(
-            per_group, last - first, down, width, across
-        )
-        for i, j in itertools.product(range(down), range(across)):
-            np.copyto(target[:, :, i, :, j], tiles[:, i, j])
-
-    with small_ufunc_buffers(out.size):
-        for panel in grid(range(x.shape[0]), range(group), range(0, height, rows)):
-            run(*panel)
 
 
 def _check_shapes(x: tuple[int, ...], w: tuple[int, ...], group: int, bias: Tensor | None) -> None:

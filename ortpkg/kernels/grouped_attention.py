@@ -1,8 +1,7 @@
 """Causal attention of query heads that share keys and values of a cache.
 
 Queries go in stretches of heads and rows: keys behind a stretch's last row and before its window
-are not even multiplied. Stretches go over the threads; a thread's scores stay in cache, and narrow
-floats compute in float32.
+are not even multiplied. Narrow floats compute in float32.
 """
 
 from __future__ import annotations
@@ -15,11 +14,9 @@ import numpy as np
 
 from ortpkg.kernels.blas_threads import matmul
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.scratch import Slot, take_scratch
 
-#: Bytes of scores computed at a time by one thread.
+#: Bytes of scores that are computed at a time.
 _SCORES_NBYTES = 1 << 19
-_BOOL = np.dtype(np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +69,10 @@ def _stretch(shared: int, group: int, length: int, total: int, itemsize: int) ->
     return min(max(_SCORES_NBYTES // max(group * rows * total * itemsize, 1), 1), shared), rows
 
 
-def scratch_nbytes(
+def stretch_nbytes(
     shared: int, group: int, length: int, total: int, size: int, itemsize: int
 ) -> int:
-    """The most that one thread of :func:`attend_grouped` takes for ``shared`` heads."""
+    """Return the most bytes that :func:`attend_grouped` takes for ``shared`` heads."""
     heads, rows = _stretch(shared, group, length, total, itemsize)
     scores, vectors = heads * group * rows * total, 2 * heads * size * (group * rows + total)
     return (2 * scores + vectors) * itemsize + 2 * rows * total
@@ -121,25 +118,16 @@ def _attend_stretch(
     keys = _seen_keys(sequence, rows, scores)
     apart, count, size = shared.stop - shared.start, keys.stop - keys.start, sequence.query.shape[2]
     together = (heads.stop - heads.start, rows.stop - rows.start)
-    widened = apart if sequence.key.dtype != dtype else 0
-    query, found, product, hidden, key, value = take_scratch(
-        Slot.TASK,
-        ((*together, size), dtype),
-        ((*together, count), dtype),
-        ((*together, size), dtype),
-        ((together[1], count), _BOOL),
-        *(((widened, count, size), dtype),) * 2,
-    )
-    np.multiply(
+    query = np.multiply(
         sequence.query[heads, rows],
         dtype.type(scores.scale),
-        out=query,
         dtype=dtype,
         casting="unsafe",
+        order="C",
     )
-    key = _in_type(sequence.key[shared, keys], key)
-    value = _in_type(sequence.value[shared, keys], value)
-    matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2), out=found.reshape(apart, -1, count))
+    key = sequence.key[shared, keys].astype(dtype, copy=False)
+    value = sequence.value[shared, keys].astype(dtype, copy=False)
+    found = matmul(query.reshape(apart, -1, size), key.swapaxes(1, 2)).reshape(*together, count)
     if scores.softcap > 0:
         found /= dtype.type(scores.softcap)
         np.tanh(found, out=found)
@@ -151,29 +139,15 @@ def _attend_stretch(
     if raw is not None:
         np.copyto(raw, found, casting="unsafe")
     if scores.is_causal:
-        _hide(
-            found,
-            raw,
-            np.arange(rows.start, rows.stop)[:, None] + sequence.first,
-            keys,
-            scores.window,
-            hidden,
-        )
+        positions = np.arange(rows.start, rows.stop)[:, None] + sequence.first
+        _hide(found, raw, positions, keys, scores.window)
     sums = _powers(
         found, None if scores.sinks is None else scores.sinks[heads, None, None].astype(dtype)
     )
     if capture is not None and scores.captures_weights:
         np.copyto(capture, found / sums, casting="unsafe")
-    matmul(found.reshape(apart, -1, count), value, out=product.reshape(apart, -1, size))
+    product = matmul(found.reshape(apart, -1, count), value).reshape(*together, size)
     np.divide(product, sums, out=sequence.out[heads, rows], casting="unsafe")
-
-
-def _in_type(x: Tensor, scratch: Tensor) -> Tensor:
-    """``x``, in ``scratch`` where that has another type."""
-    if x.dtype == scratch.dtype:
-        return x
-    np.copyto(scratch, x)
-    return scratch
 
 
 def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> slice:
@@ -186,9 +160,7 @@ def _seen_keys(sequence: CachedSequence, rows: slice, scores: GroupedScores) -> 
     return slice(min(start, stop - 1), stop)
 
 
-def _hide(
-    found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int, hidden: Tensor
-) -> None:
+def _hide(found: Tensor, raw: Tensor | None, positions: Tensor, keys: slice, window: int) -> None:
     """Makes scores -inf (``raw`` ones 0) behind each query's position and before its window."""
     places = np.arange(keys.start, keys.stop)
     bounds: list[tuple[np.ufunc, Tensor]] = []
@@ -197,7 +169,7 @@ def _hide(
     if window >= 0 and positions[-1, 0] - window >= keys.start:
         bounds.append((np.less_equal, positions - window))
     for is_beyond, bound in bounds:
-        is_beyond(places, bound, out=hidden)
+        hidden = is_beyond(places, bound)
         np.copyto(found, -np.inf, where=hidden)
         if raw is not None:
             np.copyto(raw, 0, where=hidden)

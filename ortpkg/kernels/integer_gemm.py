@@ -18,8 +18,6 @@ from ortpkg.kernels.linear_quantization import integer_range
 from ortpkg.kernels.matrix_product import product_in_blocks, stacked_product
 from ortpkg.kernels.op_kernel import Tensor
 from ortpkg.kernels.polling import poll_run
-from ortpkg.kernels.scratch import Slot, take_scratch
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _FLOAT32_EXACT = 1 << 24
 _LEAST_PIECE = 64
@@ -153,22 +151,11 @@ def scaled_matmul(
         factor, bias, extra: broadcast with the product; None for no bias, nothing extra.
     """
     stacked_product(a, b.values, out)
-    with small_ufunc_buffers(out.size):
-        if extra is not None:
-            np.add(out, extra, out=out)
-        np.multiply(out, factor, out=out)
-        if bias is not None:
-            np.add(out, bias, out=out)
-
-
-def centred_scratch(x: Tensor, zero_point: Tensor | None) -> Tensor:
-    """What :func:`centred` gives, in this thread's scratch."""
-    _check_zero_points(x, zero_point)
-    (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
-    np.copyto(values, x)
-    if zero_point is not None and np.any(zero_point):
-        np.subtract(values, zero_point.astype(np.float32), out=values)
-    return values
+    if extra is not None:
+        np.add(out, extra, out=out)
+    np.multiply(out, factor, out=out)
+    if bias is not None:
+        np.add(out, bias, out=out)
 
 
 def as_int32(x: Tensor) -> Tensor:

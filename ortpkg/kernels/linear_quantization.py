@@ -14,8 +14,6 @@ from ortpkg.graph.types import ElementType, numpy_dtype
 from ortpkg.kernels.axes import element_count, normalized_axis
 from ortpkg.kernels.cast import converted
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.scratch import Slot, take_scratch
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _FLOAT32 = np.dtype(np.float32)
 #: Elements per block: what stays in cache, as float32.
@@ -130,8 +128,7 @@ def _quantize_floats(
     low, high = np.float32(limits[0]), np.float32(limits[1])
 
     def quantize(target: Tensor, values: Tensor) -> None:
-        (work,) = take_scratch(Slot.TASK, (values.shape, _FLOAT32))
-        np.divide(values, scale, out=work)
+        work = np.asarray(np.divide(values, scale))
         np.rint(work, out=work)
         if point is not None:
             np.add(work, point, out=work)
@@ -146,8 +143,7 @@ def _quantize_floats(
         and (point is None or point.size == 1)
     )
     if not is_flat:
-        with small_ufunc_buffers(x.size):
-            quantize(out, x)
+        quantize(out, x)
         return
     scale, point = scale.reshape(()), point if point is None else point.reshape(())
     values, targets = x.reshape(-1), out.reshape(-1)

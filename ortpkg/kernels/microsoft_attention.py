@@ -25,7 +25,6 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.matrix_product import product_in_blocks
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.scratch import Slot, take_scratch
 
 MS = "com.microsoft"
 _MASK_FILTER = -10000.0
@@ -127,12 +126,12 @@ class _Scoring:
 
 
 def _projected(rows: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    """``rows @ weights + bias``, in scratch memory."""
+    """Return ``rows @ weights + bias``."""
     if bias is not None and bias.shape != weights.shape[1:]:
         raise ValueError(
             f"a bias of shape {bias.shape} does not fit weights of shape {weights.shape}"
         )
-    (out,) = take_scratch(Slot.SHARED, ((len(rows), weights.shape[1]), rows.dtype))
+    out = np.empty((len(rows), weights.shape[1]), rows.dtype)
     product_in_blocks(rows, weights, out)
     if bias is not None:
         out += bias

@@ -7,7 +7,6 @@ gives it: quantized caches, and norms of query and key, are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from ortpkg.kernels.grouped_attention import (
     CachedSequence,
     GroupedScores,
     attend_grouped,
-    scratch_nbytes,
+    stretch_nbytes,
 )
 from ortpkg.kernels.grouped_inputs import (
     CachedKeys,
@@ -34,7 +33,6 @@ from ortpkg.kernels.grouped_inputs import (
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.rotary_embedding import rotate
-from ortpkg.kernels.scratch import Slot, take_scratch
 
 _DOMAIN = "com.microsoft"
 _NO_QK, _QK_SCORES, _QK_WEIGHTS = 0, 1, 2
@@ -227,24 +225,17 @@ def _check_allocation(
     nbytes = 0 if hands_out_caches else cache_nbytes
     if attributes.slides and new > 1:
         nbytes += 2 * batch * shared * seen * size * itemsize
-    nbytes += scratch_nbytes(shared, heads // shared, new, seen, size, wide_nbytes)
+    nbytes += stretch_nbytes(shared, heads // shared, new, seen, size, wide_nbytes)
     context.check_allocation(4 * query.size * wide_nbytes + nbytes)
 
 
 def _turned(
-    query: Tensor,
-    key: Tensor,
-    angle: tuple[Tensor, Tensor],
-    room: Sequence[Tensor],
-    *,
-    interleaved: bool,
-) -> tuple[Tensor, Tensor]:
-    """Query and key with their positions in them, in ``room`` for both and for what is between."""
-    turned, turned_key, work = room
-    rotate(query, *angle, interleaved=interleaved, out=turned, spare=work)
-    work = work[:, :, : key.shape[2]]
-    rotate(key, *angle, interleaved=interleaved, out=turned_key, spare=work)
-    return turned, turned_key
+    x: Tensor, angle: tuple[Tensor, Tensor], dtype: np.dtype[Any], interleaved: bool
+) -> Tensor:
+    """Return query or key in ``dtype``, turned by its positions."""
+    turned = np.empty(x.shape, dtype)
+    rotate(x, *angle, interleaved=interleaved, out=turned)
+    return turned
 
 
 @kernel(
@@ -292,17 +283,10 @@ def group_query_attention(info: OpKernelInfo) -> Compute:
         if attributes.heads.do_rotary:
             angle = angles(context, cosines, sines, position_ids, lengths, k)
         cache_shape = (batch, shared, lengths.present, size)
-        *room, spare_key, spare_value = take_scratch(
-            Slot.SHARED,
-            (q.shape if angle else (0,), wide),
-            (k.shape if angle else (0,), wide),
-            ((*q.shape[:3], angle[0].shape[2]) if angle else (0,), wide),
-            *((cache_shape if not wants[slot] else (0,), dtype) for slot in (1, 2)),
-        )
-        keys = context.output(1, cache_shape, dtype) if wants[1] else spare_key
-        values = context.output(2, cache_shape, dtype) if wants[2] else spare_value
+        keys = context.output(1, cache_shape, dtype) if wants[1] else np.empty(cache_shape, dtype)
+        values = context.output(2, cache_shape, dtype) if wants[2] else np.empty(cache_shape, dtype)
         if angle:
-            q, k = _turned(q, k, angle, room, interleaved=attributes.heads.interleaved)
+            q, k = (_turned(x, angle, wide, attributes.heads.interleaved) for x in (q, k))
         pairs = (keys, values), (past_key, past_value), (k, v), lengths
         cached = _slid(*pairs, attributes.window) if attributes.slides else _filled(*pairs)
         capture = None

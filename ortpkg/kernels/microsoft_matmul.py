@@ -16,7 +16,6 @@ from ortpkg.kernels.integer_gemm import (
     IntegerMatrix,
     bounds_of,
     centred,
-    centred_scratch,
     integer_matrix,
     integer_product_nbytes,
     scaled_matmul,
@@ -33,9 +32,8 @@ from ortpkg.kernels.quantization import (
     per_column,
     per_row,
     prepared_matrix,
-    quantized_scratch,
+    quantized_and_centred,
 )
-from ortpkg.kernels.scratch import Slot, take_scratch
 
 _DOMAIN = "com.microsoft"
 #: Of a weight while it is unpacked: its code, the same in float32, its zero point and scale.
@@ -67,9 +65,7 @@ def matmul_integer_to_float(info: OpKernelInfo) -> Compute:
             integer_product_nbytes(a, None if prepared else b, ()) + factor_nbytes
         )
         matrix = prepared or integer_matrix(b, per_column(b_zero))
-        scaled_matmul(
-            centred_scratch(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias
-        )
+        scaled_matmul(centred(a, per_row(a_zero)), matrix, out, np.asarray(left * right), bias)
         return out
 
     return compute
@@ -97,7 +93,11 @@ def dynamic_quantize_matmul(info: OpKernelInfo) -> Compute:
         assert right is not None
         check_parameters(shape, right)
         scaled_matmul(
-            quantized_scratch(a, a_scale, a_zero), matrix, out, np.asarray(a_scale * right), bias
+            quantized_and_centred(a, a_scale, a_zero),
+            matrix,
+            out,
+            np.asarray(a_scale * right),
+            bias,
         )
         return out
 
@@ -138,7 +138,7 @@ def qgemm(info: OpKernelInfo) -> Compute:
             integer_product_nbytes(a, None if prepared else b, shape) + c_nbytes
         )
         matrix = prepared or integer_matrix(b.T if trans_b else b, per_column(b_zero))
-        left = centred_scratch(a.T if trans_a else a, a_zero.reshape(()))
+        left = centred(a.T if trans_a else a, a_zero.reshape(()))
         right = per_column(b_scale)
         assert right is not None
         check_parameters(shape, right)
@@ -149,7 +149,7 @@ def qgemm(info: OpKernelInfo) -> Compute:
             scaled_matmul(left, matrix, out, factor, extra=extra)
             return out
         out = context.output(0, shape, a.dtype if y_zero is None else y_zero.dtype)
-        (scaled,) = take_scratch(Slot.PANEL, (shape, np.dtype(np.float32)))
+        scaled = np.empty(shape, np.float32)
         scaled_matmul(left, matrix, scaled, np.asarray(factor / y_scale.reshape(())), extra=extra)
         round_into(out, scaled, None if y_zero is None else y_zero.reshape(()))
         return out

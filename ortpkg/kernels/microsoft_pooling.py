@@ -15,15 +15,12 @@ import numpy as np
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
+from ortpkg.kernels.pooling import fold_windows, planes_at_once
 from ortpkg.kernels.quantization import BYTES
-from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _DOMAIN = "com.microsoft"
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
-#: Elements that are folded at a time where one plane is small: what stays in cache.
-_BLOCK = 1 << 16
 
 
 def _check_codes(x: Tensor) -> None:
@@ -35,30 +32,6 @@ def _check_codes(x: Tensor) -> None:
         raise ValueError(f"pooling of codes takes uint8 or int8, not {x.dtype}")
 
 
-def _folded(
-    ufunc: np.ufunc, neutral: int, x: Tensor, windows: Windows, buffers: list[Tensor]
-) -> Tensor:
-    """Folds ``ufunc`` over the windows of ``x`` (planes, *spatial, inner); the last buffer has it.
-
-    There is a buffer for each spatial axis.
-    """
-    for axis, out in enumerate(buffers):
-        before = (slice(None),) * (axis + 1)
-        out.fill(neutral)
-        for outputs, inputs in windows.taps(axis, x.shape[axis + 1]):
-            part = out[(*before, outputs)]
-            ufunc(part, x[(*before, inputs)], out=part)
-        x = out
-    return x
-
-
-def _fold_shapes(spatial: tuple[int, ...], inner: int, windows: Windows) -> list[tuple[int, ...]]:
-    """The shape of one plane after each spatial axis is folded."""
-    return [
-        (*windows.output[: axis + 1], *spatial[axis + 1 :], inner) for axis in range(len(spatial))
-    ]
-
-
 @kernel("NhwcMaxPool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def nhwc_max_pool(info: OpKernelInfo) -> Compute:
     attributes = WindowAttributes.of(info)
@@ -68,16 +41,13 @@ def nhwc_max_pool(info: OpKernelInfo) -> Compute:
         spatial = x.shape[1:-1]
         windows = attributes.windows(spatial)
         out = context.output(0, (x.shape[0], *windows.output, x.shape[-1]), x.dtype)
-        shapes = _fold_shapes(spatial, x.shape[-1], windows)
-        context.check_allocation(sum(map(math.prod, shapes)))
+        _, each = planes_at_once(x.shape[1:], windows)
+        context.check_allocation(each)
         lowest = int(np.iinfo(x.dtype).min)
-
         for image in range(x.shape[0] if out.size else 0):
             context.check_cancelled()
-            kept = take_scratch(Slot.TASK, *(((1, *shape), x.dtype) for shape in shapes[:-1]))
-            _folded(
-                np.maximum, lowest, x[image : image + 1], windows, [*kept, out[image : image + 1]]
-            )
+            place = slice(image, image + 1)
+            out[place] = fold_windows(np.maximum, lowest, x.dtype, x[place], windows)
         return out
 
     return compute
@@ -113,17 +83,6 @@ def _factor(scale: Tensor) -> np.float32:
     return np.float32(scale.reshape(()))
 
 
-def _sums(block: Tensor, windows: Windows, shapes: list[tuple[int, ...]]) -> Tensor:
-    """The sum of each window's codes, in scratch memory of type float32."""
-    *buffers, sums = take_scratch(
-        Slot.TASK,
-        *(((len(block), *shape), _INT32) for shape in shapes),
-        ((len(block), *shapes[-1]), _FLOAT32),
-    )
-    np.copyto(sums, _folded(np.add, 0, block, windows, buffers))
-    return sums
-
-
 @kernel("QLinearAveragePool", since=(1,), domain=_DOMAIN, types={"T": BYTES})
 def qlinear_average_pool(info: OpKernelInfo) -> Compute:
     """With ``count_include_pad``, divides by windows' whole sizes, as onnxruntime in ceil mode."""
@@ -146,14 +105,11 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         new_point = np.asarray(_code(y_zero, x.dtype), x.dtype)
         if channels_last:
             out = context.output(0, (x.shape[0], *windows.output, x.shape[-1]), x.dtype)
-            codes, target, inner = x, out, x.shape[-1]
+            codes, target = x, out
         else:
             out = context.output(0, (*x.shape[:2], *windows.output), x.dtype)
-            codes, target, inner = (
-                x.reshape(-1, *spatial, 1),
-                out.reshape(-1, *windows.output, 1),
-                1,
-            )
+            codes = x.reshape(-1, *spatial, 1)
+            target = out.reshape(-1, *windows.output, 1)
         if not out.size:
             return out
         counts = _counts(windows, spatial)
@@ -161,18 +117,15 @@ def qlinear_average_pool(info: OpKernelInfo) -> Compute:
         # Zero points leave the sums here, once per window, and the mean comes in the same step as
         # the new scale.
         factors, shifts = (factor / divisors)[..., None], (counts * np.float32(-point))[..., None]
-        shapes = _fold_shapes(spatial, inner, windows)
-        largest = max(math.prod(shape) for shape in shapes)
-        step = max(_BLOCK // largest, 1)
-        context.check_allocation((len(shapes) + 1) * largest * step * _INT32.itemsize)
-        with small_ufunc_buffers(out.size):
-            for start in range(0, len(codes), step):
-                context.check_cancelled()
-                place = slice(start, start + step)
-                means = _sums(codes[place], windows, shapes)
-                means += shifts
-                means *= factors
-                round_into(target[place], means, new_point)
+        step, each = planes_at_once(codes.shape[1:], windows)
+        context.check_allocation((each + codes[0].size) * step * _INT32.itemsize)
+        for start in range(0, len(codes), step):
+            context.check_cancelled()
+            place = slice(start, start + step)
+            means = fold_windows(np.add, 0, _INT32, codes[place], windows).astype(_FLOAT32)
+            means += shifts
+            means *= factors
+            round_into(target[place], means, new_point)
         return out
 
     return compute

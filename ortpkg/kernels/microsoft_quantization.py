@@ -17,8 +17,6 @@ from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.linear_quantization import integer_range, round_into
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.quantization import BYTES
-from ortpkg.kernels.scratch import Slot, take_scratch
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _DOMAIN = "com.microsoft"
 #: Elements per block: what stays in cache, as float32, twice.
@@ -92,21 +90,14 @@ def _binary(operation: np.ufunc) -> Compute:
             a, b = (np.broadcast_to(x, out.shape).reshape(target.shape) for x in (a, b))
 
         def run(place: tuple[slice, slice]) -> None:
-            shape = target[place].shape
-            first, second = take_scratch(
-                Slot.TASK, (shape, np.dtype(np.float32)), (shape, np.dtype(np.float32))
+            first, second = (
+                codes[place] * factor + shift for codes, (factor, shift) in ((a, left), (b, right))
             )
-            for codes, real, (factor, shift) in ((a, first, left), (b, second, right)):
-                np.copyto(real, codes[place])
-                np.multiply(real, factor, out=real)
-                if shift:
-                    np.add(real, shift, out=real)
             operation(first, second, out=first)
             round_into(target[place], first, point)
 
-        with small_ufunc_buffers(out.size):
-            for place in _blocks(*target.shape):
-                run(place)
+        for place in _blocks(*target.shape):
+            run(place)
         return out
 
     return compute

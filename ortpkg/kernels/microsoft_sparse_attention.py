@@ -18,7 +18,7 @@ from ortpkg.kernels.grouped_attention import (
     CachedSequence,
     GroupedScores,
     attend_grouped,
-    scratch_nbytes,
+    stretch_nbytes,
 )
 from ortpkg.kernels.grouped_inputs import (
     HeadAttributes,
@@ -142,11 +142,11 @@ def sparse_attention(info: OpKernelInfo) -> Compute:
                 f"a mask of {mask.positions} positions is too short for {lengths.total}"
             )
         wide = compute_dtype(dtype)
-        stretch_nbytes = scratch_nbytes(
+        most_nbytes = stretch_nbytes(
             shared, heads // shared, new, lengths.total, size, wide.itemsize
         )
         bias_nbytes = 2 * new * (lengths.total + block_size) * wide.itemsize
-        context.check_allocation(4 * q.size * wide.itemsize + bias_nbytes + stretch_nbytes)
+        context.check_allocation(4 * q.size * wide.itemsize + bias_nbytes + most_nbytes)
         out = context.output(0, (batch, new, heads * size), dtype)
         keys, values = (context.output(slot, past_key.shape, dtype) for slot in (1, 2))
         if attributes.do_rotary:

@@ -15,7 +15,6 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.special_functions import BLOCK
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 #: Elements of the panels of rows that are normalized at a time: they are passed over several times
 #: in one place.
@@ -27,9 +26,8 @@ def over_row_panels(work: Callable[[slice], object], rows: int, columns: int) ->
     if not columns:
         return
     step = max(_PANEL // max(columns, 1), 1)
-    with small_ufunc_buffers(rows * columns):
-        for start in range(0, rows, step):
-            work(slice(start, min(start + step, rows)))
+    for start in range(0, rows, step):
+        work(slice(start, min(start + step, rows)))
 
 
 def normalize_rows(x: Tensor, out: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,12 @@
 """Pooling: MaxPool, AveragePool, LpPool and their global forms.
 
 Maxima and sums over a box are taken one axis after the other: a window of k x k costs 2k passes
-    instead of k².
+instead of k².
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,9 +18,7 @@ from ortpkg.kernels.element_types import FLOATS, compute_dtype, widened, widened
 from ortpkg.kernels.kernel_registry import kernel
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
 from ortpkg.kernels.polling import poll_run
-from ortpkg.kernels.scratch import Slot, take_scratch
 from ortpkg.kernels.sliding_windows import WindowAttributes, Windows
-from ortpkg.kernels.ufunc_buffers import small_ufunc_buffers
 
 _INT64 = np.dtype(np.int64)
 #: Elements of the planes that are folded at a time: what stays in cache.
@@ -39,26 +36,6 @@ def _spatial(x: Tensor) -> tuple[int, ...]:
     return x.shape[2:]
 
 
-#: The indices of what joins a fold, behind the first axis: (outputs, inputs).
-_Tap = tuple[tuple[slice, ...], tuple[slice, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Fold:
-    """How the windows along one spatial axis are folded.
-
-    Attributes:
-        shape: of a plane afterwards.
-        started: inputs of up to two taps that every window has: the fold needs no neutral element
-            to start from.
-        rest: the others.
-    """
-
-    shape: tuple[int, ...]
-    started: tuple[tuple[slice, ...], ...]
-    rest: tuple[_Tap, ...]
-
-
 def _check_positions(context: OpKernelContext, windows: Windows, spatial: tuple[int, ...]) -> None:
     """LimitExceededError where the positions in a large window take more memory than there is."""
     if sum(windows.kernel) > _FEW_TAPS:
@@ -66,34 +43,39 @@ def _check_positions(context: OpKernelContext, windows: Windows, spatial: tuple[
         context.check_allocation(count * _TAP_NBYTES)
 
 
-@lru_cache(maxsize=1024)
-def _folds(windows: Windows, spatial: tuple[int, ...]) -> tuple[_Fold, ...]:
-    """A fold per spatial axis, the first one first: its rows are whole, and less is left after."""
-    folds = []
-    for axis, size in enumerate(spatial):
-        before = (slice(None),) * (axis + 1)
-        whole = slice(0, windows.output[axis])
-        taps = sorted(windows.taps(axis, size), key=lambda tap: tap[0] != whole)
-        started = tuple((*before, inputs) for outputs, inputs in taps[:2] if outputs == whole)
-        rest = tuple(
-            ((*before, outputs), (*before, inputs)) for outputs, inputs in taps[len(started) :]
-        )
-        folds.append(_Fold((*windows.output[: axis + 1], *spatial[axis + 1 :]), started, rest))
-    return tuple(folds)
+def fold_windows(
+    ufunc: np.ufunc, neutral: Any, dtype: np.dtype[Any], x: Tensor, windows: Windows
+) -> Tensor:
+    """Return ``ufunc`` folded over the windows of ``x``, one spatial axis after the other.
+
+    Args:
+        ufunc: a function of two numbers in whose order and grouping nothing lies.
+        neutral: the number that changes none, from which each window starts.
+        dtype: of the result, and of all that is computed.
+        x: (planes, *spatial, ...).
+        windows: over the spatial axes.
+    """
+    for axis, count in enumerate(windows.output, start=1):
+        folded = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), neutral, dtype)
+        before = (slice(None),) * axis
+        for outputs, inputs in windows.taps(axis - 1, x.shape[axis]):
+            poll_run()
+            part = folded[(*before, outputs)]
+            ufunc(part, x[(*before, inputs)], out=part)
+        x = folded
+    return x
 
 
-def _fold_axis(ufunc: np.ufunc, neutral: Any, x: Tensor, fold: _Fold, out: Tensor) -> None:
-    """Folds ``ufunc`` over the windows of one spatial axis of ``x`` (C, *spatial) into ``out``."""
-    if len(fold.started) == 2:
-        ufunc(x[fold.started[0]], x[fold.started[1]], out=out)
-    elif fold.started:
-        np.copyto(out, x[fold.started[0]])
-    else:
-        out.fill(neutral)
-    for outputs, inputs in fold.rest:
-        poll_run()
-        part = out[outputs]
-        ufunc(part, x[inputs], out=part)
+def planes_at_once(x: tuple[int, ...], windows: Windows) -> tuple[int, int]:
+    """Return how many planes (*spatial, ...) :func:`fold_windows` takes at a time.
+
+    Returns:
+        That number, and the most elements that each makes on the way.
+    """
+    rank = len(windows.output)
+    shapes = [(*windows.output[:axis], *x[axis:]) for axis in range(rank + 1)]
+    largest = max(map(element_count, shapes))
+    return max(_BLOCK // max(largest, 1), 1), (rank + 1) * largest
 
 
 def _pooled(
@@ -104,43 +86,21 @@ def _pooled(
     windows: Windows,
     out: Tensor,
 ) -> None:
-    """Folds ``ufunc`` over the windows of ``x``, some planes at a time.
+    """Fold ``ufunc`` over the windows of ``x`` into ``out``, some planes at a time.
 
     Narrow floats are folded in float32.
     """
     if not out.size:
         return
-    count = x.shape[0] * x.shape[1]
-    planes = x.reshape(count, *x.shape[2:])
-    results = out.reshape(count, *out.shape[2:])
+    planes, results = x.reshape(-1, *x.shape[2:]), out.reshape(-1, *out.shape[2:])
     dtype = compute_dtype(x.dtype)
     _check_positions(context, windows, x.shape[2:])
-    folds = _folds(windows, x.shape[2:])
-    rank, shapes = len(folds), [fold.shape for fold in folds]
-    largest = max([element_count(shape) for shape in (x.shape[2:], *shapes)])
-    step = max(_BLOCK // largest, 1)
-    context.check_allocation((rank + 1) * largest * step * dtype.itemsize)
-
-    is_wide = dtype == x.dtype
-
-    def run(start: int) -> None:
+    step, each = planes_at_once(x.shape[2:], windows)
+    context.check_allocation(each * step * dtype.itemsize)
+    for start in range(0, len(planes), step):
         context.check_cancelled()
-        block, target = planes[start : start + step], results[start : start + step]
-        kept = shapes[:-1] if is_wide else [x.shape[2:], *shapes]
-        buffers = take_scratch(Slot.TASK, *(((len(block), *shape), dtype) for shape in kept))
-        if not is_wide:
-            np.copyto(buffers[0], block)
-            block = buffers.pop(0)
-        for axis, fold in enumerate(folds):
-            into = target if is_wide and axis == rank - 1 else buffers[axis]
-            _fold_axis(ufunc, neutral, block, fold, into)
-            block = into
-        if not is_wide:
-            np.copyto(target, block, casting="unsafe")
-
-    with small_ufunc_buffers(x.size):
-        for start in range(0, len(planes), step):
-            run(start)
+        place = slice(start, start + step)
+        results[place] = fold_windows(ufunc, neutral, dtype, planes[place], windows)
 
 
 def _lowest(dtype: np.dtype[Any]) -> Any:
@@ -245,9 +205,8 @@ def average_pool(info: OpKernelInfo) -> Compute:
         wide = widened(x)
         sums = out if wide is x else np.empty(out.shape, wide.dtype)
         _pooled(context, np.add, 0, wide, windows, sums)
-        with small_ufunc_buffers(sums.size):
-            counts = _kept_counts if is_usual else _counts
-            np.divide(sums, counts(windows, x.shape[2:], include_pad, sums.dtype), out=sums)
+        counts = _kept_counts if is_usual else _counts
+        np.divide(sums, counts(windows, x.shape[2:], include_pad, sums.dtype), out=sums)
         if sums is not out:
             np.copyto(out, sums, casting="unsafe")
         return out

@@ -16,7 +16,6 @@ from ortpkg.kernels.integer_gemm import (
     as_int32,
     bounds_of,
     centred,
-    centred_scratch,
     exact_matmul,
     integer_matrix,
     integer_product_nbytes,
@@ -34,7 +33,6 @@ from ortpkg.kernels.linear_quantization import (
     spread_nbytes,
 )
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Tensor
-from ortpkg.kernels.scratch import Slot, take_scratch
 
 BYTES = frozenset({E.UINT8, E.INT8})
 _LINEAR_VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
@@ -121,19 +119,11 @@ def dynamic_parameters(x: Tensor) -> tuple[Tensor, Tensor]:
     return np.asarray(scale), np.asarray(zero_point)
 
 
-def quantized_scratch(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    """``x`` quantized to uint8 less its zero point, as float32 in this thread's scratch."""
-    (values,) = take_scratch(Slot.SHARED, (x.shape, np.dtype(np.float32)))
-    write_quantized(x, scale, zero_point, values)
-    return values
-
-
-def write_quantized(x: Tensor, scale: Tensor, zero_point: Tensor, out: Tensor) -> None:
-    """Write ``x``, quantized to uint8 less its zero point, into ``out`` (float32)."""
+def quantized_and_centred(x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+    """Return ``x``, quantized to uint8, minus its zero point, as float32."""
     point = float(zero_point)
-    np.divide(x, scale, out=out)
-    np.rint(out, out=out)
-    np.clip(out, np.float32(-point), np.float32(255 - point), out=out)
+    values = np.rint(x / scale)
+    return np.clip(values, np.float32(-point), np.float32(255 - point), out=values)
 
 
 # --- matrices -------------------------------------------------------------------------------------
@@ -228,8 +218,8 @@ def qlinear_matmul(info: OpKernelInfo) -> Compute:
             left.astype(np.float32) * right.astype(np.float32) / y_scale.astype(np.float32)
         )
         out = context.output(0, shape, y_zero.dtype)
-        (scaled,) = take_scratch(Slot.PANEL, (shape, np.dtype(np.float32)))
-        scaled_matmul(centred_scratch(a, per_row(a_zero)), matrix, scaled, factor)
+        scaled = np.empty(shape, np.float32)
+        scaled_matmul(centred(a, per_row(a_zero)), matrix, scaled, factor)
         round_into(out, scaled, per_row(y_zero))
         return out
 

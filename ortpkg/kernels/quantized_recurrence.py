@@ -16,7 +16,7 @@ import numpy as np
 
 from ortpkg.kernels.integer_gemm import IntegerMatrix, centred, scaled_matmul
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.quantization import dynamic_parameters, write_quantized
+from ortpkg.kernels.quantization import dynamic_parameters, quantized_and_centred
 from ortpkg.kernels.recurrent_steps import Direction
 
 
@@ -47,8 +47,7 @@ class QuantizedDirection(Direction):
 
 def _dynamic_product(a: Tensor, integers: Tensor, scale: Tensor, out: Tensor) -> None:
     a_scale, a_zero = dynamic_parameters(a)
-    values = np.empty(a.shape, np.float32)  # the caller's ``out`` lies in this thread's scratch
-    write_quantized(a, a_scale, a_zero, values)
+    values = quantized_and_centred(a, a_scale, a_zero)
     scaled_matmul(values, IntegerMatrix(integers, 0, 0), out, np.asarray(a_scale * scale))
 
 

@@ -32,7 +32,6 @@ from ortpkg.kernels.recurrent_steps import (
     rnn_step,
     run_steps,
 )
-from ortpkg.kernels.scratch import Slot, take_scratch
 
 _DIRECTIONS = {
     "forward": (False,),
@@ -269,7 +268,7 @@ def _run_directions(
     steps, batch, features = x.shape
     width = len(directions[0].parameters.weights)
     rows = np.ascontiguousarray(x).reshape(steps * batch, features)
-    (projected,) = take_scratch(Slot.SHARED, ((steps * batch, width), x.dtype))
+    projected = np.empty((steps * batch, width), x.dtype)
     for at, direction in enumerate(directions):
         direction.parameters.project(rows, projected)
         inputs = projected.reshape(steps, batch, width)

@@ -19,7 +19,6 @@ def rotate(
     *,
     interleaved: bool,
     out: Tensor,
-    spare: Tensor | None = None,
 ) -> None:
     """Turns the first 2 · n features of ``x`` (..., length, heads, size).
 
@@ -29,8 +28,6 @@ def rotate(
         x, out: same shape and dtype, not overlapping.
         cosines, sines: (batch or 1, length, n).
         interleaved: pairs are neighbours (0, 1), (2, 3), ...; else feature i pairs with i + n.
-        spare: memory to work in, (..., length, heads, n) of ``out``'s type; allocated where left
-            out.
     """
     n = cosines.shape[-1]
     if 2 * n > x.shape[-1]:
@@ -46,7 +43,7 @@ def rotate(
     ):
         part = out[..., target]
         np.multiply(x[..., first], one, out=part)
-        combine(part, np.multiply(x[..., second], other, out=spare), out=part)
+        combine(part, x[..., second] * other, out=part)
 
 
 def _cache_rows(context: OpKernelContext, cache: Tensor, positions: Tensor | None) -> Tensor:

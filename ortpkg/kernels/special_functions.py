@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ortpkg.kernels.op_kernel import Tensor
-from ortpkg.kernels.scratch import Slot, take_scratch
 
 #: Elements per block: 128 kB of float32, so that a block and its temporaries stay in a core's
 #: second-level cache, and a numpy call's own time is small beside its work.
@@ -85,11 +84,8 @@ def apply_in_blocks(function: Callable[[Tensor, Tensor], None], x: Tensor, out: 
 
 
 def temporaries(x: Tensor, count: int) -> list[Tensor]:
-    """``count`` arrays like ``x`` for one block function.
-
-    Until the next one on this thread takes some.
-    """
-    return take_scratch(Slot.BLOCK, *(((x.shape, x.dtype),) * count))
+    """Return ``count`` uninitialized arrays of the shape and type of ``x``."""
+    return [np.empty(x.shape, x.dtype) for _ in range(count)]
 
 
 def _horner(coefficients: tuple[np.float32, ...], u: Tensor, result: Tensor) -> Tensor:
