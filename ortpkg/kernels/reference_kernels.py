@@ -37,6 +37,11 @@ from ortpkg.graph.types import (
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.kernels.polling import run_interruptibly
+from ortpkg.kernels.reference_corrections import (
+    correct_node,
+    corrected_inputs,
+    corrected_outputs,
+)
 from ortpkg.kernels.reference_costs import COPIES, OUTPUT_ELEMENTS, USUAL_COPIES, WORK
 
 if TYPE_CHECKING:
@@ -198,13 +203,14 @@ def _make_reference_kernel(info: OpKernelInfo, *, version: int) -> Compute:
         context.check_cancelled()
         if work_rule is not None:
             _check_work(context, node, work_rule(inputs))
+        fed = corrected_inputs(node, inputs)
         feeds = {
-            name: _guarded(value) for name, value in zip(proto.input, inputs, strict=False) if name
+            name: _guarded(value) for name, value in zip(proto.input, fed, strict=False) if name
         }
 
         def evaluate() -> list[Any]:
-            evaluator = prepared or _evaluator(node, proto, version, inputs)
-            return list(evaluator.run(wanted, feeds))
+            evaluator = prepared or _evaluator(node, proto, version, fed)
+            return corrected_outputs(node, list(evaluator.run(wanted, feeds)))
 
         # Its loops ask nobody whether the run is to end.
         made = run_interruptibly(context, evaluate)
@@ -247,12 +253,7 @@ def node_proto(node: Node, schema: onnx.defs.OpSchema) -> NodeProto:
     implied = _IMPLIED_ATTRIBUTES.get((node.domain, node.op_type, schema.since_version))
     if implied is not None:
         proto.attribute.append(implied)
-    if (node.domain, node.op_type) == ("", "TfIdfVectorizer") and "weights" not in node.attributes:
-        # Each n-gram counts as much as another, as in onnxruntime; the reference has no number.
-        weights = (1.0,) * len(node.attribute("ngram_indexes", ()))
-        proto.attribute.append(
-            onnx.helper.make_attribute("weights", weights, attr_type=AttributeProto.FLOATS)
-        )
+    correct_node(node, proto)
     return proto
 
 

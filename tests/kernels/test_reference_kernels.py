@@ -146,6 +146,42 @@ def test_ngrams_without_weights_count_alike(mode: str) -> None:
     )
 
 
+@pytest.mark.parametrize("pool", ["pool_int64s", "pool_strings"])
+@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
+def test_weights_belong_to_the_ngrams_of_the_pool_in_any_order_of_columns(
+    mode: str, pool: str
+) -> None:
+    ngrams = [3, 4, 5, 3, 4, 4, 4]
+    attributes: dict[str, Any] = {
+        "min_gram_length": 1,
+        "max_gram_length": 2,
+        "max_skip_count": 1,
+        "ngram_counts": [0, 3],
+        "ngram_indexes": [2, 4, 0, 6, 1],  # two columns are nobody's
+        "weights": [0.5, 2.0, 3.0, 5.0, 7.0],
+        "mode": mode,
+        pool: ngrams if pool == "pool_int64s" else [str(word) for word in ngrams],
+    }
+    x: Tensor = np.array([[3, 4, 4, 3, 9], [9, 9, 5, 9, 4]])
+    if pool == "pool_strings":
+        x = x.astype(str).astype(object)
+    y = made("TfIdfVectorizer", ["x"], ["y"], version=9, **attributes)(RunContext(), x)
+    np.testing.assert_array_equal(
+        y, run_on_onnxruntime("TfIdfVectorizer", x, domain="", **attributes)
+    )
+
+
+def test_labels_of_minus_one_can_be_ignored() -> None:
+    x = matrix().reshape(3, 2, 2)
+    labels = np.array([[0, -1], [1, 1], [-1, 0]])
+    names = ["x", "labels"]
+    y = made("NegativeLogLikelihoodLoss", names, ["y"], version=13, ignore_index=-1)(
+        RunContext(), x, labels
+    )
+    # The mean is one of four labels, not of six.
+    assert y == pytest.approx(-(x[0, 0, 0] + x[1, 1, 0] + x[1, 1, 1] + x[2, 0, 1]) / 4)
+
+
 def test_older_version_means_what_it_meant() -> None:
     node = as_node(helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], mode="max"), {"": 10})
     definition = find_reference_kernel(node, {"": 10})
