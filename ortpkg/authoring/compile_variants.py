@@ -34,7 +34,7 @@ from ortpkg.package.derived_variants import (
     DERIVED_FACT,
     Derivation,
     DigestsOf,
-    known_digests,
+    recorded_or_computed_digests,
 )
 from ortpkg.package.formats.executor_info import data_folder_of
 from ortpkg.package.reader import open_package
@@ -100,7 +100,9 @@ def compile_variants(
         return []
     with compile_folder() as folder:
         made = [
-            _compile_group(group, folder / str(number), known_digests(package), notify)
+            _compile_group(
+                group, folder / str(number), recorded_or_computed_digests(package), notify
+            )
             for number, group in enumerate(groups)
         ]
         with locked_package(target, notify=notify, operations=operations) as package:

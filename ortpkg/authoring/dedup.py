@@ -24,7 +24,7 @@ from ortpkg.authoring.sharing_plan import plan_component
 from ortpkg.authoring.variant_places import DocumentEdits, ModelFilePlace
 from ortpkg.errors import AuthoringError, DigestMismatchError, UsageError, quoted
 from ortpkg.package.changes.transaction import PackageChange, commit_change, planned_files
-from ortpkg.package.derived_variants import DERIVED_FACT, known_digests
+from ortpkg.package.derived_variants import DERIVED_FACT, recorded_or_computed_digests
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.integrity.digests import read_digests
 from ortpkg.package.package_info import ComponentInfo, PackageInfo
@@ -246,7 +246,7 @@ class _Deduplication:
         self._package = package
         self._options = options
         self._progress = progress
-        self._digests_of = known_digests(package)
+        self._digests_of = recorded_or_computed_digests(package)
         self._moved: list[SharedVariant] = []
         self._removed: dict[str, int] = {}
         self._added: dict[str, int] = {}

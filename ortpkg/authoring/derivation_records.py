@@ -17,7 +17,7 @@ from ortpkg.package.derived_variants import (
     DigestsOf,
     derivation_of,
     is_derived,
-    known_digests,
+    recorded_or_computed_digests,
     stale_variants,
 )
 from ortpkg.package.formats.executor_info import data_folder_of
@@ -81,7 +81,7 @@ def groups_to_renew(package: PackageInfo, wishes: CompileWishes) -> list[Compile
     renewed = {
         (component.name, variant_.name)
         for component in components
-        for variant_ in _wanted(component, wishes, known_digests(package))
+        for variant_ in _wanted(component, wishes, recorded_or_computed_digests(package))
     }
     groups: dict[tuple[object, ...], list[CompileTarget]] = {}
     for variant in variants:

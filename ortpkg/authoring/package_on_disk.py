@@ -13,8 +13,8 @@ from ortpkg.authoring.package_plan import PackagePlan, check_intact, check_recor
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, quoted, unquoted
 from ortpkg.package.changes.broken_signatures import (
-    tell_of_lost_signatures,
-    tells_of_broken_signatures,
+    report_broken_signatures,
+    report_lost_signatures,
 )
 from ortpkg.package.changes.recovery import recover
 from ortpkg.package.changes.store_guard import check_is_not_installed
@@ -40,7 +40,7 @@ def locked_package(
         recover(root, operations=operations)
         package = open_package(root)
         check_is_written_here(package)
-        with tells_of_broken_signatures(root, notify):
+        with report_broken_signatures(root, notify):
             yield package
 
 
@@ -65,7 +65,7 @@ def locked_intact_package(
         package = open_package(root)
         if not converts:
             check_is_written_here(package)
-        with tells_of_broken_signatures(root, notify):
+        with report_broken_signatures(root, notify):
             yield package
 
 
@@ -110,7 +110,7 @@ def write_planned(
         operations=operations,
         progress=progress,
     )
-    tell_of_lost_signatures((source, *others), target, notify)
+    report_lost_signatures((source, *others), target, notify)
     return written
 
 

@@ -30,7 +30,7 @@ from ortpkg.documents.findings import listed
 from ortpkg.ep_names import PREPACK_EP, ep_named, stated_ep
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.names import did_you_mean
-from ortpkg.package.changes.broken_signatures import tell_of_lost_signatures
+from ortpkg.package.changes.broken_signatures import report_lost_signatures
 from ortpkg.package.changes.transaction import commit_change, create_package
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.named_parts import verify_variants_known
@@ -121,7 +121,7 @@ def slim(
             create_package(
                 target, change, overwrite=overwrite, operations=operations, progress=progress
             )
-            tell_of_lost_signatures((source,), target, notify)
+            report_lost_signatures((source,), target, notify)
             return _with_result(before, target)
     with locked_intact_package(
         source, notify=notify, operations=operations, progress=progress

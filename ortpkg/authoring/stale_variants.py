@@ -11,7 +11,7 @@ from ortpkg.package.derived_variants import (
     DigestsOf,
     current_digests,
     derivation_of,
-    known_digests,
+    recorded_or_computed_digests,
     source_of,
     stale_note,
     stale_variants,
@@ -48,7 +48,7 @@ def tell_of_stale_after(
 def tell_of_stale(package: PackageInfo, notify: Notify) -> None:
     """Name the package's variants whose source is another model by now."""
     for component in package.components:
-        tell_of_stale_in(component, known_digests(package), notify)
+        tell_of_stale_in(component, recorded_or_computed_digests(package), notify)
 
 
 def tell_of_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: Notify) -> None:

@@ -27,7 +27,7 @@ from ortpkg.cli.signature_verification import (
     print_acceptances,
 )
 from ortpkg.errors import ExitCode, PackageError, UsageError, quoted
-from ortpkg.package.derived_variants import known_digests, stale_note, stale_variants
+from ortpkg.package.derived_variants import recorded_or_computed_digests, stale_note, stale_variants
 from ortpkg.package.integrity.verification import VerificationReport
 from ortpkg.package.reader import open_package
 from ortpkg.registry.references import LayoutReference, OciReference, parse_reference
@@ -221,7 +221,9 @@ def _warn_of_stale(root: Path, output: Output) -> None:
     with contextlib.suppress(PackageError):
         package = open_package(root)
         for component in package.components:
-            for name, reason in stale_variants(component, known_digests(package)).items():
+            for name, reason in stale_variants(
+                component, recorded_or_computed_digests(package)
+            ).items():
                 output.warning(stale_note(name, reason))
 
 

@@ -1,7 +1,7 @@
-"""The documents of one package: each is read once, and all together keep to limits.
+"""Read the documents of one package, each once, within limits for all of them together.
 
-A limit of each document bounds no package: any number of components, and of variants' executors,
-may refer to the same one, and what refers to it is made of it again.
+A limit per document does not bound a package: any number of components and executors may refer to
+the same document, and each reference builds its own values from it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from ortpkg.package.document_names import MANIFEST
 
 
 class PackageLimits(NamedTuple):
-    """How much the documents of a package may hold together.
+    """Upper limits for the documents of a package together.
 
     Attributes:
-        nbytes: of all files.
-        values: in all documents, counted again for each reference to a document.
-        components: component models.
-        variants: of all components.
+        nbytes: size of all files.
+        values: number of JSON values in all documents, counted again for each reference to a
+            document.
+        components: number of component models.
+        variants: number of variants of all components.
     """
 
     nbytes: int = 128 * 1024 * 1024
@@ -35,7 +36,7 @@ class PackageLimits(NamedTuple):
 
 
 class PackageTooLargeError(Exception):
-    """Ends the reading of a package with one finding. Never leaves the package layer."""
+    """End of reading a package, with one finding. Never leaves the package layer."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -43,13 +44,13 @@ class PackageTooLargeError(Exception):
 
 
 class CountedDocuments:
-    """Reads documents, each once; make a new one each time that a package is opened.
+    """Reader of documents that reads each once; make a new one each time a package is opened.
 
-    What it returns is shared by all that refer to a document, and not to be changed.
+    The values it returns are shared by all that refer to a document and must not be changed.
 
     Args:
         limits: of each document.
-        most: of all together; what passes it raises PackageTooLargeError.
+        most: of all together; exceeding it raises PackageTooLargeError.
     """
 
     __slots__ = ("_left", "_limits", "_most", "_read")
@@ -61,37 +62,43 @@ class CountedDocuments:
         self._read: dict[str, CountedJson | PackageFormatError] = {}
 
     def read(self, path: str, *, document: str) -> Any:
-        """The JSON value in the file at the real path ``path``, which is called ``document``.
+        """Return the JSON value in the file at the real path ``path``.
 
-        Raises PackageFormatError as :func:`~ortpkg.documents.json_documents.read_json`.
+        Args:
+            path: the file.
+            document: its name in findings.
+
+        Raises:
+            PackageFormatError: as :func:`~ortpkg.documents.json_documents.read_json`.
+            PackageTooLargeError: the documents exceed a limit together.
         """
-        found = self._read.get(path)
-        if found is None:
-            found = self._read[path] = self._read_first(path, document)
-            if isinstance(found, CountedJson):
-                self._take("nbytes", found.nbytes, document, "bytes")
-        if isinstance(found, PackageFormatError):
-            findings = tuple(replace(each, document=document) for each in found.findings)
+        content = self._read.get(path)
+        if content is None:
+            content = self._read[path] = self._read_first(path, document)
+            if isinstance(content, CountedJson):
+                self._take("nbytes", content.nbytes, document, "bytes")
+        if isinstance(content, PackageFormatError):
+            findings = tuple(replace(finding, document=document) for finding in content.findings)
             raise PackageFormatError.from_findings(findings, path=path)
         self._take(
             "values",
-            found.value_count,
+            content.value_count,
             document,
             "values, each counted as often as its document is referred to",
         )
-        return found.value
+        return content.value
 
     def read_object(self, path: str, *, document: str) -> dict[str, Any]:
-        """The same for a JSON object; another value is a PackageFormatError, too."""
+        """Return the JSON object in a file; another value is a PackageFormatError, too."""
         return require_object(self.read(path, document=document), document, path)
 
     def count_components(self, count: int) -> None:
-        """Checks the number of component models that the manifest lists."""
+        """Check the number of component models that the manifest lists."""
         if count > self._most.components:
             raise _too_large(MANIFEST, self._most.components, "component models")
 
     def count_variants(self, count: int, document: str) -> None:
-        """Counts the variants of a component model, which ``document`` lists."""
+        """Count the variants of a component model, which ``document`` lists."""
         self._take("variants", count, document, "variants")
 
     def _read_first(self, path: str, document: str) -> CountedJson | PackageFormatError:

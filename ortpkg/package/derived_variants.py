@@ -1,4 +1,4 @@
-"""Variants that were made of others: what they record of their source, and whether it holds.
+"""Variants compiled from other variants: the record of their source, and whether it still holds.
 
 A derived variant names its source by digest in its metadata::
 
@@ -24,26 +24,26 @@ from ortpkg.package.sidecar import DIGESTS_FILE, has_digests
 from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 DERIVED_FACT = "derived_from"
-"""Key of a variant's metadata: the variant that it was made of, by digest, and how it was made."""
+"""Key of a variant's metadata that records its source by digest, and how it was compiled."""
 
 FOR_DEVICE = "for_device"
-"""Key of ``made_by``: the device that a variant was compiled for, which was not there."""
+"""Key of ``made_by``: the device a variant was compiled for on a machine without that device."""
 
-#: Digests that a file may have; none where that is not known. Several while a change is committed.
+#: Possible digests of a file: none if unknown, several while a change is being committed.
 DigestsOf = Callable[[Path], Collection[str]]
 
 
 class Derivation(NamedTuple):
-    """The record of how a variant was made.
+    """Record of how a variant was compiled.
 
     Attributes:
         variant: its source, a variant of the same component.
         model: SHA-256 of the source's model file.
-        data: the source's data files, by their location → SHA-256.
-        made_by: the command and its options: ``command``, ``ep``, ``device``, ``backend``,
-            ``options``, ``embedded``, ``reader``, ``shares_weights``, ``for_device``, as far as
-            they were given.
-        contexts: SHA-256 of the compiled contexts that came out.
+        data: location of each of the source's data files → SHA-256.
+        made_by: the command and those of its options that were set: ``command``, ``ep``,
+            ``device``, ``backend``, ``options``, ``embedded``, ``reader``, ``shares_weights``,
+            ``for_device``.
+        contexts: SHA-256 of the compiled contexts.
     """
 
     variant: str
@@ -53,7 +53,7 @@ class Derivation(NamedTuple):
     contexts: tuple[str, ...] = ()
 
     def as_fact(self) -> dict[str, Any]:
-        """The record as metadata keeps it; what is empty is left out."""
+        """Return the record in the form of the metadata, without empty entries."""
         record = {
             "variant": self.variant,
             "model": self.model,
@@ -65,10 +65,10 @@ class Derivation(NamedTuple):
 
 
 def derivation_of(variant: VariantInfo) -> Derivation | None:
-    """Return the variant's record of its source; None where it has none.
+    """Return the variant's record of its source; None if it has none.
 
-    The schemas hold what stands there; of a package that was read by a release's rules, which know
-    no such key, anything else counts as no record.
+    Schemas check the record, except in a package read by the rules of a release of onnxruntime,
+    which knows no such key; anything else than a record counts as none there.
     """
     fact = variant.metadata.get(DERIVED_FACT)
     if not isinstance(fact, Mapping):
@@ -98,20 +98,21 @@ def compiled_unseen(variant: VariantInfo) -> str:
 
 
 def is_derived(variant: VariantInfo) -> bool:
-    """Return True if the variant records what it was made of."""
+    """Return True if the variant has a record of its source."""
     return DERIVED_FACT in variant.metadata
 
 
 def why_stale(variant: VariantInfo, source: VariantInfo | None, digests_of: DigestsOf) -> str:
-    """Say how the source differs from the model that the variant was made of.
+    """Return how the source differs from the model that the variant was compiled from.
 
     Args:
-        variant: may be derived.
-        source: the variant that its record names, as it is now; None where there is none.
-        digests_of: the recorded digests of a file.
+        variant: the variant, derived or not.
+        source: the variant that its record names, as it is now; None if there is none.
+        digests_of: looks up the recorded digests of a file.
 
-    Returns the end of a sentence ("it was made of another model than ..."); "" where the source is
-    the same, and where that cannot be told: no record, no source, no digests.
+    Returns:
+        The end of a sentence ("it was made of another model than ..."); "" if the source is the
+        same, or if nobody can tell: no record, no source, no digests.
     """
     derivation = derivation_of(variant)
     if derivation is None or source is None or source.model_path is None:
@@ -122,9 +123,10 @@ def why_stale(variant: VariantInfo, source: VariantInfo | None, digests_of: Dige
 def why_another_source(
     derivation: Derivation, model: Path, data_folder: Path, digests_of: DigestsOf
 ) -> str:
-    """Say how ``model``, with data files in ``data_folder``, differs from the recorded source.
+    """Return how ``model`` and its data files in ``data_folder`` differ from the recorded source.
 
-    Returns as :func:`why_stale`.
+    Returns:
+        The same as :func:`why_stale`.
     """
     reason = (
         "it was made of another model than the one of variant"
@@ -139,13 +141,13 @@ def why_another_source(
 
 
 def source_of(variant: VariantInfo, component: ComponentInfo) -> VariantInfo | None:
-    """Return the variant of ``component`` that this one was made of, if it is there."""
+    """Return the variant of ``component`` that this one was compiled from, if it exists."""
     derivation = derivation_of(variant)
     return None if derivation is None else component.variant(derivation.variant)
 
 
 def stale_variants(component: ComponentInfo, digests_of: DigestsOf) -> dict[str, str]:
-    """Return the component's stale variants: name → how their source differs."""
+    """Map the name of each stale variant of the component to how its source differs."""
     reasons = {}
     for variant in component.variants:
         if is_derived(variant) and (
@@ -156,9 +158,10 @@ def stale_variants(component: ComponentInfo, digests_of: DigestsOf) -> dict[str,
 
 
 def recorded_digests(package: PackageInfo) -> DigestsOf:
-    """Look up the digests of the package's files in its digests.json, which is read at first use.
+    """Return a lookup of file digests in the package's digests.json, which is read at first use.
 
-    A file that is not here has digests all the same. PackageFormatError where it is damaged.
+    Files that are not on the disk are found too. The lookup raises PackageFormatError if
+    digests.json is damaged.
     """
     recorded: dict[str, Collection[str]] | None = None
 
@@ -172,8 +175,8 @@ def recorded_digests(package: PackageInfo) -> DigestsOf:
     return digests_of
 
 
-def known_digests(package: PackageInfo) -> DigestsOf:
-    """Look up digests as :func:`recorded_digests`; without a digests.json, hash what is here."""
+def recorded_or_computed_digests(package: PackageInfo) -> DigestsOf:
+    """Return a lookup like :func:`recorded_digests`; without a digests.json, files are hashed."""
     if has_digests(package.root):
         return recorded_digests(package)
     from ortpkg.storage.digest_cache import file_sha256  # hashing, where nothing is recorded
@@ -182,11 +185,10 @@ def known_digests(package: PackageInfo) -> DigestsOf:
 
 
 def current_digests(package: PackageInfo) -> DigestsOf:
-    """Look up digests as :func:`recorded_digests`; hash a file that may differ from its record.
+    """Return a lookup like :func:`recorded_digests` that hashes files that may differ from it.
 
-    Such is a file that changed after digests.json was written, as one exchanged by hand, and one
-    that is not recorded. Digests of large files are remembered while they stay. A file that is not
-    here has its recorded digests.
+    These are files that changed after digests.json was written, and files that it does not record.
+    Digests of large files are cached. A file that is not on the disk has its recorded digests.
     """
     recorded = recorded_digests(package)
     recorded_at_ns: int | None = None
@@ -209,12 +211,12 @@ def current_digests(package: PackageInfo) -> DigestsOf:
 
 
 def _changed_at_ns(stamp: FileStamp | None) -> int:
-    """Time of the last change to a file: also of its renaming, where the system keeps that."""
+    """Time of the last change to a file; includes renaming where the system records it."""
     return 0 if stamp is None else max(stamp.mtime_ns, stamp.ctime_ns)
 
 
 def stale_note(name: str, reason: str) -> str:
-    """Return the sentence that tells people of a stale variant, with the remedy."""
+    """Return the sentence that reports a stale variant, with the remedy."""
     return (
         f"variant {quoted(name)} is stale and not chosen any more: {reason}; ortpkg compile --renew"
         " makes it anew"
@@ -222,12 +224,13 @@ def stale_note(name: str, reason: str) -> str:
 
 
 def verify_none_is_stale(package: PackageInfo) -> None:
-    """Verify that every derived variant was made of the source beside it, before it is shipped.
+    """Check, before a package is shipped, that the source of every derived variant is the same.
 
     Raises:
-        StalePackageError: some were made of another model; names them and the remedy.
+        StalePackageError: some variants were compiled from another model; names them and the
+            remedy.
     """
-    digests_of = known_digests(package)
+    digests_of = recorded_or_computed_digests(package)
     stale = [
         (variant, why)
         for component in package.components

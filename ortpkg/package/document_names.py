@@ -1,8 +1,8 @@
-"""The names of a package's documents in both generations; ``sidecar`` has those that are ours."""
+"""Names of the documents of both generations; ``sidecar`` has those that are ortpkg's own."""
 
 from __future__ import annotations
 
 MANIFEST = "manifest.json"
 METADATA = "metadata.json"
-#: Of a component model, in its folder.
+#: Document of a component model, in its folder.
 COMPONENT = "component.json"

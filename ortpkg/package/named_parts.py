@@ -1,4 +1,4 @@
-"""The component or variants of a package that somebody names."""
+"""Look up the component or variants of a package by name."""
 
 from __future__ import annotations
 
@@ -11,67 +11,68 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 
 
 def component_named(package: PackageInfo, name: str | None) -> ComponentInfo:
-    """The component of that name; the only one where none is named.
+    """Return the component of that name; without a name, the only one.
 
-    UnknownComponentError, which lists the components, for an unknown name, or none where there are
-    several.
+    Raises:
+        UnknownComponentError: the name is unknown, or there is none and the package has several
+            components; the error lists them.
     """
     components = package.components
     if name is None and len(components) == 1:
         return components[0]
-    found = None if name is None else package.component(name)
-    if found is not None:
-        return found
-    known = [each.name for each in components]
+    named = None if name is None else package.component(name)
+    if named is not None:
+        return named
+    names = [component.name for component in components]
     if name is not None:
-        raise _unknown(package, "component model", name, known)
+        raise _unknown(package, "component model", name, names)
     raise UnknownComponentError(
-        f"package {quoted(package.name)} has {len(known)} component models"
-        f" ({listed(known) or 'none'}): name one",
-        known=known,
+        f"package {quoted(package.name)} has {len(names)} component models"
+        f" ({listed(names) or 'none'}): name one",
+        known=names,
     )
 
 
 def verify_is_only_component(package: PackageInfo, variant: str) -> None:
-    """Raises UnknownComponentError, which lists the components, where there are several.
+    """Raise UnknownComponentError, which lists the components, if there are several.
 
-    A pipeline runs a variant of each of them, so that ``variant`` alone says too little.
+    A pipeline runs a variant of each of them, so that ``variant`` alone is ambiguous.
     """
     if len(package.components) > 1:
-        known = [each.name for each in package.components]
+        names = [component.name for component in package.components]
         raise UnknownComponentError(
             f"variant {quoted(variant)} of which component model? package {quoted(package.name)}"
-            f" runs {len(known)} of them ({listed(known)}): name one",
-            known=known,
+            f" runs {len(names)} of them ({listed(names)}): name one",
+            known=names,
         )
 
 
 def variant_named(component: ComponentInfo, name: str) -> VariantInfo:
-    """The variant of that name; UnknownComponentError, which lists them, where there is none."""
-    found = component.variant(name)
-    if found is None:
-        raise _unknown(component, "variant", name, [each.name for each in component.variants])
-    return found
+    """Return the variant of that name; UnknownComponentError, which lists them, if unknown."""
+    named = component.variant(name)
+    if named is None:
+        raise _unknown(component, "variant", name, [variant.name for variant in component.variants])
+    return named
 
 
 def verify_variants_known(
-    whose: PackageInfo | ComponentInfo, names: Iterable[str], known: Sequence[str]
+    owner: PackageInfo | ComponentInfo, names: Iterable[str], variant_names: Sequence[str]
 ) -> None:
-    """Raises UnknownComponentError for the first of ``names`` that is none of ``known``.
+    """Raise UnknownComponentError for the first of ``names`` that is not ``known``.
 
-    These are the names by which the variants of ``whose`` go.
+    ``known`` are the names of the variants of ``owner``.
     """
     for name in names:
-        if name not in known:
-            raise _unknown(whose, "variant", name, known)
+        if name not in variant_names:
+            raise _unknown(owner, "variant", name, variant_names)
 
 
 def _unknown(
-    whose: PackageInfo | ComponentInfo, what: str, name: str, known: Sequence[str]
+    owner: PackageInfo | ComponentInfo, kind_named: str, name: str, available: Sequence[str]
 ) -> UnknownComponentError:
-    kind = "component model" if isinstance(whose, ComponentInfo) else "package"
+    kind = "component model" if isinstance(owner, ComponentInfo) else "package"
     return UnknownComponentError(
-        f"{kind} {quoted(whose.name)} has no {what} {quoted(name)}{did_you_mean(name, known)};"
-        f" it has {listed(known) or 'none'}",
-        known=known,
+        f"{kind} {quoted(owner.name)} has no {kind_named} {quoted(name)}"
+        f"{did_you_mean(name, available)}; it has {listed(available) or 'none'}",
+        known=available,
     )

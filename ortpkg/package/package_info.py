@@ -1,7 +1,7 @@
-"""What a model package says, as frozen values: package → component models → variants.
+"""Content of a model package as frozen values: package → component models → variants.
 
 Nothing here opens a file. Vocabulary and structure: pull request 27786 of onnxruntime (model
-package). A reader makes these only from documents that passed every check, so whoever holds one
+package). A reader makes these values only from documents that passed every check, so their users
 need not check again. All paths are absolute, resolved and confined to the package (or, for an
 ``installed`` layout, allowed by the caller).
 """
@@ -19,7 +19,7 @@ from ortpkg.documents.frozen import EMPTY
 
 
 class PackageFormat(StrEnum):
-    """Which on-disk generation was read (facts: README, "formats").
+    """Generation of the format on disk (facts: README, "formats").
 
     METADATA: manifest.json + models/<component>/metadata.json (onnxruntime 1.26, 1.27).
     COMPONENT: schema_version 1.x, manifest.json + component.json (onnxruntime 1.28 on).
@@ -32,7 +32,7 @@ class PackageFormat(StrEnum):
 
 
 class Constraints(NamedTuple):
-    """What a variant needs. ``None`` means "does not say": any EP, any device, any architecture.
+    """Requirements of a variant. ``None`` means any EP, any device, any architecture.
 
     ``ep`` is ONNX Runtime's full name ("CPUExecutionProvider"); ``device`` is lower case ("cpu",
     "gpu", "npu"); ``ep_compatibility_info`` is the opaque string that the EP stored in the compiled
@@ -49,12 +49,12 @@ NO_CONSTRAINTS = Constraints()
 
 
 class ValueInfo(NamedTuple):
-    """An input or output of a model or of the whole package.
+    """Input or output of a model or of the whole package.
 
-    ``type`` is ONNX Runtime's text form ("tensor(float)"); each dimension is a size, a symbol, or
-    None for unknown; ``shape`` is None where even the rank is unknown or the value is not a tensor.
-    ``value_range`` is what the least and the greatest element of an image stand for (black and
-    white), so that a picture can be fed; None where unstated.
+    ``type`` is ONNX Runtime's text form ("tensor(float)"). Each dimension of ``shape`` is a size, a
+    symbol, or None for unknown; ``shape`` is None if the rank is unknown or the value is not a
+    tensor. ``value_range`` are the values of black and white in an image, so that a picture can be
+    fed; None if unstated.
     """
 
     name: str
@@ -64,13 +64,13 @@ class ValueInfo(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where something was declared, for messages: a document and a JSON pointer into it."""
+    """Place of a declaration, for messages: a document and a JSON pointer into it."""
 
     document: str
     pointer: str = ""
 
     def below(self, *tokens: str | int) -> Source:
-        """A place in what stands here."""
+        """Return the place at ``tokens`` below this one."""
         return Source(document=self.document, pointer=self.pointer + json_pointer(*tokens))
 
 
@@ -84,21 +84,21 @@ class VariantInfo:
         directory: absolute directory of its files.
         model_path: absolute path of the ONNX file; None for a GenAI variant, which is a set of
             files.
-        constraints: what it needs.
-        session_options, provider_options: as the package has them; untrusted, filtered at session
-            creation.
-        executor_info: executor → what it needs, as the component generation states it ("ort" is
+        constraints: its requirements.
+        session_options, provider_options: as the package states them; untrusted, filtered at
+            session creation.
+        executor_info: executor → its options, as the component generation states them ("ort" is
             onnxruntime); opaque.
-        component_constraints: what the component generation's keys say, exactly as written (``ep``,
-            ``device``, ``ep_compatibility_info`` for ``compatibility_string``): what onnxruntime
-            1.28 on selects by. None where the package has no such keys.
-        has_directory: whether ``directory`` exists; always, unless the package was read by
+        component_constraints: the component generation's keys, exactly as written (``ep``,
+            ``device``, ``ep_compatibility_info`` for ``compatibility_string``), by which
+            onnxruntime 1.28 on selects. None if the package has no such keys.
+        has_directory: True if ``directory`` exists; always, unless the package was read by
             compatible rules.
-        is_absent: files that it needs are recorded in digests.json, and not here: the package is
-            sparse.
-        metadata: facts kept per variant (data types, quantization, opset, file size, ...).
+        is_absent: True if files that it needs are recorded in digests.json and not on the disk: the
+            package is sparse.
+        metadata: facts about the variant (data types, quantization, opset, file size, ...).
         additional_metadata: opaque, survives a round trip.
-        source: where it was declared.
+        source: place of its declaration.
     """
 
     name: str
@@ -129,19 +129,19 @@ class ComponentInfo:
     source: Source = field(default_factory=lambda: Source(document=""))
 
     def variant(self, name: str) -> VariantInfo | None:
-        """The variant of that name; None where there is none."""
+        """Return the variant of that name; None if there is none."""
         return next((variant for variant in self.variants if variant.name == name), None)
 
 
 class SharedAsset(NamedTuple):
-    """A folder that several variants may use, named by its content's digest.
+    """Folder that several variants may use, named by its content's digest.
 
     Attributes:
         uri: ``sha256:<64 lower-case hex digits>``; see
             :func:`ortpkg.package.integrity.asset_digest.directory_digest`. Opening does not compare
             it with the content.
         path: absolute path of the folder.
-        is_declared: whether the manifest states the path; otherwise the folder was found in
+        is_declared: True if the manifest states the path; otherwise the folder was found in
             ``shared_assets/``.
     """
 
@@ -151,10 +151,10 @@ class SharedAsset(NamedTuple):
 
 
 class Layout(StrEnum):
-    """Whether a package of the component generation says that it stands alone.
+    """Layout that a package of the component generation states.
 
     PORTABLE: every path lies in the package.
-    INSTALLED: paths may lead out of it, where the caller allows that.
+    INSTALLED: paths may lead out of it, if the caller allows that.
     """
 
     PORTABLE = "portable"
@@ -163,19 +163,20 @@ class Layout(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageInfo:
-    """A whole package; ``components`` stand in execution order.
+    """A whole package; ``components`` are in execution order.
 
     Attributes:
         root: the real path of its directory.
-        name: ``model_name`` or ``package_name``; where it has none, the directory's name without
+        name: ``model_name`` or ``package_name``; if it has none, the directory's name without
             ".ortpackage".
-        compat: the release by whose rules it was read; None: the strict ones.
-        is_bare_model: it is no package but one ONNX file, ``root``; ``format`` then says nothing.
+        compat: the release by whose rules it was read; None for the strict ones.
+        is_bare_model: it is not a package but one ONNX file, ``root``; ``format`` then means
+            nothing.
         shared_assets: in the order in which onnxruntime lists them.
         is_olives: its documents have the form of Olive 0.13, which is read as the component
             generation, and never written.
-        absent_files: path relative to the root, with ``/`` → bytes, of files that are recorded and
-            not here; nothing where all that was looked for is here.
+        absent_files: path relative to the root, with ``/`` → bytes, of recorded files that are not
+            on the disk; empty if every file looked for was found.
     """
 
     root: Path
@@ -199,63 +200,58 @@ class PackageInfo:
     _by_name: Mapping[str, ComponentInfo] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Of several of one name, the first one counts.
+        # The first of several components with one name counts.
         by_name = {
-            self._called(component.name): component for component in reversed(self.components)
+            self._as_looked_up(component.name): component for component in reversed(self.components)
         }
         object.__setattr__(self, "_by_name", by_name)
 
     def component(self, name: str) -> ComponentInfo | None:
-        """The component of that name; None where there is none.
+        """Return the component of that name; None if there is none.
 
         By the rules of a release, names end at a NUL.
         """
-        return self._by_name.get(self._called(name))
+        return self._by_name.get(self._as_looked_up(name))
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether its component models run together: it has a pipeline.json, or several of them.
+        """True if its component models run together: with a pipeline.json, or if it has several.
 
-        A release, by whose rules it may be read, runs one at a time.
+        A release, by whose rules the package may be read, runs one at a time.
         """
         return self.has_pipeline or (len(self.components) > 1 and self.compat is None)
 
-    def _called(self, name: str) -> str:
+    def _as_looked_up(self, name: str) -> str:
         return name if self.compat is None else until_nul(name)
 
 
 def until_nul(text: str) -> str:
-    """``text`` as it arrives behind a C interface."""
+    """Return ``text`` as a C interface receives it: up to the first NUL."""
     return text.partition("\0")[0]
 
 
 VERSION_FACT = "version"
-"""Key of a variant's metadata: its own version, where that is not the package's; null states that
-it has none.
-"""
+"""Key of a variant's metadata for a version that differs from the package's; null for none."""
 
 
 def version_of(variant: VariantInfo, package: PackageInfo) -> str | None:
-    """The variant's version: its own where it states one, else the package's.
-
-    None where nobody states any.
-    """
+    """Return the variant's version: its own, or else the package's; None if neither is stated."""
     return package.version if has_packages_version(variant) else own_version(variant)
 
 
 def own_version(variant: VariantInfo) -> str | None:
-    """The version that the variant itself states; None where it has the package's, or none."""
-    own = variant.metadata.get(VERSION_FACT)
-    return own if isinstance(own, str) and own else None
+    """Return the version that the variant itself states; None if it has the package's, or none."""
+    version = variant.metadata.get(VERSION_FACT)
+    return version if isinstance(version, str) and version else None
 
 
 def has_packages_version(variant: VariantInfo) -> bool:
-    """Whether the package's version is the variant's: it states neither its own nor "none"."""
+    """Return True if the variant has the package's version: it states neither its own nor null."""
     return variant.metadata.get(VERSION_FACT, "") is not None and own_version(variant) is None
 
 
 def read_value_infos(declared: Iterable[Mapping[str, Any]] | None) -> tuple[ValueInfo, ...]:
-    """Inputs or outputs as manifest.json and pipeline.json state them, their schemas passed."""
+    """Read inputs or outputs of manifest.json and pipeline.json, checked against their schemas."""
     return tuple(
         ValueInfo(
             name=value["name"],

@@ -1,7 +1,7 @@
-"""Opens a package: a directory → :class:`PackageInfo`, or everything that is wrong with it at once.
+"""Open a package: a directory → :class:`PackageInfo`, or everything that is wrong with it at once.
 
-The one place that decides which generation of the format a directory has; each generation has a
-module of its own.
+This is the only place that decides which generation of the format a directory has; each generation
+has a module of its own.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
 _SUFFIX = ".ortpackage"
 
 
-#: Changes that may come one after the other while a package is read.
+#: How many changes of a package in a row are tolerated while it is read.
 _MOST_ATTEMPTS = 5
 
 
 class _Keys(StrEnum):
-    """Which generations' keys a manifest has."""
+    """Generations whose keys a manifest has."""
 
     METADATA = "metadata"
     COMPONENT = "component"
@@ -77,9 +77,9 @@ class _Keys(StrEnum):
 
 
 class _Contents(NamedTuple):
-    """What was read: the manifest, and what each generation's keys say.
+    """Content of a package: the manifest, and the components of each generation's keys.
 
-    None where the package does not have them.
+    A generation is None if the package does not have its keys.
     """
 
     manifest: Mapping[str, Any]
@@ -90,7 +90,7 @@ class _Contents(NamedTuple):
 
     @property
     def format(self) -> PackageFormat:
-        """The generation by what was read: metadata keys, component keys or both."""
+        """Generation of the keys that were read: metadata, component or both."""
         if self.component is None:
             return PackageFormat.METADATA
         return PackageFormat.COMPONENT if self.metadata is None else PackageFormat.UNIVERSAL
@@ -99,13 +99,13 @@ class _Contents(NamedTuple):
 def open_package(
     root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False
 ) -> PackageInfo:
-    """Opens the package in ``root`` and checks all that can be checked without opening a model.
+    """Open the package in ``root`` and check everything that needs no model to be opened.
 
     Args:
         root: the package's directory.
-        compat: None refuses what is unsafe or means different things to different readers.
-            "onnxruntime-1.32" or "onnxruntime-1.31" accepts and refuses what that release does when
-            it opens a package; findings then carry its status ("ORTC-SCHEMA").
+        compat: None refuses everything unsafe or ambiguous between readers. "onnxruntime-1.32" or
+            "onnxruntime-1.31" accepts and refuses the same as that release when it opens a package;
+            findings then carry its status ("ORTC-SCHEMA").
         allow_external_paths: follow paths out of a package whose layout is "installed".
 
     Raises:
@@ -128,18 +128,17 @@ def open_package(
 def check_package(
     root: Path | str, *, compat: str | None = None, allow_external_paths: bool = False
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
-    """The package, and everything wrong or doubtful in it.
+    """Read the package and return it with everything that is wrong or doubtful in it.
 
-    None only where :func:`open_package` would raise.
-
-    Looks at samples/samples.json and the shape of digests.json too, which opening leaves to those
-    who use them, unless ``compat`` names a release: none knows them.
+    The package is None only if :func:`open_package` would raise. Unless ``compat`` names a release,
+    which knows neither, samples/samples.json and the form of digests.json are checked too; opening
+    leaves them to their users.
 
     Raises:
         PackageNotFoundError: there is no directory at ``root``, or no manifest.json in it.
         UsageError: ``compat`` is not known.
     """
-    # Imported here: opening a package, which is on the way to every session, needs no samples.
+    # Imported here: opening a package, which every session does, needs no samples.
     from ortpkg.package.formats.samples import check_samples
 
     rules = reading_rules(compat)
@@ -152,9 +151,9 @@ def check_package(
 def _read(
     root: Path | str, rules: ReadingRules, *, allow_external_paths: bool
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
-    """Reads again what seems wrong: a command may have changed the package meanwhile.
+    """Read the package, again if it seems wrong: a command may have changed it meanwhile.
 
-    Then old documents met new files; what is wrong indeed is so the next time, too.
+    Then old documents met new files; real problems are found again.
     """
     last_findings: tuple[Finding, ...] = ()
     for _ in range(_MOST_ATTEMPTS):
@@ -170,13 +169,13 @@ def _read_once(
 ) -> tuple[PackageInfo | None, tuple[Finding, ...]]:
     if not os.fspath(root) or "\0" in os.fspath(root):  # no file system has these
         raise _no_directory(root)
-    found = FindingCollector(rules.statuses)
-    # The directory itself is looked at only where it has no manifest: looks are most of what
-    # opening costs.
+    collector = FindingCollector(rules.statuses)
+    # The directory itself is looked at only if it has no manifest: system calls are most of the
+    # cost of opening.
     absences = AbsentFiles(root) if rules.extensions else None
     reader = _PackageReader(
         PathResolver(root, portable_names=rules.portable_names, absences=absences),
-        found,
+        collector,
         rules,
         allow_external_paths=allow_external_paths,
         absences=absences,
@@ -189,8 +188,8 @@ def _read_once(
         raise _no_directory(root) from None
     except PackageTooLargeError as error:
         package = None
-        found.extend([error.finding])
-    return package, found.findings
+        collector.extend([error.finding])
+    return package, collector.findings
 
 
 def _no_directory(root: Path | str) -> PackageNotFoundError:
@@ -207,12 +206,12 @@ def _no_directory(root: Path | str) -> PackageNotFoundError:
 
 
 class _PackageReader:
-    """Reads one package; gathers findings instead of stopping at the first."""
+    """Reader of one package that gathers findings instead of stopping at the first."""
 
     def __init__(
         self,
         resolver: PathResolver,
-        found: FindingCollector,
+        collector: FindingCollector,
         rules: ReadingRules,
         *,
         allow_external_paths: bool,
@@ -220,15 +219,15 @@ class _PackageReader:
     ) -> None:
         self._resolver = resolver
         self._absences = absences
-        self._found = found
+        self._collector = collector
         self._rules = rules
         self._allow_external_paths = allow_external_paths
         self._documents = CountedDocuments(rules.limits, rules.package_limits)
 
     def read(self) -> PackageInfo | None:
-        """The package; None where findings keep it from being read further."""
+        """Return the package; None if findings keep it from being read further."""
         if self._rules.generations and self._is_component_root():
-            root = read_component_root(self._resolver, self._found, self._documents)
+            root = read_component_root(self._resolver, self._collector, self._documents)
             return self._finish(_Contents(manifest={"model_name": root.name}, metadata=(root,)))
         manifest = self._read_manifest()
         if manifest is None:
@@ -237,7 +236,7 @@ class _PackageReader:
         if is_olives:
             manifest = as_component_manifest(manifest)
             message = "has the form of Olive 0.13, which no release of onnxruntime opens"
-            self._found.add(FORM_OF_OLIVE, MANIFEST, message, pointer="/components")
+            self._collector.add(FORM_OF_OLIVE, MANIFEST, message, pointer="/components")
         keys = _keys_of(manifest) if self._rules.generations else _Keys.COMPONENT
         version = parse_schema_version(manifest.get("schema_version"))
         if not self._check_version(manifest, keys, version):
@@ -264,7 +263,7 @@ class _PackageReader:
         return not self._has(MANIFEST) and self._has(METADATA)
 
     def _has(self, name: str) -> bool:
-        """Whether the root holds something of that name, a link that leads nowhere included."""
+        """Return True if the root holds something of that name, even a dangling link."""
         return os.path.lexists(f"{self._resolver.real_root}{os.sep}{name}")
 
     def _read_manifest(self) -> dict[str, Any] | None:
@@ -278,9 +277,9 @@ class _PackageReader:
                 raise PackageNotFoundError(self._no_manifest(), path=self._resolver.root)
             return self._documents.read_object(path, document=MANIFEST)
         except PathRefusedError as error:
-            self._found.extend([error.finding(MANIFEST)])
+            self._collector.extend([error.finding(MANIFEST)])
         except PackageFormatError as error:
-            self._found.extend(error.findings)
+            self._collector.extend(error.findings)
         return None
 
     def _no_manifest(self) -> str:
@@ -295,15 +294,16 @@ class _PackageReader:
     def _check_version(
         self, manifest: Mapping[str, Any], keys: _Keys, version: tuple[int, int] | None
     ) -> bool:
-        """Whether the rest of the manifest may be judged: not if its version is not ours.
+        """Return True if the rest of the manifest can be judged: its version is supported.
 
-        The metadata generation has no version: with its keys alone, only a newer one is believed.
+        The metadata generation has no version: with its keys alone, only a newer version is
+        respected.
         """
         is_versioned = keys is not _Keys.METADATA
         if version is None:
             if is_versioned and "schema_version" in manifest:
                 message = 'schema_version is not a text of the form "<major>.<minor>"'
-                self._found.add(
+                self._collector.add(
                     DOCUMENT_SHAPE,
                     MANIFEST,
                     message,
@@ -311,7 +311,7 @@ class _PackageReader:
                     remedy='write "1.0"',
                 )
             elif is_versioned:
-                self._found.add(
+                self._collector.add(
                     DOCUMENT_SHAPE, MANIFEST, "lacks 'schema_version'", remedy='write "1.0"'
                 )
             return not is_versioned
@@ -320,42 +320,44 @@ class _PackageReader:
         message = (
             f"has schema_version {version[0]}.{version[1]}, this ortpkg knows {SUPPORTED_MAJOR}.x"
         )
-        self._found.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
+        self._collector.add(SCHEMA_VERSION, MANIFEST, message, pointer="/schema_version")
         return False
 
     def _read_metadata_keys(self, manifest: Mapping[str, Any]) -> tuple[ComponentInfo, ...] | None:
         if self._has(METADATA):
-            self._found.add(ROOT_IS_ALSO_COMPONENT, METADATA, f"stands beside {MANIFEST}")
+            self._collector.add(ROOT_IS_ALSO_COMPONENT, METADATA, f"stands beside {MANIFEST}")
         findings = check_schema(manifest, "manifest", document=MANIFEST)
-        self._found.extend(findings)
+        self._collector.extend(findings)
         if any(finding.pointer.startswith("/component_models") for finding in findings):
             return None
-        return read_metadata_format(manifest, self._resolver, self._found, self._documents)
+        return read_metadata_format(manifest, self._resolver, self._collector, self._documents)
 
     def _read_component_keys(
         self, manifest: Mapping[str, Any], version: tuple[int, int] | None, is_olives: bool
     ) -> ComponentGeneration | None:
         assert version is not None, "checked before"
-        found = FindingCollector(self._rules.statuses)
+        collector = FindingCollector(self._rules.statuses)
         component = read_component_format(
             manifest,
             version,
             self._resolver,
             rules=self._rules,
             documents=self._documents,
-            found=found,
+            collector=collector,
             allow_external_paths=self._allow_external_paths,
             is_olives=is_olives,
         )
-        # by the metadata keys, of the same variants
-        said = {_gist(each) for each in self._found.findings}
-        self._found.extend(each for each in found.findings if _gist(each) not in said)
+        # findings that the metadata keys gave for the same variants
+        reported = {_gist(finding) for finding in self._collector.findings}
+        self._collector.extend(
+            finding for finding in collector.findings if _gist(finding) not in reported
+        )
         return component
 
     def _finish(self, contents: _Contents) -> PackageInfo | None:
         components = self._components_of(contents)
         pipeline = self._read_pipeline(components) if self._rules.extensions else None
-        if self._found.has_errors:
+        if self._collector.has_errors:
             return None
         package = self._assemble(contents, components)
         if self._absences is not None and self._absences.were_asked and self._absences.files:
@@ -367,9 +369,9 @@ class _PackageReader:
             return contents.metadata or (
                 contents.component.components if contents.component is not None else ()
             )
-        if self._found.has_errors:  # a list that was not read whole has nothing to agree with
+        if self._collector.has_errors:  # a list that was not read completely cannot be compared
             return contents.metadata
-        return merge_generations(contents.metadata, contents.component.components, self._found)
+        return merge_generations(contents.metadata, contents.component.components, self._collector)
 
     def _assemble(self, contents: _Contents, components: tuple[ComponentInfo, ...]) -> PackageInfo:
         root, manifest, component = self._resolver.root, contents.manifest, contents.component
@@ -405,11 +407,11 @@ class _PackageReader:
         pipeline, findings = check_pipeline(
             self._resolver.root, [component.name for component in components]
         )
-        self._found.extend(findings)
+        self._collector.extend(findings)
         return pipeline
 
     def _follow_pipeline(self, package: PackageInfo, pipeline: Pipeline) -> PackageInfo:
-        """The package with components in the pipeline's order, and with its inputs and outputs."""
+        """Return the package with components, inputs and outputs as the pipeline has them."""
         from ortpkg.package.formats.pipeline import pipeline_components  # imported here: as above
 
         order = pipeline_components(pipeline)
@@ -417,14 +419,14 @@ class _PackageReader:
         for component in package.components:
             if component.name not in positions:
                 message = f"no step runs component model {quoted(component.name)}"
-                self._found.add(COMPONENT_UNUSED, PIPELINE, message, pointer="/steps")
-        for what, declared, actual in (
+                self._collector.add(COMPONENT_UNUSED, PIPELINE, message, pointer="/steps")
+        for key, declared, actual in (
             ("inputs", package.inputs, pipeline.inputs),
             ("outputs", package.outputs, pipeline.outputs),
         ):
             if declared and declared != actual:
-                message = f"{what} differ from those of {PIPELINE}"
-                self._found.add(OVERALL_VALUES_DIFFER, MANIFEST, message, pointer=f"/{what}")
+                message = f"{key} differ from those of {PIPELINE}"
+                self._collector.add(OVERALL_VALUES_DIFFER, MANIFEST, message, pointer=f"/{key}")
         ordered = sorted(
             package.components, key=lambda component: positions.get(component.name, len(order))
         )
@@ -438,15 +440,12 @@ class _PackageReader:
 
 
 def _gist(finding: Finding) -> tuple[str, str]:
-    """A finding's text without its place: both halves of a universal package may give it."""
+    """Return a finding without its place, which differs between halves of a universal package."""
     return finding.rule, "" if finding.rule == PACKAGE_WITHOUT_COMPONENTS.id else finding.message
 
 
 def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
-    """Which generation a manifest belongs to.
-
-    One that shows nothing of either is taken for the older.
-    """
+    """Return the generation of a manifest; one without keys of either counts as the older."""
     if "model_name" not in manifest and "component_models" not in manifest:
         has_component_keys = "components" in manifest or "schema_version" in manifest
         return _Keys.COMPONENT if has_component_keys else _Keys.METADATA
@@ -455,10 +454,7 @@ def _keys_of(manifest: Mapping[str, Any]) -> _Keys:
 
 
 def _check_digests(package: PackageInfo) -> tuple[Finding, ...]:
-    """What is wrong with the form of digests.json.
-
-    Whether files still match it is the business of ``verify``.
-    """
+    """Return findings about the form of digests.json; ``verify`` compares it with the files."""
     from ortpkg.package.integrity.digests import (
         read_entries,  # imported here: hashlib takes 8 ms, and opening needs none of it
     )

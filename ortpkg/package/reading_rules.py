@@ -1,7 +1,6 @@
-"""What a reader accepts: only what is clear to all, or what one onnxruntime release accepts.
+"""Rules of reading a package: strict ones, or those of one onnxruntime release.
 
-There is one reader for both. Each place where they differ asks one attribute of
-:class:`ReadingRules`.
+One reader serves both. Each place where they differ reads one attribute of :class:`ReadingRules`.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from ortpkg.package.counted_documents import PackageLimits
 
 
 class ReadingRules(NamedTuple):
-    """How a package is read.
+    """Rules by which a package is read.
 
     Attributes:
         compat: the release whose verdict is given; None for the strict rules.
-        limits: of documents, and what is overlooked in them.
+        limits: of each document, and what is tolerated in it.
         package_limits: of all documents together.
         generations: the metadata generation can be read too; otherwise every manifest is of the
             component generation.
@@ -37,14 +36,14 @@ class ReadingRules(NamedTuple):
         confined_assets: folders in shared_assets/ may not be links that leave the package.
         unlinked_assets: in a package of the layout "portable", no folder of shared assets is the
             package itself, a link, or below one.
-        complete: model files, folders of variants and folders of assets exist and are what they
-            should be.
+        complete: model files, folders of variants and folders of assets must exist and have the
+            right kind.
         follows_installed_layout: a package that states the layout "installed" may name paths
-            outside of it, whether the caller allows it or not.
+            outside of it, even if the caller does not allow it.
         checks_option_keys: session options that write files, and keys of options with a NUL, are
             refused.
-        statuses: rule id → the status that the release gives to what breaks it; None: findings
-            carry rule ids.
+        statuses: rule id → the release's status for a finding of that rule; None: findings carry
+            rule ids.
     """
 
     compat: str | None
@@ -79,8 +78,8 @@ STRICT = ReadingRules(
 )
 
 # "Error codes of the standalone library", model_package.h of onnxruntime 1.31; FAIL is
-# onnxruntime's own, for what it refuses in executor_info.ort. ORT002 has no counterpart: that
-# release has no limits, and a stack overflow instead.
+# onnxruntime's own, for errors in executor_info.ort. ORT002 has no counterpart: that release has
+# no limits, and overflows the stack instead.
 STATUSES_1_31: Mapping[str, str] = FrozenMapping(
     {
         document_rules.DOCUMENT_UNREADABLE.id: "ORTC-IO",
@@ -136,7 +135,7 @@ COMPAT_NAMES = tuple(_BY_NAME)
 
 
 def reading_rules(compat: str | None) -> ReadingRules:
-    """The strict rules for None, else those of the release of that name.
+    """Return the strict rules for None, else those of the named release.
 
     Raises:
         UsageError: no such release is known.
@@ -146,7 +145,7 @@ def reading_rules(compat: str | None) -> ReadingRules:
     try:
         return _BY_NAME[compat]
     except KeyError:
-        known = ", ".join(COMPAT_NAMES)
+        names = ", ".join(COMPAT_NAMES)
         raise UsageError(
-            f"compat {quoted(compat)} is not known: use {known}, or leave it out"
+            f"compat {quoted(compat)} is not known: use {names}, or leave it out"
         ) from None

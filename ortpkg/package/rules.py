@@ -1,7 +1,7 @@
-"""The rules that a package's documents must keep: stable id, title, why, and the usual remedy.
+"""Rules for a package's documents: stable id, title, explanation, and the usual remedy.
 
 Ids never change meaning and are never reused: users write them into scripts and suppressions.
-``docs/rules.md`` is made from this table. ORT001 to ORT099 belong to the package layer; layers
+``docs/rules.md`` is generated from this table. ORT001 to ORT099 belong to the package layer; layers
 above have their own ranges.
 """
 
@@ -11,7 +11,7 @@ from ortpkg.documents import document_rules
 from ortpkg.documents.document_rules import Rule, rules_among
 from ortpkg.errors import Severity
 
-#: Those with the keys of the metadata generation, and of the component generation.
+#: Formats with the keys of the metadata generation, and of the component generation.
 METADATA_FORMATS = ("metadata", "universal")
 COMPONENT_FORMATS = ("component", "universal")
 

@@ -1,8 +1,8 @@
-"""The version that a manifest states: a text ``"<major>.<minor>"`` or ``"<major>"``, or an integer.
+"""Version that a manifest states: a text ``"<major>.<minor>"`` or ``"<major>"``, or an integer.
 
-As onnxruntime 1.28 to 1.32 read it: both parts are decimal digits and fit 64 bits; leading zeros do
-not matter. Major 1 is the only one. A minor above the newest known one (0) promises keys that a
-reader does not know, and so turns off the errors for unknown keys.
+The rules are those of onnxruntime 1.28 to 1.32: both parts are decimal digits and fit 64 bits;
+leading zeros do not matter. Major 1 is the only one. A minor above the newest known one (0)
+promises keys that a reader does not know, and so turns off the errors for unknown keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_DIGITS = len(str(_MOST_SIGNED))
 
 
 def parse_schema_version(declared: Any) -> tuple[int, int] | None:
-    """(major, minor) of what stands under ``schema_version``; None if that is not a version."""
+    """Parse the value of ``schema_version`` as (major, minor); None if it is not a version."""
     if isinstance(declared, bool):
         return None
     if isinstance(declared, int):  # a JSON parser makes a double of an integer that does not fit
@@ -40,10 +40,10 @@ def _to_int(digits: str) -> int | None:
 
 
 def is_supported(version: tuple[int, int]) -> bool:
-    """Whether the meaning of the version's keys is known."""
+    """Return True if the meaning of the version's keys is known."""
     return version[0] == SUPPORTED_MAJOR
 
 
 def knows_all_keys(version: tuple[int, int]) -> bool:
-    """Whether a key that we do not know must be a mistake."""
+    """Return True if an unknown key must be a mistake in this version."""
     return version[1] <= NEWEST_KNOWN_MINOR

@@ -1,4 +1,4 @@
-"""Reads the documents of our own beside the manifest: pipeline.json and samples/samples.json."""
+"""Read ortpkg's own documents beside the manifest: pipeline.json and samples/samples.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIPELINE = "pipeline.json"
 SAMPLES_DIRECTORY = "samples"
 SAMPLES = f"{SAMPLES_DIRECTORY}/samples.json"
 SIGNATURE_FILE = "model.sig"
-#: Where those of further signers lie, each under the first 16 digits of its key's digest.
+#: Folder of further signatures, each named by the first 16 digits of its key's digest.
 SIGNATURES_DIRECTORY = "model.sig.d"
 _FURTHER_SIGNATURE = re.compile(rf"{re.escape(SIGNATURES_DIRECTORY)}/[0-9a-f]{{16}}\.sig")
 
@@ -28,20 +28,20 @@ _SUPPORTED_MAJOR = "1"
 
 
 def has_digests(root: Path) -> bool:
-    """Whether the package at ``root`` has a digests.json; without, its files cannot be verified."""
+    """Return True if the package has a digests.json; otherwise its files cannot be verified."""
     return os.path.lexists(root / DIGESTS_FILE)
 
 
 def is_signature_file(path: str) -> bool:
-    """Whether ``path``, relative to the root, is a signature of the package and not a part of it.
+    """Return True if ``path``, relative to the root, is a signature of the package.
 
-    Like digests.json it is not recorded, and no reader of packages looks at it.
+    Like digests.json, a signature is not recorded, and no reader of packages looks at it.
     """
     return path == SIGNATURE_FILE or _FURTHER_SIGNATURE.fullmatch(path) is not None
 
 
 def signature_names(root: Path) -> list[str]:
-    """The signatures of the package at ``root``, relative to it; nothing of them is read."""
+    """Return the signatures of the package at ``root``, relative to it, without reading them."""
     folder = root / SIGNATURES_DIRECTORY
     further = []
     if folder.is_dir() and not folder.is_symlink():
@@ -51,36 +51,39 @@ def signature_names(root: Path) -> list[str]:
 
 
 def samples_document(root: Path) -> dict[str, Any] | None:
-    """samples/samples.json of the package at ``root`` as JSON that keeps its schema.
+    """Return samples/samples.json of the package at ``root`` as valid JSON; None if there is none.
 
-    None where there is none.
+    Files that it names are not checked.
 
-    PackageFormatError where it does not. What it names is not looked at.
+    Raises:
+        PackageFormatError: it breaks its schema or cannot be read.
     """
-    found = FindingCollector()
-    value = read_sidecar(SAMPLES, schema="samples", resolver=PathResolver(root), found=found)
-    if found.has_errors:
-        raise PackageFormatError.from_findings(found.findings, path=root / SAMPLES)
+    collector = FindingCollector()
+    value = read_sidecar(
+        SAMPLES, schema="samples", resolver=PathResolver(root), collector=collector
+    )
+    if collector.has_errors:
+        raise PackageFormatError.from_findings(collector.findings, path=root / SAMPLES)
     return value
 
 
 def read_sidecar(
-    name: str, *, schema: str, resolver: PathResolver, found: FindingCollector
+    name: str, *, schema: str, resolver: PathResolver, collector: FindingCollector
 ) -> dict[str, Any] | None:
-    """The document at ``name`` (relative to the root) if it is there and valid; None otherwise.
+    """Return the document at ``name`` (relative to the root) if it exists and is valid; else None.
 
-    What is wrong goes to ``found``; a document that is not there is not wrong.
+    Problems go to ``collector``; a missing document is not one.
     """
     try:
-        place = resolver.resolve(name)
-        if place.kind is PathKind.MISSING:
+        resolved = resolver.resolve(name)
+        if resolved.kind is PathKind.MISSING:
             return None
-        value = read_document(place.path, document=name)
+        value = read_document(resolved.path, document=name)
     except PathRefusedError as error:
-        found.extend([error.finding(name)])
+        collector.extend([error.finding(name)])
         return None
     except PackageFormatError as error:
-        found.extend(error.findings)
+        collector.extend(error.findings)
         return None
     version = value.get("schema_version")
     if (
@@ -89,8 +92,8 @@ def read_sidecar(
         and major != _SUPPORTED_MAJOR
     ):
         message = f"has schema_version {version[:20]}, this ortpkg knows {_SUPPORTED_MAJOR}.x"
-        found.add(SCHEMA_VERSION, name, message, pointer="/schema_version")
+        collector.add(SCHEMA_VERSION, name, message, pointer="/schema_version")
         return None
     findings = check_schema(value, schema, document=name)
-    found.extend(findings)
+    collector.extend(findings)
     return None if findings else value

@@ -17,7 +17,7 @@ from ortpkg.package.archive.archive_directory import ArchiveLimits
 from ortpkg.package.archive.archive_reader import open_archive
 from ortpkg.package.archive.package_archive import unpack_package
 from ortpkg.package.archive.zip_format import (
-    DirectoryPlace,
+    DirectoryExtent,
     EntryHeader,
     dump_central,
     dump_end,
@@ -178,13 +178,13 @@ def test_large_entries_are_read_back_as_they_were_written() -> None:
     directory = b"".join(map(dump_central, entries))
     assert list(parse_central(directory, 3)) == entries
 
-    place = DirectoryPlace(offset=3 * LARGE, nbytes=len(directory), count=3)
+    place = DirectoryExtent(offset=3 * LARGE, nbytes=len(directory), count=3)
     end = dump_end(place)
     assert parse_end(end, 3 * LARGE + len(directory) + len(end)) == place
 
 
 def test_many_entries_need_the_64_bit_end() -> None:
-    place = DirectoryPlace(offset=0, nbytes=50 * 70_000, count=70_000)
+    place = DirectoryExtent(offset=0, nbytes=50 * 70_000, count=70_000)
     assert parse_end(dump_end(place), place.nbytes + 98) == place
 
 
@@ -199,7 +199,7 @@ def test_an_archive_of_more_than_4_gib_is_one_for_other_readers_too(tmp_path: Pa
         offset = stream.tell()
         directory = dump_central(first) + dump_central(second)
         stream.write(
-            directory + dump_end(DirectoryPlace(offset=offset, nbytes=len(directory), count=2))
+            directory + dump_end(DirectoryExtent(offset=offset, nbytes=len(directory), count=2))
         )
 
     with open_archive(path) as archive, zipfile.ZipFile(path) as other:

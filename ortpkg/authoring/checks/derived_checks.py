@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
 from ortpkg.authoring.rules import model_rules
 from ortpkg.errors import Finding, PackageFormatError, quoted
-from ortpkg.package.derived_variants import known_digests, stale_variants
+from ortpkg.package.derived_variants import recorded_or_computed_digests, stale_variants
 
 
 def check_sources(package: CheckedPackage) -> Iterator[Finding]:
     """Find derived variants whose source has another model by now."""
-    digests_of = known_digests(package.info)
+    digests_of = recorded_or_computed_digests(package.info)
     for component in package.components:
         try:
             stale = stale_variants(component, digests_of)

@@ -1,4 +1,4 @@
-"""A package as one file (a restricted ZIP) and back; checking one without unpacking it.
+"""Pack a package into one file (a restricted ZIP), unpack it, and check it without unpacking.
 
 Only this folder may import: ``archive_writer``, ``zip_format``; other folders may import the rest.
 """

@@ -1,7 +1,7 @@
-"""The directory of a packed package: what is in it, and where, without a look at the files.
+"""Central directory of a packed package: the files in it and their offsets, without their data.
 
-Enough to read single files of an archive that lies elsewhere, whose bytes are then compared with
-digests.json; ``archive_reader`` holds what a whole archive says against it.
+This is enough to read single files of a remote archive, whose bytes are then compared with
+digests.json. ``archive_reader`` checks a whole archive against its directory.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from ortpkg.package.archive.zip_format import (
 from ortpkg.package.paths.portable_names import find_collision, why_not_portable_file
 
 _TAIL_NBYTES = END_NBYTES + ZIP64_LOCATOR_NBYTES + ZIP64_END_NBYTES
-_FREE_NBYTES = 1024 * 1024  # so little may be packed in any ratio
+_FREE_NBYTES = 1024 * 1024  # files up to this size may have any ratio
 _INFLATED_NBYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveLimits:
-    """How much an archive may hold.
+    """Upper limits for the content of an archive.
 
     Attributes:
-        entries: files and folders.
-        nbytes: of all files, unpacked.
+        entries: number of files and folders.
+        nbytes: size of all files together, unpacked.
         ratio: bytes unpacked per byte packed, of each file and of all together.
-        directory_nbytes: of the central directory, which is read as a whole.
+        directory_nbytes: size of the central directory, which is read as a whole.
     """
 
     entries: int = 100_001
@@ -51,25 +51,25 @@ DEFAULT_LIMITS = ArchiveLimits()
 
 
 class Seekable(Protocol):
-    """What a directory is read from."""
+    """Stream that a directory is read from."""
 
     def seek(self, offset: int, /) -> int:
-        """Goes to a byte."""
+        """Go to a byte offset and return it."""
 
     def read(self, nbytes: int, /) -> bytes:
-        """Bytes from there on: fewer where there are no more."""
+        """Return the next bytes: at most ``nbytes``, fewer at the end of the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveMember:
-    """Where the data of a file lie in an archive whose entries lie one after another.
+    """Position and size of one file's data in an archive.
 
     Attributes:
-        name: its path in the package.
-        start: the first byte of its data; they end where the next entry begins.
-        packed_nbytes: of them.
-        nbytes: of the file.
-        is_deflated: whether it is compressed.
+        name: the file's path in the package.
+        start: offset of the first byte of its data.
+        packed_nbytes: size of the data in the archive.
+        nbytes: size of the file.
+        is_deflated: True if the data is compressed.
     """
 
     name: str
@@ -82,10 +82,18 @@ class ArchiveMember:
 def read_members(
     stream: Seekable, file_nbytes: int, *, where: str, limits: ArchiveLimits = DEFAULT_LIMITS
 ) -> tuple[ArchiveMember, ...]:
-    """The files of an archive by its directory alone, in the order in which they lie there.
+    """Return the files of an archive in file order, from its central directory alone.
 
-    Their own headers are not looked at: who reads data compares them with a digest.
-    ArchiveError for a directory that says two things, or breaks a limit; ``where``: the archive.
+    Local headers are not read: compare the data with a digest.
+
+    Args:
+        stream: the archive.
+        file_nbytes: its size.
+        where: name of the archive, for messages.
+        limits: of the archive.
+
+    Raises:
+        ArchiveError: the directory contradicts itself, entries overlap, or a limit is exceeded.
     """
     try:
         entries, end = read_directory(stream, file_nbytes, limits)
@@ -111,9 +119,12 @@ def read_members(
 
 
 def unpacked(member: ArchiveMember, packed: Iterable[bytes], *, where: str) -> Iterator[bytes]:
-    """The file of a member whose data are ``packed``, in bounded pieces.
+    """Yield the content of a member, in bounded pieces, from its ``packed`` data.
 
-    What comes is not compared with a digest. ArchiveError where they cannot be inflated.
+    The content is not compared with a digest.
+
+    Raises:
+        ArchiveError: the data cannot be inflated.
     """
     if not member.is_deflated:
         yield from packed
@@ -125,9 +136,10 @@ def unpacked(member: ArchiveMember, packed: Iterable[bytes], *, where: str) -> I
 
 
 def inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """Inflates in bounded pieces.
+    """Inflate raw deflate data in bounded pieces.
 
-    What follows the end of the deflated data, or is missing, is an error.
+    Raises:
+        ZipFormatError: the data is incomplete, or bytes follow its end.
     """
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     for piece in packed:
@@ -148,21 +160,25 @@ def inflated(packed: Iterable[bytes]) -> Iterator[bytes]:
 def read_directory(
     stream: Seekable, file_nbytes: int, limits: ArchiveLimits
 ) -> tuple[list[EntryHeader], int]:
-    """What the directory says of every entry, and where it begins."""
+    """Return the header of every entry and the offset of the central directory.
+
+    Raises:
+        ZipFormatError: the directory is damaged, a name is not portable, or a limit is exceeded.
+    """
     tail_nbytes = min(file_nbytes, _TAIL_NBYTES)
-    place = parse_end(read_at(stream, file_nbytes - tail_nbytes, tail_nbytes), file_nbytes)
-    if place.count > limits.entries:
-        raise ZipFormatError(f"has {place.count} entries; at most {limits.entries} are read")
-    if place.nbytes > limits.directory_nbytes:
+    end = parse_end(read_at(stream, file_nbytes - tail_nbytes, tail_nbytes), file_nbytes)
+    if end.count > limits.entries:
+        raise ZipFormatError(f"has {end.count} entries; at most {limits.entries} are read")
+    if end.nbytes > limits.directory_nbytes:
         raise ZipFormatError(f"has a directory of more than {limits.directory_nbytes} bytes")
-    entries = list(parse_central(read_at(stream, place.offset, place.nbytes), place.count))
+    entries = list(parse_central(read_at(stream, end.offset, end.nbytes), end.count))
     _check_names(entries)
     _check_sizes(entries, file_nbytes, limits)
-    return entries, place.offset
+    return entries, end.offset
 
 
 def read_at(stream: Seekable, offset: int, nbytes: int) -> bytes:
-    """Just these bytes. ZipFormatError where there are fewer."""
+    """Return exactly ``nbytes`` bytes at ``offset``; ZipFormatError if the stream is shorter."""
     stream.seek(offset)
     data = stream.read(nbytes)
     if len(data) != nbytes:

@@ -1,9 +1,9 @@
-"""Reads packed packages: zip files of which every byte has one meaning, from strangers.
+"""Read packed packages of unknown origin: zip files in which every byte has exactly one meaning.
 
-Everything is checked before the first entry is handed out: the entries fill the file without a gap
-or an overlap, both headers of each agree, names are plain and portable, and sizes stay within
-limits. So what is listed is what is extracted, by this reader and by any other. Data are checked
-(size, CRC-32) while they are read.
+All of the structure is checked before the first entry is returned: entries fill the file without
+gaps or overlaps, both headers of each entry agree, names are portable, and sizes stay within
+limits. Any other zip reader therefore extracts the same files. The data is checked (size, CRC-32)
+while it is read.
 """
 
 from __future__ import annotations
@@ -45,25 +45,26 @@ class ArchiveEntry:
 
 
 class EntryStream(Protocol):
-    """The data of one entry.
+    """Stream of one entry's data.
 
-    ArchiveError, at the latest with the last byte, where they are damaged.
+    Damage raises ArchiveError, with the last byte at the latest.
     """
 
     def read(self, nbytes: int, /) -> bytes:
-        """The next bytes, at most ``nbytes``; none at the end.
+        """Return the next bytes, at most ``nbytes``; b"" at the end.
 
-        ArchiveError where the entry is damaged.
+        Raises:
+            ArchiveError: the entry is damaged.
         """
 
 
 class ArchiveReader:
-    """An archive that passed every check. :func:`open_archive` makes it.
+    """Checked archive, made by :func:`open_archive`.
 
     Attributes:
-        path: the archive.
+        path: path to the archive.
         entries: its files, in the order of its directory.
-        nbytes: of all files, unpacked.
+        nbytes: size of all files together, unpacked.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class ArchiveReader:
             header.name: (header, start) for header, start in headers if not header.is_folder
         }
         self.entries = tuple(
-            ArchiveEntry(name=each.name, nbytes=each.nbytes) for each, _ in self._headers.values()
+            ArchiveEntry(name=header.name, nbytes=header.nbytes)
+            for header, _ in self._headers.values()
         )
         self.nbytes = sum(entry.nbytes for entry in self.entries)
 
@@ -83,9 +85,10 @@ class ArchiveReader:
         return name in self._headers
 
     def open(self, name: str) -> EntryStream:
-        """The data of the file ``name``.
+        """Open the data of the file ``name``; read one stream at a time.
 
-        FileNotFoundError where there is none; one stream at a time is read.
+        Raises:
+            FileNotFoundError: the archive has no such file.
         """
         if name not in self._headers:
             raise FileNotFoundError(name)
@@ -94,7 +97,7 @@ class ArchiveReader:
         return _CheckedStream(self.path, header, reader(self._stream, header, start))
 
     def read(self, name: str, *, most_nbytes: int) -> bytes:
-        """The content of a small file. ArchiveError where it is larger than ``most_nbytes``."""
+        """Return the content of a small file; ArchiveError if larger than ``most_nbytes``."""
         stream = self.open(name)
         if self._headers[name][0].nbytes > most_nbytes:
             raise ArchiveError(
@@ -105,11 +108,11 @@ class ArchiveReader:
 
 @contextlib.contextmanager
 def open_archive(path: Path, *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Iterator[ArchiveReader]:
-    """Opens an archive and checks all of it but the data.
+    """Open an archive and check everything but the data of its entries.
 
     Raises:
-        ArchiveError: it cannot be opened, is no sound zip file, or breaks a limit; says what and
-            which entry.
+        ArchiveError: the file cannot be opened, is not a valid zip file, or exceeds a limit. The
+            message names the problem and the entry.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -129,7 +132,7 @@ def open_archive(path: Path, *, limits: ArchiveLimits = DEFAULT_LIMITS) -> Itera
 def _read_headers(
     stream: BinaryIO, file_nbytes: int, limits: ArchiveLimits
 ) -> list[tuple[EntryHeader, int]]:
-    """Every entry and where its data begin, in the order of the directory."""
+    """Return each entry with the offset of its data, in the order of the directory."""
     entries, end = read_directory(stream, file_nbytes, limits)
     return _check_layout(stream, entries, end)
 
@@ -137,16 +140,16 @@ def _read_headers(
 def _check_layout(
     stream: BinaryIO, entries: list[EntryHeader], end: int
 ) -> list[tuple[EntryHeader, int]]:
-    """The entries lie one after another up to the directory, each under a header that agrees."""
+    """Check that entries fill the file up to the directory, each under a header that agrees."""
     starts: dict[int, int] = {}
     position = 0
     for index in sorted(range(len(entries)), key=lambda index: entries[index].offset):
         entry = entries[index]
         if entry.offset != position:
-            what = (
+            problem = (
                 "overlaps another one" if entry.offset < position else "has foreign bytes before it"
             )
-            raise ZipFormatError(f"entry {quoted(entry.name)} {what}")
+            raise ZipFormatError(f"entry {quoted(entry.name)} {problem}")
         fixed = read_at(stream, position, LOCAL_NBYTES)
         try:
             name_nbytes, extra_nbytes = local_variable_nbytes(fixed)
@@ -164,7 +167,7 @@ def _check_layout(
 
 
 class _CheckedStream:
-    """Hands out what ``chunks`` yields, and compares size and CRC-32 at its end."""
+    """Stream over ``chunks`` that checks size and CRC-32 at the end."""
 
     def __init__(self, path: Path, header: EntryHeader, chunks: Iterator[bytes]) -> None:
         self._where = f"{quoted(path)}: entry {quoted(header.name)}"
@@ -175,7 +178,7 @@ class _CheckedStream:
         self._done = 0
 
     def read(self, nbytes: int, /) -> bytes:
-        """At most ``nbytes``, at least one until the end."""
+        """Return at most ``nbytes`` bytes, and at least one before the end."""
         if not self._pending:
             self._pending = memoryview(self._next())
         data, self._pending = bytes(self._pending[:nbytes]), self._pending[nbytes:]

@@ -1,4 +1,4 @@
-"""Writes packed packages: stored entries in the order they are added, the same bytes each time."""
+"""Write packed packages: stored entries in the order they are added, byte-for-byte reproducible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ortpkg.errors import AuthoringError, quoted
 from ortpkg.package.archive.zip_format import (
-    DirectoryPlace,
+    DirectoryExtent,
     EntryHeader,
     dump_central,
     dump_end,
@@ -18,7 +18,7 @@ from ortpkg.storage.hashing import FileDigest, Progress, Sha256Stream
 
 
 class ArchiveWriter:
-    """Writes entries one after another; what precedes an entry's data is completed after them."""
+    """Writer that appends entries and fills in each local header once its data is written."""
 
     def __init__(self, target: NewFile) -> None:
         self._target = target
@@ -27,9 +27,10 @@ class ArchiveWriter:
     def add(
         self, name: str, stream: Readable, *, nbytes: int, progress: Progress | None = None
     ) -> FileDigest:
-        """Copies a file of exactly ``nbytes``.
+        """Copy a file of exactly ``nbytes`` into the archive and return its digest.
 
-        AuthoringError where it turns out to have another size.
+        Raises:
+            AuthoringError: the stream has another size.
         """
         entry = EntryHeader(
             name=name, nbytes=nbytes, compressed_nbytes=nbytes, offset=self._target.tell()
@@ -50,7 +51,7 @@ class ArchiveWriter:
         return hashing.digest()
 
     def add_bytes(self, name: str, content: bytes) -> None:
-        """Writes a small file."""
+        """Write a small file."""
         header = EntryHeader(
             name=name,
             nbytes=len(content),
@@ -62,8 +63,10 @@ class ArchiveWriter:
         self._entries.append(header)
 
     def finish(self) -> None:
-        """Writes the directory."""
+        """Write the central directory."""
         offset = self._target.tell()
         directory = b"".join(map(dump_central, self._entries))
-        place = DirectoryPlace(offset=offset, nbytes=len(directory), count=len(self._entries))
-        self._target.write(directory + dump_end(place))
+        directory_end = DirectoryExtent(
+            offset=offset, nbytes=len(directory), count=len(self._entries)
+        )
+        self._target.write(directory + dump_end(directory_end))

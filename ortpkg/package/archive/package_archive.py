@@ -1,9 +1,9 @@
-"""A package as one file (``name.ortpkg``) and back: a zip file of one fixed form.
+"""Pack a package into one file (``name.ortpkg``, a zip file of one fixed form) and unpack it.
 
-The files are stored, not compressed, sorted by the bytes of their paths, with one date and one
-mode; digests.json is the last, so that the end of the file holds both indexes. Large files begin at
-multiples of 16 KiB. Signatures lie in it as they lie in the package, and are no part of that. Why
-zip, and why so: docs/adr/0006-packed-packages.md.
+Files are stored, not compressed, sorted by the bytes of their paths, with one date and one mode.
+digests.json is the last entry, so that the end of the file holds both indexes. Large files begin at
+multiples of 16 KiB. Signatures are packed beside the files and are not recorded in digests.json.
+Reasons for this form: docs/adr/0006-packed-packages.md.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackReport:
-    """What was packed or unpacked.
+    """Result of packing or unpacking.
 
     Attributes:
-        path: the archive that was made, or the package.
+        path: the new archive, or the new package.
         file_count, nbytes: of the package's files, without digests.json and signatures.
         package_digest: SHA-256 over all of them.
-        is_verified: they were compared with a digests.json. Without one a new one was written, for
-            the files as they were: damage before that is not noticed.
+        is_verified: True if the files were compared with a digests.json. Otherwise a new one was
+            written for the files as they were; earlier damage goes unnoticed.
     """
 
     path: Path
@@ -82,17 +82,17 @@ def pack_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Writes the package at ``root`` to the file ``output``.
+    """Write the package at ``root`` to the file ``output``.
 
-    Every byte is compared with digests.json on the way.
+    Every byte is compared with digests.json while it is copied.
 
     Raises:
         DigestMismatchError: a file is not as recorded, missing, or not recorded.
-        StalePackageError: a compiled variant was made of another model than the one beside it.
+        StalePackageError: a compiled variant was made from another model than the one beside it.
         AuthoringError: ``output`` exists (unless it is a file, with ``overwrite``), a file is a
             link or has a name that is not portable, or the disk is full.
-        PackageNotFoundError, PackageFormatError, PackageBusyError: there is no package that could
-            be packed.
+        PackageNotFoundError, PackageFormatError, PackageBusyError: ``root`` is not a package that
+            can be packed.
     """
     operations = operations or FileOperations()
     check_is_package(root)
@@ -132,7 +132,7 @@ def pack_package(
 
 
 def _verify_sources(root: Path) -> None:
-    """StalePackageError for stale variants; a package that cannot be read is packed as it is."""
+    """Raise StalePackageError for stale variants; let an unreadable package pass."""
     try:
         package = open_package(root)
     except PackageError:
@@ -152,7 +152,7 @@ def _check_output(output: Path, root: Path, *, overwrite: bool) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether a file begins as archives do."""
+    """Return True if a file begins like an archive."""
     with path.open("rb") as stream:
         return stream.read(4) == b"PK\3\4"
 
@@ -167,10 +167,10 @@ def unpack_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Unpacks the archive at ``path`` to ``root``, a directory that appears once all is verified.
+    """Unpack the archive at ``path`` to ``root``, which appears once everything is verified.
 
     Raises:
-        ArchiveError: the archive is damaged, breaks a limit or holds no package.
+        ArchiveError: the archive is damaged, exceeds a limit or holds no package.
         DigestMismatchError: a file is not as the archive's digests.json records, missing, or not
             recorded.
         AuthoringError: ``root`` exists and is not empty (unless it is a package, with
@@ -185,7 +185,7 @@ def unpack_package(
         recorded = recorded_in(archive)
         names = [entry.name for entry in archive.entries if is_part(entry.name)]
         check_complete(path, names, recorded)
-        adds = {each.name: each.nbytes for each in archive.entries}
+        adds = {entry.name: entry.nbytes for entry in archive.entries}
         operations.announce(planned_contents(root, adds, is_replaced=is_replaced))
         with staged(
             root, nbytes=archive.nbytes, operations=operations, overwrite=overwrite
@@ -201,7 +201,7 @@ def unpack_package(
 
 
 class ArchiveSource:
-    """A packed file to repair a package from."""
+    """Packed package as a source for a repair."""
 
     def __init__(self, archive: ArchiveReader) -> None:
         self._archive = archive
@@ -211,7 +211,7 @@ class ArchiveSource:
         return str(self._archive.path)
 
     def digests(self) -> PackageDigests | None:
-        """What the archive records of its files; None where that is damaged or missing."""
+        """Return the archive's digests.json; None if it is damaged or missing."""
         with contextlib.suppress(PackageFormatError, ArchiveError):
             return recorded_in(self._archive, needs_manifest=False)
         return None
@@ -220,22 +220,22 @@ class ArchiveSource:
     def open(self, file: str) -> Iterator[tuple[EntryStream, int]]:
         yield (
             self._archive.open(file),
-            next(each.nbytes for each in self._archive.entries if each.name == file),
+            next(entry.nbytes for entry in self._archive.entries if entry.name == file),
         )
 
 
 def _announce_file(output: Path, nbytes: int, operations: FileOperations) -> None:
-    is_there = output.exists()
+    exists = output.exists()
     files = PlannedFiles(
         root=output.parent,
-        adds={} if is_there else {output.name: nbytes},
-        changes=(output.name,) if is_there else (),
+        adds={} if exists else {output.name: nbytes},
+        changes=(output.name,) if exists else (),
     )
     operations.announce(files)
 
 
 def is_part(name: str) -> bool:
-    """Whether an entry is a file that digests.json records, not itself and no signature."""
+    """Return True if an entry is recorded in digests.json: not that file, not a signature."""
     return name != DIGESTS_FILE and not is_signature_file(name)
 
 
@@ -271,10 +271,11 @@ def _extract(
 
 
 def recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> PackageDigests | None:
-    """What the archive's digests.json says; None where there is none.
+    """Return the content of the archive's digests.json; None if the archive has none.
 
-    ArchiveError where it holds no package (unless that is not needed), or one that was being
-    changed.
+    Raises:
+        ArchiveError: the archive holds no package (unless ``needs_manifest`` is False), or was
+            packed in the middle of a change.
     """
     if needs_manifest and MANIFEST not in archive:
         raise ArchiveError(
@@ -293,7 +294,7 @@ def recorded_in(archive: ArchiveReader, *, needs_manifest: bool = True) -> Packa
 def _check_record(
     root: Path, recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError], where: Path
 ) -> None:
-    """digests.json has no digest of its own, but a sum and one form."""
+    """Raise DigestMismatchError if digests.json is damaged: its sum or its form is wrong."""
     content = (root / DIGESTS_FILE).read_bytes()
     for difference in record_differences(content, read_digests_document(root), recorded, hashed):
         raise DigestMismatchError(

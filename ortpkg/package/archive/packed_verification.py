@@ -1,7 +1,4 @@
-"""Compares every byte of a packed package with what its digests.json records.
-
-Nothing is unpacked.
-"""
+"""Verify a packed package: compare every byte with its digests.json, without unpacking."""
 
 from __future__ import annotations
 
@@ -28,10 +25,10 @@ _CHUNK_NBYTES = 1024 * 1024
 def verify_packed(
     path: Path, *, limits: ArchiveLimits = DEFAULT_LIMITS, progress: Progress | None = None
 ) -> VerificationReport:
-    """Re-hashes every file in the archive at ``path``. That something differs is no error.
+    """Hash every file in the archive at ``path`` and report the differences.
 
     Raises:
-        ArchiveError: it is no sound archive, breaks a limit, or holds no package.
+        ArchiveError: the archive is damaged, exceeds a limit, or holds no package.
         PackageFormatError: its digests.json is not valid.
     """
     with open_archive(path, limits=limits) as archive:

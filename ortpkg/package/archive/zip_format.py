@@ -1,8 +1,8 @@
-"""The records of a zip file as bytes: how we write them, and how we read them in one meaning only.
+"""Records of the zip format as bytes: write them in one form, read only the unambiguous ones.
 
-Source: PKWARE's APPNOTE.TXT 6.3.10; sections are named where they are used. The extra field 0xD935
-(alignment) is that of Android's zipalign. Nothing here reads a file: offsets and lengths are
-checked by ``archive_reader.py``.
+Source: PKWARE's APPNOTE.TXT 6.3.10; comments name its sections. The extra field 0xD935 (alignment)
+is that of Android's zipalign. Nothing here reads a file; ``archive_reader.py`` checks offsets and
+lengths.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FIRST_OF_1980 = (
 
 _ZIP64_EXTRA = 0x0001  # 4.5.3
 _ALIGNMENT_EXTRA = 0xD935
-#: Extra fields that say another name, other bytes or another way to read them.
+#: Extra fields that give an entry another name, other bytes or another way to read them.
 _REFUSED_EXTRAS = {
     0x7075: "another name (Unicode path)",
     0x6375: "another comment",
@@ -60,25 +60,26 @@ _FLAGS = {
 }
 
 ALIGNMENT_NBYTES = 16 * 1024
-"""Where the data of large files begin: a multiple of the page size of every common machine, so that
-they can be mapped.
+"""Alignment of the data of large files, so that it can be mapped.
+
+It is a multiple of the page size of every common machine.
 """
 LEAST_ALIGNED_NBYTES = 64 * 1024
 
 
 class ZipFormatError(ValueError):
-    """A record that has no meaning, or more than one; says what is wrong with it."""
+    """A record without a meaning, or with more than one; the message names the problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryHeader:
-    """What both headers of an entry say.
+    """Fields that the local and the central header of an entry share.
 
     Attributes:
-        name: as it stands there, with ``/`` at the end of a folder.
+        name: the name as stored; a folder's ends with ``/``.
         crc32, compressed_nbytes, nbytes: of the data.
         offset: of the local header.
-        is_folder: whether it is a folder.
+        is_folder: True for a folder.
     """
 
     name: str
@@ -92,8 +93,8 @@ class EntryHeader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryPlace:
-    """Where the central directory is."""
+class DirectoryExtent:
+    """Offset and size of the central directory, and the number of its entries."""
 
     offset: int
     nbytes: int
@@ -104,7 +105,7 @@ class DirectoryPlace:
 
 
 def dump_local(entry: EntryHeader) -> bytes:
-    """The local header of a stored file, padded so that the data of a large one are aligned."""
+    """Return the local header of a stored file, padded so that data of large files is aligned."""
     name = entry.name.encode()
     extra = b""
     nbytes = entry.nbytes
@@ -133,7 +134,7 @@ def dump_local(entry: EntryHeader) -> bytes:
 
 
 def dump_central(entry: EntryHeader) -> bytes:
-    """The central header of a stored file."""
+    """Return the central header of a stored file."""
     name = entry.name.encode()
     sizes = [entry.nbytes, entry.nbytes] if entry.nbytes >= _MOST_32 else []
     large = [*sizes, *([entry.offset] if entry.offset >= _MOST_32 else [])]
@@ -141,15 +142,17 @@ def dump_central(entry: EntryHeader) -> bytes:
     version = _ZIP64_VERSION if large else _VERSION
     size = min(entry.nbytes, _MOST_32)
     fixed = (_CENTRAL_SIGNATURE, _UNIX | version, version, UTF8_NAME, STORED, 0, _FIRST_OF_1980)
-    place = (0, 0, 0, _FILE_ATTRIBUTES, min(entry.offset, _MOST_32))
+    position = (0, 0, 0, _FILE_ATTRIBUTES, min(entry.offset, _MOST_32))
     return (
-        _CENTRAL.pack(*fixed, entry.crc32, size, size, len(name), len(extra), *place) + name + extra
+        _CENTRAL.pack(*fixed, entry.crc32, size, size, len(name), len(extra), *position)
+        + name
+        + extra
     )
 
 
-def dump_end(place: DirectoryPlace) -> bytes:
-    """What ends the file, with the 64-bit records where the others cannot say it."""
-    count, nbytes, offset = place.count, place.nbytes, place.offset
+def dump_end(directory: DirectoryExtent) -> bytes:
+    """Return the end records, with the 64-bit ones if a value needs more than its field."""
+    count, nbytes, offset = directory.count, directory.nbytes, directory.offset
     end = b""
     if count >= _MOST_16 or nbytes >= _MOST_32 or offset >= _MOST_32:
         fixed = (
@@ -169,11 +172,14 @@ def dump_end(place: DirectoryPlace) -> bytes:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def parse_end(tail: bytes, file_nbytes: int) -> DirectoryPlace:
-    """The central directory's place, from the last bytes of the file (98, or all that there are).
+def parse_end(tail: bytes, file_nbytes: int) -> DirectoryExtent:
+    """Return the extent of the central directory from ``tail``, the last bytes of the file.
 
-    The records must be the very last bytes and say the same, so that no other reader finds another
-    directory.
+    ``tail`` holds 98 bytes, or the whole of a shorter file. The records must be the very last bytes
+    and agree, so that no other reader finds another directory.
+
+    Raises:
+        ZipFormatError: the end records are missing, damaged or contradict each other.
     """
     if len(tail) < END_NBYTES:
         raise ZipFormatError("is too short to be an archive")
@@ -186,22 +192,22 @@ def parse_end(tail: bytes, file_nbytes: int) -> DirectoryPlace:
         )
     if disk or first_disk or count_here != count:
         raise ZipFormatError("is a part of an archive of several files")
-    place = DirectoryPlace(offset=offset, nbytes=nbytes, count=count)
+    directory = DirectoryExtent(offset=offset, nbytes=nbytes, count=count)
     end_offset = file_nbytes - END_NBYTES
     locator = tail[-END_NBYTES - ZIP64_LOCATOR_NBYTES : -END_NBYTES]
     if locator[:4] == struct.pack("<I", _ZIP64_LOCATOR_SIGNATURE):
         end_offset -= ZIP64_LOCATOR_NBYTES + ZIP64_END_NBYTES
-        place = _parse_zip64_end(tail, locator, end_offset, place)
+        directory = _parse_zip64_end(tail, locator, end_offset, directory)
     elif count == _MOST_16 or _MOST_32 in (nbytes, offset):
         raise ZipFormatError("lacks the 64-bit record that its last record refers to")
-    if place.offset + place.nbytes != end_offset:
+    if directory.offset + directory.nbytes != end_offset:
         raise ZipFormatError("has bytes between its directory and its end, or before its beginning")
-    return place
+    return directory
 
 
 def _parse_zip64_end(
-    tail: bytes, locator: bytes, end_offset: int, short: DirectoryPlace
-) -> DirectoryPlace:
+    tail: bytes, locator: bytes, end_offset: int, short: DirectoryExtent
+) -> DirectoryExtent:
     record = tail[
         -END_NBYTES - ZIP64_LOCATOR_NBYTES - ZIP64_END_NBYTES : -END_NBYTES - ZIP64_LOCATOR_NBYTES
     ]
@@ -222,11 +228,11 @@ def _parse_zip64_end(
     ):
         if shortened not in (full, most):
             raise ZipFormatError("has two end records that differ")
-    return DirectoryPlace(offset=offset, nbytes=nbytes, count=count)
+    return DirectoryExtent(offset=offset, nbytes=nbytes, count=count)
 
 
 def parse_central(directory: bytes, count: int) -> Iterator[EntryHeader]:
-    """The entries of a central directory, which must fill it exactly."""
+    """Yield the entries of a central directory, which must fill it exactly."""
     position = 0
     for _ in range(count):
         fixed = directory[position : position + CENTRAL_NBYTES]
@@ -264,7 +270,7 @@ def parse_central(directory: bytes, count: int) -> Iterator[EntryHeader]:
 
 
 def local_variable_nbytes(fixed: bytes) -> tuple[int, int]:
-    """The lengths of name and extra fields that follow the first 30 bytes of a local header."""
+    """Return the lengths of name and extra fields behind the 30 fixed bytes of a local header."""
     if len(fixed) < LOCAL_NBYTES or fixed[:4] != struct.pack("<I", _LOCAL_SIGNATURE):
         raise ZipFormatError("has no header where the directory says")
     *_, name_nbytes, extra_nbytes = _LOCAL.unpack(fixed)
@@ -272,7 +278,7 @@ def local_variable_nbytes(fixed: bytes) -> tuple[int, int]:
 
 
 def check_local(entry: EntryHeader, fixed: bytes, name: bytes, extra: bytes) -> None:
-    """A local header must say what the central one does: other readers go by one or the other."""
+    """Check that a local header agrees with the central one; readers use either."""
     _, _, flags, method, _, _, crc32, compressed, nbytes, _, _ = _LOCAL.unpack(fixed)
     sizes = _full_sizes(extra, (nbytes, compressed))
     ours = (flags, method, crc32, sizes[0], sizes[1], name)
@@ -289,7 +295,7 @@ def check_local(entry: EntryHeader, fixed: bytes, name: bytes, extra: bytes) -> 
 
 
 def parse_name(raw: bytes, flags: int) -> str:
-    """A name in UTF-8; without the flag that says so, readers agree on ASCII only."""
+    """Decode a name: UTF-8 if the flag says so, otherwise ASCII, on which all readers agree."""
     try:
         return raw.decode("utf-8" if flags & UTF8_NAME else "ascii")
     except UnicodeDecodeError:
@@ -310,7 +316,7 @@ def _check_kind(entry: EntryHeader, attributes: int) -> None:
         )
     if entry.method == STORED and entry.compressed_nbytes != entry.nbytes:
         raise ZipFormatError("is stored, but has two sizes")
-    # whatever system it claims to be from: some readers look at nothing else
+    # checked for every "made by" system: some readers look at nothing else
     kind = stat.S_IFMT(attributes >> 16)
     if kind not in (0, stat.S_IFDIR if entry.is_folder else stat.S_IFREG):
         raise ZipFormatError("is a link, a device or something else that is no plain file")
@@ -321,9 +327,9 @@ def _check_kind(entry: EntryHeader, attributes: int) -> None:
 
 
 def _full_sizes(extra: bytes, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """``sizes``, with those beyond 32 bits taken from the 64-bit extra field (4.5.3).
+    """Return ``sizes`` with those beyond 32 bits taken from the 64-bit extra field (4.5.3).
 
-    That field must be there then, and holds nothing else.
+    The field must then exist and hold exactly these values.
     """
     fields = dict(_parse_extra(extra))
     wanted = [index for index, size in enumerate(sizes) if size == _MOST_32]
@@ -341,16 +347,16 @@ def _full_sizes(extra: bytes, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _parse_extra(extra: bytes) -> Iterator[tuple[int, bytes]]:
-    position, seen = 0, set()
+    position, numbers = 0, set()
     while position < len(extra):
         if position + 4 > len(extra):
             raise ZipFormatError("has a damaged extra field")
         number, nbytes = struct.unpack_from("<HH", extra, position)
         end = position + 4 + nbytes
-        if end > len(extra) or number in seen:
+        if end > len(extra) or number in numbers:
             raise ZipFormatError("has a damaged or repeated extra field")
         if number in _REFUSED_EXTRAS:
             raise ZipFormatError(f"has an extra field with {_REFUSED_EXTRAS[number]}")
-        seen.add(number)
+        numbers.add(number)
         yield number, extra[position + 4 : end]
         position = end

@@ -1,8 +1,7 @@
-"""New files in a folder that holds others: all of them come to lie there, or none.
+"""Add files to a folder that holds others: all of them appear, or none.
 
-They are made in a folder of their own inside that folder, then renamed to their places. A journal
-says which file went where; whoever stages there next undoes what a killed process left in the midst
-of it.
+Files are made in a staging folder inside the target folder and then renamed into place. A journal
+lists the renames; the next process that stages files there undoes what a killed one left half done.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ Notify = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """What is to become of a folder.
+    """Planned change of a folder.
 
     Attributes:
-        adds: staged file's name → its name in the folder, in the order in which they come there.
-        takes_away: names in the folder that go first, in that order; those of ``adds`` that are
-            there are among them.
+        adds: name of the staged file → its name in the folder, in the order of the renames.
+        takes_away: names in the folder that are removed first, in that order, including those that
+            ``adds`` replaces.
     """
 
     adds: Mapping[str, str]
@@ -52,24 +51,27 @@ class FileChange:
 def staging_folder(
     target: Path, operations: FileOperations, *, on_wait: Notify | None = None
 ) -> Iterator[Path]:
-    """Yields a new folder inside ``target`` to make files in.
+    """Create a staging folder inside ``target``, yield it, and remove it afterwards.
 
-    Nothing of it is left when the context is left.
+    ``target`` is created if it is missing, and removed again if it is empty afterwards. Leftovers
+    of killed processes are undone first.
 
-    ``target`` is made where it is missing, and goes again where it is empty afterwards. What killed
-    commands left there is undone first. AuthoringError where that cannot be done.
+    Raises:
+        AuthoringError: the folder cannot be written.
     """
     made = _make_folder(target, operations)
     staging = target / f"{_PREFIX}{secrets.token_hex(_TOKEN_NBYTES)}"
     try:
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             with lock_package(target, on_wait=on_wait):
                 for leftover in leftovers(target):
                     _put_back(target, leftover, operations)
                     _remove(leftover, operations)
                 operations.make_directory(staging)
-                with contextlib.suppress(OSError):  # without locks, what is left cannot be told
-                    held.enter_context(hold_lock(staging / _LOCK))
+                with contextlib.suppress(
+                    OSError
+                ):  # without locks, a leftover looks like work in progress
+                    stack.enter_context(hold_lock(staging / _LOCK))
                 operations.make_directory(staging / _NEW)
             yield staging / _NEW
     except OSError as error:
@@ -93,27 +95,28 @@ def publish(
     on_wait: Notify | None = None,
     on_commit: Callable[[], None] = lambda: None,
 ) -> None:
-    """Moves what was made in ``staged`` to its places in ``target``: all of it or nothing.
+    """Move the files made in ``staged`` into ``target``: all of them, or none.
 
     Args:
         target: the folder.
-        staged: where the files were made.
-        change: what is to happen; asked while nobody else publishes there, and may refuse.
+        staged: the folder that :func:`staging_folder` yielded.
+        change: returns the change to make; called under the lock, and may raise to refuse.
         operations: change the disk.
-        on_wait: is told what is being waited for.
-        on_commit: called once all are in their places; an interrupt that comes so late is passed
-            over.
+        on_wait: called with a message if another process holds the lock.
+        on_commit: called once all files are in place; an interrupt after that is ignored.
 
-    Raises AuthoringError where it cannot, and what ``change`` raises; then ``target`` is as it was.
+    Raises:
+        AuthoringError: the folder cannot be changed; it is as before. Exceptions of ``change`` pass
+            through.
     """
     with lock_package(target, on_wait=on_wait):
-        wanted = change()
+        planned = change()
         try:
-            _move(target, staged, wanted, operations)
+            _move(target, staged, planned, operations)
             on_commit()
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and not any(
-                map(os.path.lexists, _places(staged, wanted.adds))
+                map(os.path.lexists, _paths(staged, planned.adds))
             ):
                 on_commit()
                 return
@@ -125,103 +128,108 @@ def publish(
                     f" {error.strerror or error}"
                 ) from error
             raise
-        with contextlib.suppress(OSError):  # they are there; an error would claim that they are not
+        with contextlib.suppress(OSError):  # the files are in place; an error would deny it
             operations.fsync_directory(target)
 
 
-def _move(target: Path, staged: Path, wanted: FileChange, operations: FileOperations) -> None:
+def _move(target: Path, staged: Path, planned: FileChange, operations: FileOperations) -> None:
     journal = {
-        "adds": {place: _identity(staged / name) for name, place in wanted.adds.items()},
-        "staged": list(wanted.adds),
-        "takes_away": list(wanted.takes_away),
+        "adds": {new_name: _identity(staged / name) for name, new_name in planned.adds.items()},
+        "staged": list(planned.adds),
+        "takes_away": list(planned.takes_away),
     }
     operations.make_directory(staged.parent / _OLD)
     operations.write_file(staged.parent / _JOURNAL, json.dumps(journal).encode())
     operations.fsync_directory(staged.parent)
-    for name in wanted.takes_away:
+    for name in planned.takes_away:
         operations.replace(target / name, staged.parent / _OLD / name)
-    for name, place in wanted.adds.items():
-        if os.path.lexists(target / place):
+    for name, new_name in planned.adds.items():
+        if os.path.lexists(target / new_name):
             raise AuthoringError(
-                f"{quoted(target / place)} has come to lie there meanwhile; nothing was changed"
+                f"{quoted(target / new_name)} has come to lie there meanwhile; nothing was changed"
             )
-        operations.replace(staged / name, target / place)
+        operations.replace(staged / name, target / new_name)
 
 
 def _put_back(target: Path, leftover: Path, operations: FileOperations) -> None:
-    """Takes away only files that are still what we put there; brings back only what is missing."""
+    """Undo the renames that the journal in ``leftover`` lists.
+
+    Remove only files that are still what was put there; restore only what is missing.
+    """
     try:
         journal = json.loads((leftover / _JOURNAL).read_bytes()[:_MOST_JOURNAL_NBYTES])
-        identities, staged, taken = journal["adds"], journal["staged"], journal["takes_away"]
-        if not all(why_not_a_name(name) is None for name in (*identities, *staged, *taken)):
+        identities, staged, taken_away = journal["adds"], journal["staged"], journal["takes_away"]
+        if not all(why_not_a_name(name) is None for name in (*identities, *staged, *taken_away)):
             return
-        if not any(map(os.path.lexists, _places(leftover / _NEW, staged))):
-            return  # all had been moved
+        if not any(map(os.path.lexists, _paths(leftover / _NEW, staged))):
+            return  # all files had been moved: the change was complete
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return
     for name, identity in identities.items():
         if os.path.lexists(target / name) and _identity(target / name) == identity:
             operations.remove_tree(target / name)
-    for name in taken:
+    for name in taken_away:
         if os.path.lexists(leftover / _OLD / name) and not os.path.lexists(target / name):
             operations.replace(leftover / _OLD / name, target / name)
 
 
 def _remove(staging: Path, operations: FileOperations) -> None:
-    """Removes the staging folder, its lock last.
+    """Remove the staging folder, its lock last.
 
-    While the lock is there, whoever comes after a killed process can tell that nobody works here.
+    As long as the lock file exists, the next process can tell that nobody works here any more.
     """
     operations.remove_tree(staging / _NEW)
     operations.remove_tree(staging / _OLD)
     operations.remove_tree(staging)
 
 
-def _places(folder: Path, names: Iterable[str]) -> list[Path]:
+def _paths(folder: Path, names: Iterable[str]) -> list[Path]:
     return [folder / name for name in names]
 
 
 def leftovers(target: Path) -> list[Path]:
-    """What commands that were killed left in ``target``.
+    """Return the staging folders in ``target`` whose process was killed, sorted.
 
-    What a living one works in is not among it.
+    Folders of running processes are not among them.
     """
     if not target.is_dir():
         return []
     return [
-        path for path in sorted(target.iterdir()) if _NAME.fullmatch(path.name) and _is_left(path)
+        path
+        for path in sorted(target.iterdir())
+        if _NAME.fullmatch(path.name) and _is_abandoned(path)
     ]
 
 
-def _is_left(staging: Path) -> bool:
+def _is_abandoned(staging: Path) -> bool:
     try:
         if not stat.S_ISDIR(staging.lstat().st_mode):
             return False
         if not (staging / _LOCK).exists():
             return not (
                 staging / _NEW
-            ).exists()  # killed between the two; on a file system without locks, none can tell
+            ).exists()  # killed between making the two; without file locks, nobody can tell
         return is_unlocked(staging / _LOCK)
     except OSError:
         return False
 
 
 def _identity(path: Path) -> list[int]:
-    """What a rename does not change; the inode alone may be given to another file later."""
+    """Return inode, size and time of change, which a rename keeps; an inode alone may be reused."""
     status = path.lstat()
     return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _make_folder(target: Path, operations: FileOperations) -> list[Path]:
-    """Makes the folder and those around it that are missing; returns them, the innermost first."""
+    """Create the folder and its missing parents; return those created, the innermost first."""
     missing = []
     folder = target
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
     try:
-        for each in reversed(missing):
-            operations.make_directory(each)
+        for path in reversed(missing):
+            operations.make_directory(path)
     except OSError as error:
         raise AuthoringError(
             f"cannot make the folder {quoted(target)}: {error.strerror or error}"

@@ -1,4 +1,4 @@
-"""Says which signatures a change breaks: a signature is over the files as somebody signed them."""
+"""Report which signatures a change breaks: a signature covers the files as they were signed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ortpkg.storage.file_stamp import file_stamp
 
 
 @contextlib.contextmanager
-def tells_of_broken_signatures(root: Path, notify: Callable[[str], None] | None) -> Iterator[None]:
-    """Tells ``notify`` about the signatures in a package whose record is another one afterwards."""
+def report_broken_signatures(root: Path, notify: Callable[[str], None] | None) -> Iterator[None]:
+    """Call ``notify`` if the block changes the digests.json of a signed package."""
     before = file_stamp(root / DIGESTS_FILE)
     yield
     if notify is None or file_stamp(root / DIGESTS_FILE) == before:
@@ -26,10 +26,10 @@ def tells_of_broken_signatures(root: Path, notify: Callable[[str], None] | None)
         )
 
 
-def tell_of_lost_signatures(
+def report_lost_signatures(
     sources: tuple[Path, ...], target: Path, notify: Callable[[str], None]
 ) -> None:
-    """Tells ``notify`` that a new package has not the signatures of those that it is made of."""
+    """Call ``notify`` if ``sources`` are signed: the new package ``target`` is not."""
     signed = [str(source) for source in sources if signature_names(source)]
     if signed:
         notify(

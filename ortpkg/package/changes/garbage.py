@@ -1,9 +1,9 @@
-"""What recovery may delete of the garbage that digests.json names: a stranger may have named it.
+"""Decide which files recovery may delete; digests.json, which names them, may come from a stranger.
 
-What an interrupted change of ours added, or was about to remove, is of no use to the package as its
-documents are now: no document names it, no model that they name refers to it, and its bytes are
-those that digests.json records. Where something is in use, the record is not ours, and nothing is
-deleted; what is not as recorded is somebody's work, and stays.
+An interrupted change of ours adds or removes only files that the current documents do not use: no
+document names them, no model that a document names refers to them, and their bytes are those that
+digests.json records. If one of them is in use, the record is not ours, and nothing is deleted. A
+file that differs from its record is somebody's work and stays.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 from ortpkg.storage.hashing import HashedFile, hash_files
 
 _CHUNK_NBYTES = 1024 * 1024
-_MOST_JSON_NBYTES = 32 * 1024 * 1024  # no reader takes a larger document
+_MOST_JSON_NBYTES = 32 * 1024 * 1024  # the most that a reader accepts
 _MOST_PATH_CHARACTERS = 4096
 _FEW_PATTERNS = 100
 _ASSET = re.compile(rb"sha256[:-]([0-9a-f]{64})")
@@ -44,10 +44,15 @@ _ESCAPED_ASCII = re.compile(rb"\\u00([0-7][0-9a-fA-F])")
 def files_to_delete(
     root: Path, garbage: Collection[str], recorded: PackageDigests
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files of ``garbage`` (below ``root``) that may go, and those that are not as recorded.
+    """Return the files of ``garbage`` that may be deleted, and those that differ from the record.
+
+    Args:
+        root: the package.
+        garbage: files and folders below ``root`` that digests.json calls pending.
+        recorded: the content of digests.json.
 
     Raises:
-        PackageFormatError: something of it is in use or reached through a link; or the package
+        PackageFormatError: one of them is in use or is reached through a link; or the package
             cannot be read, so that nobody knows what is in use.
     """
     present = [path for path in garbage if os.path.lexists(root / path)]
@@ -57,39 +62,43 @@ def files_to_delete(
         if any((root / folder).is_symlink() for folder in _folders_of(path)):
             raise _refusal(root, path, "is reached through a symbolic link")
     files = tuple(dict.fromkeys(file for path in present for file in _files_below(root, path)))
-    used = _UsedPlaces.of(root, frozenset(present))
+    used = _UsedPaths.of(root, frozenset(present))
     for path in present:
         used.check(root, path)
     used.check_models(root, files)
     hashed = hash_files({file: root / file for file in files if file in recorded.files})
-    own = tuple(
+    deletable = tuple(
         file for file in files if file in hashed and _is_recorded(hashed[file], recorded, file)
     )
-    kept = set(files) - set(own)
-    return own, tuple(file for file in files if file in kept)
+    changed = set(files) - set(deletable)
+    return deletable, tuple(file for file in files if file in changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _UsedPlaces:
-    """What a package uses; places are real paths, in a form in which equal paths are equal.
+class _UsedPaths:
+    """Paths that a package uses, as real paths in a form that can be compared (:func:`_key`).
 
     Attributes:
-        places: each that is used, and each folder above one → what uses it.
-        folders: those of which every file is used, likewise.
-        models: every model → the folders that the files lie in which it refers to.
+        users: each used path, and each folder above one → what uses it.
+        folders: folders of which every file is used → what uses them.
+        models: every model → the folders of the files that it refers to.
     """
 
-    places: Mapping[str, str]
+    users: Mapping[str, str]
     folders: Mapping[str, str]
     models: Mapping[Path, tuple[Path, ...]]
 
     @classmethod
-    def of(cls, root: Path, garbage: Collection[str]) -> _UsedPlaces:
-        """What the package uses; PackageFormatError where nobody can read, and so know, that."""
+    def of(cls, root: Path, garbage: Collection[str]) -> _UsedPaths:
+        """Collect the paths that a package uses.
+
+        Raises:
+            PackageFormatError: the package cannot be read.
+        """
         try:
             package = open_package(root)
-            used = dict(_first_of_each(_places_of(package)))
-            configured = _configured_places(package, garbage)
+            used = dict(_first_of_each(_used_paths(package)))
+            configured = _configured_paths(package, garbage)
         except PackageError as error:
             raise PackageFormatError(
                 f"a change of {quoted(root)} was interrupted, and nobody knows what of it is in"
@@ -103,21 +112,21 @@ class _UsedPlaces:
             if variant.model_path is None:
                 folders[_key(variant.directory)] = f"variant {quoted(variant.name)}, a set of files"
             else:
-                known = models.get(variant.model_path, ())
+                data_folders = models.get(variant.model_path, ())
                 models[variant.model_path] = tuple(
-                    dict.fromkeys((*known, *_data_folders(variant, variant.model_path)))
+                    dict.fromkeys((*data_folders, *_data_folders(variant, variant.model_path)))
                 )
         used |= dict(_first_of_each(configured)) | folders
-        places = dict(used)
-        for place, what in used.items():
-            for folder in _folders_above(place):
-                places.setdefault(folder, what)
-        return cls(places=places, folders=folders, models=models)
+        users = dict(used)
+        for used_path, what in used.items():
+            for folder in _folders_above(used_path):
+                users.setdefault(folder, what)
+        return cls(users=users, folders=folders, models=models)
 
     def check(self, root: Path, path: str) -> None:
-        """PackageFormatError where ``path`` is, holds, or lies in what is in use as a whole."""
+        """Raise PackageFormatError if ``path`` is in use, holds something used, or lies in it."""
         key = _key(root / path)
-        what = self.places.get(key)
+        what = self.users.get(key)
         if what is None:
             what = next(
                 (self.folders[folder] for folder in _folders_above(key) if folder in self.folders),
@@ -127,7 +136,7 @@ class _UsedPlaces:
             raise _refusal(root, path, f"is in use by {what}")
 
     def check_models(self, root: Path, files: Collection[str]) -> None:
-        """PackageFormatError where a model refers to one of ``files``: it has their name then."""
+        """Raise PackageFormatError if a model refers to one of ``files`` by name."""
         below: dict[Path, list[str]] = {}
         for file in files:
             for folder in (root / file).parents:
@@ -139,32 +148,34 @@ class _UsedPlaces:
                 for file in below.get(folder, ())
                 for pattern in _patterns_of((root / file).relative_to(folder).as_posix())
             }
-            found = _first_in(model, tuple(wanted)) if wanted else None
-            if found is not None:
-                raise _refusal(root, wanted[found], f"is in use by the model {quoted(model.name)}")
+            pattern_found = _first_in(model, tuple(wanted)) if wanted else None
+            if pattern_found is not None:
+                raise _refusal(
+                    root, wanted[pattern_found], f"is in use by the model {quoted(model.name)}"
+                )
 
 
-def _first_of_each(places: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, str]]:
-    """Each place once, with what named it first."""
-    said: set[str] = set()
-    for path, what in places:
+def _first_of_each(uses: Iterable[tuple[Path, str]]) -> Iterator[tuple[str, str]]:
+    """Yield each path once, with the first thing that names it."""
+    seen_keys: set[str] = set()
+    for path, what in uses:
         key = _key(path)
-        if key not in said:
-            said.add(key)
+        if key not in seen_keys:
+            seen_keys.add(key)
             yield key, what
 
 
 def _assets_of(package: PackageInfo, garbage: Collection[str]) -> Iterator[tuple[Path, str]]:
-    """The folders of shared assets that are declared, or whose digest a JSON file that stays has.
+    """Yield folders of shared assets that are declared, or that a remaining JSON file mentions.
 
-    Configurations of GenAI refer to them too, in packages of each generation. An asset that merely
-    lies in shared_assets/ may be what an interrupted change has left.
+    GenAI configurations refer to them too, in packages of every generation. An asset that merely
+    lies in shared_assets/ may be a leftover of an interrupted change.
     """
     folders = {asset.uri: asset.path for asset in package.shared_assets}
     mentioned = {asset.uri for asset in package.shared_assets if asset.is_declared}
     for path in _documents_that_stay(package, garbage):
         content = path.read_bytes()
-        content = _ESCAPED_ASCII.sub(lambda found: bytes([int(found[1], 16)]), content)
+        content = _ESCAPED_ASCII.sub(lambda match: bytes([int(match[1], 16)]), content)
         mentioned |= {f"sha256:{digest.decode()}" for digest in _ASSET.findall(content)}
     for uri in sorted(mentioned):
         folder = folders.get(uri, package.root / ASSETS_DIRECTORY / asset_folder_name(uri))
@@ -172,43 +183,44 @@ def _assets_of(package: PackageInfo, garbage: Collection[str]) -> Iterator[tuple
             yield folder, f"shared asset {quoted(uri)}"
 
 
-def _configured_places(
+def _configured_paths(
     package: PackageInfo, garbage: Collection[str]
 ) -> tuple[tuple[Path, str], ...]:
-    """The places that texts of a GenAI configuration that stays name, relative to its folder.
+    """Return the paths that remaining GenAI configurations name, relative to their folders.
 
-    PackageFormatError where one cannot be read.
+    Raises:
+        PackageFormatError: a configuration cannot be read.
     """
-    found = []
+    uses = []
     for path in _documents_that_stay(package, garbage):
         if path.name != GENAI_CONFIG:
             continue
         what = f"{quoted(path.relative_to(package.root).as_posix())}"
         for text in _texts_in(read_json(path, document=path.relative_to(package.root).as_posix())):
-            place = (
+            named_path = (
                 Path(os.path.normpath(path.parent / text))
                 if 0 < len(text) < _MOST_PATH_CHARACTERS
                 else path
             )
-            is_there = "\0" not in text and os.path.lexists(place)
-            if is_there and not path.is_relative_to(place):
-                found.append((place, what))
-    return tuple(found)
+            exists = "\0" not in text and os.path.lexists(named_path)
+            if exists and not path.is_relative_to(named_path):
+                uses.append((named_path, what))
+    return tuple(uses)
 
 
 def _texts_in(value: Any) -> Iterator[str]:
     level = [value]
     while level:
-        yield from (each for each in level if isinstance(each, str))
-        inner = [each.values() for each in level if isinstance(each, dict)]
-        level = [*chain(*inner), *chain(*(each for each in level if isinstance(each, list)))]
+        yield from (item for item in level if isinstance(item, str))
+        inner = [item.values() for item in level if isinstance(item, dict)]
+        level = [*chain(*inner), *chain(*(item for item in level if isinstance(item, list)))]
 
 
 def _documents_that_stay(package: PackageInfo, garbage: Collection[str]) -> Iterator[Path]:
-    """Every JSON file of the package that is no garbage, up to the size that a reader takes."""
-    places = frozenset(garbage)
+    """Yield every JSON file that is not garbage, up to the size that a reader accepts."""
+    garbage_paths = frozenset(garbage)
     for name in list_files(package.root):
-        if name.endswith(".json") and not is_within(name, places):
+        if name.endswith(".json") and not is_within(name, garbage_paths):
             path = package.root / name
             if path.is_file() and path.stat().st_size <= _MOST_JSON_NBYTES:
                 yield path
@@ -219,8 +231,8 @@ def _variants_of(package: PackageInfo) -> Iterator[VariantInfo]:
         yield from component.variants
 
 
-def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
-    """Every file and folder that a document names, and who does."""
+def _used_paths(package: PackageInfo) -> Iterator[tuple[Path, str]]:
+    """Yield every file and folder that a document names, with the thing that names it."""
     root = package.root
     yield from ((root / name, "every package") for name in (MANIFEST, DIGESTS_FILE))
     if package.has_pipeline:
@@ -251,7 +263,7 @@ def _places_of(package: PackageInfo) -> Iterator[tuple[Path, str]]:
 
 
 def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
-    """Where files may lie that a model refers to: beside it, or where an option says."""
+    """Yield the folders in which a model's data files may lie: its own, or those of its options."""
     if not variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER) or _first_in(
         model, (b"EPContext",)
     ):
@@ -262,9 +274,9 @@ def _data_folders(variant: VariantInfo, model: Path) -> Iterator[Path]:
 
 
 def _patterns_of(location: str) -> Iterator[bytes]:
-    """The bytes of a reference to a file in a protobuf message: its length, then its text.
+    """Yield the byte patterns of a reference to a file in a protobuf message: length, then text.
 
-    Texts with ``.`` or ``//`` in them are other spellings of one name.
+    Patterns with ``.`` or ``//`` match other spellings of the same name.
     """
     text = location.encode("utf-8", "surrogateescape")
     length = len(text)
@@ -281,8 +293,8 @@ def _first_in(model: Path, patterns: tuple[bytes, ...]) -> bytes | None:
         with model.open("rb") as stream:
             while chunk := stream.read(_CHUNK_NBYTES):
                 window = tail + chunk
-                if (found := find(window)) is not None:
-                    return found
+                if (match := find(window)) is not None:
+                    return match
                 tail = window[-overlap:]
     except OSError as error:
         raise PackageFormatError(
@@ -292,9 +304,9 @@ def _first_in(model: Path, patterns: tuple[bytes, ...]) -> bytes | None:
 
 
 def _finder(patterns: tuple[bytes, ...]) -> Callable[[bytes], bytes | None]:
-    """A search for the first of ``patterns``: one by one if they are few, else all at once.
+    """Return a search for the first of ``patterns``: one by one if few, else all at once.
 
-    Each pattern has two bytes at least.
+    Each pattern has at least two bytes.
     """
     if len(patterns) <= _FEW_PATTERNS:
         return lambda window: next((pattern for pattern in patterns if pattern in window), None)
@@ -308,19 +320,21 @@ def _finder(patterns: tuple[bytes, ...]) -> Callable[[bytes], bytes | None]:
     wanted = frozenset(patterns)
 
     def find(window: bytes) -> bytes | None:
-        places = (found.start() for found in beginning.finditer(window))
-        candidates = (window[at : at + length] for at in places for length in lengths[window[at]])
+        positions = (match.start() for match in beginning.finditer(window))
+        candidates = (
+            window[at : at + length] for at in positions for length in lengths[window[at]]
+        )
         return next((candidate for candidate in candidates if candidate in wanted), None)
 
     return find
 
 
-def _is_recorded(found: HashedFile | OSError, recorded: PackageDigests, file: str) -> bool:
-    return isinstance(found, HashedFile) and found.digest.sha256 in recorded.files[file].digests
+def _is_recorded(hashed: HashedFile | OSError, recorded: PackageDigests, file: str) -> bool:
+    return isinstance(hashed, HashedFile) and hashed.digest.sha256 in recorded.files[file].digests
 
 
 def _files_below(root: Path, path: str) -> Iterator[str]:
-    """``path``, or every file, link or special file in it."""
+    """Yield ``path``, or every file, link and special file in it."""
     if (root / path).is_symlink() or not (root / path).is_dir():
         yield path
         return
@@ -335,15 +349,15 @@ def _folders_of(path: str) -> list[str]:
     return ["/".join(names[:depth]) for depth in range(1, len(names))]
 
 
-def _folders_above(place: str) -> Iterator[str]:
-    """The folders that a real path lies in, the nearest first."""
-    while (end := place.rfind(os.sep)) > 0:
-        place = place[:end]
-        yield place
+def _folders_above(path: str) -> Iterator[str]:
+    """Yield the folders above a real path, the nearest first."""
+    while (end := path.rfind(os.sep)) > 0:
+        path = path[:end]
+        yield path
 
 
 def _key(path: Path) -> str:
-    """The real path, in the form that systems compare which see no case and no composition."""
+    """Return the real path in the form that file systems without case and composition compare."""
     return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
 
 
@@ -355,5 +369,5 @@ def _refusal(root: Path, path: str, reason: str) -> PackageFormatError:
     message = (
         f"calls {quoted(path)} garbage of an interrupted change, which it cannot be: it {reason}"
     )
-    found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer="/pending", remedy=remedy)
-    return PackageFormatError.from_findings([found], path=root)
+    problem = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer="/pending", remedy=remedy)
+    return PackageFormatError.from_findings([problem], path=root)

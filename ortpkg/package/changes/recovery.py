@@ -1,7 +1,7 @@
-"""Finishes or undoes an interrupted change by what digests.json says is pending.
+"""Finish or undo an interrupted change, as the ``pending`` entry of digests.json says.
 
-The mirror image of :mod:`ortpkg.package.changes.transaction`, which calls :func:`finish` at the end
-of each change as well, so that there is one way back, not two.
+This is the counterpart of :mod:`ortpkg.package.changes.transaction`, which also calls
+:func:`finish` at the end of each change: there is one way to tidy up, not two.
 """
 
 from __future__ import annotations
@@ -37,18 +37,16 @@ logger = logging.getLogger(__name__)
 
 
 def recover(root: Path, *, operations: FileOperations | None = None) -> None:
-    """Finishes or undoes what an interrupted command left.
+    """Finish or undo the change that an interrupted command left; touch nothing if there is none.
 
-    Where nothing was left, nothing is touched.
-
-    What digests.json says was left may be a stranger's word: only what the package cannot need is
+    The pending entry may come from a stranger, so only files that the package cannot need are
     deleted (``garbage.py``). The caller holds the package's lock.
 
     Raises:
         AuthoringError: the disk is full or the package cannot be written.
-        PackageFormatError: digests.json is not valid, or calls garbage what is in use. Nothing was
-            deleted.
-        DigestMismatchError: digests.json does not add up. Nothing was changed.
+        PackageFormatError: digests.json is not valid, or calls files garbage that are in use.
+            Nothing was deleted.
+        DigestMismatchError: the entries of digests.json do not match its sum. Nothing was changed.
     """
     verify_sum(root)
     with explained(root):
@@ -56,7 +54,7 @@ def recover(root: Path, *, operations: FileOperations | None = None) -> None:
 
 
 def write_digests(root: Path, digests: PackageDigests, operations: FileOperations) -> None:
-    """Replaces digests.json in one rename; the caller holds the package's lock."""
+    """Replace digests.json with one rename; the caller holds the package's lock."""
     temporary = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}.json"
     operations.write_file(temporary, dump_digests(digests))
     operations.replace(temporary, root / DIGESTS_FILE)
@@ -64,9 +62,12 @@ def write_digests(root: Path, digests: PackageDigests, operations: FileOperation
 
 
 def finish(root: Path, operations: FileOperations, *, is_ours: bool) -> None:
-    """Step 5, or its mirror image when the commit point was not reached: what is pending decides.
+    """Complete the pending change (step 5), or undo it if its commit point was not reached.
 
-    ``is_ours``: this process wrote what is pending; otherwise it is looked at first.
+    Args:
+        root: the package.
+        operations: change the disk.
+        is_ours: this process wrote the pending entry; otherwise it is checked first.
     """
     recorded = read_digests(root)
     if recorded is not None and recorded.pending is not None:
@@ -76,7 +77,7 @@ def finish(root: Path, operations: FileOperations, *, is_ours: bool) -> None:
             _replace_remaining(root, pending, operations)
         garbage = pending.removes if is_committed else pending.adds
         if is_ours:
-            _remove_places(root, garbage, operations)
+            _remove_paths(root, garbage, operations)
         else:
             _remove_files(root, garbage, recorded, operations)
         write_digests(root, _settled(root, recorded, garbage), operations)
@@ -84,12 +85,11 @@ def finish(root: Path, operations: FileOperations, *, is_ours: bool) -> None:
 
 
 def _has_happened(root: Path, recorded: PackageDigests, pending: PendingChange) -> bool:
-    """Whether the pending change was committed.
+    """Return True if the pending change was committed.
 
-    AuthoringError where its document is neither the old nor the new one.
-
-    Then it was damaged, or edited by hand since, and either way of tidying up could delete what is
-    in use.
+    Raises:
+        AuthoringError: the commit document is neither the old nor the new one. It was damaged or
+            edited by hand, and tidying up either way could delete files in use.
     """
     path = root / pending.commit_document
     if not os.path.lexists(path) and pending.commit_document in pending.adds:
@@ -108,9 +108,10 @@ def _has_happened(root: Path, recorded: PackageDigests, pending: PendingChange) 
 
 
 def _replace_remaining(root: Path, pending: PendingChange, operations: FileOperations) -> None:
-    """The rest of step 4, by what is staged.
+    """Complete step 4 with the staged documents.
 
-    AuthoringError where that is gone, or a folder is a symbolic link.
+    Raises:
+        AuthoringError: a staged document is missing, or a folder is a symbolic link.
     """
     missing = {
         path: sha256
@@ -119,22 +120,22 @@ def _replace_remaining(root: Path, pending: PendingChange, operations: FileOpera
     }
     staged_documents = _staged_documents(root) if missing else {}
     for path, sha256 in missing.items():
-        found = staged_documents.pop(sha256, None)
+        staged_path = staged_documents.pop(sha256, None)
         folders = list((root / path).relative_to(root).parents)
-        if found is None or any((root / folder).is_symlink() for folder in folders[:-1]):
+        if staged_path is None or any((root / folder).is_symlink() for folder in folders[:-1]):
             raise AuthoringError(
                 f"a change of {quoted(root)} was interrupted, and the new {quoted(path)} is lost:"
                 " repair the package (ortpkg verify --repair-from), or accept it as it is by"
                 f" deleting {DIGESTS_FILE}"
             )
         make_parents(root, path, operations)
-        operations.replace(found, root / path)
+        operations.replace(staged_path, root / path)
         operations.fsync_directory((root / path).parent)
 
 
 def _staged_documents(root: Path) -> dict[str, Path]:
-    """SHA-256 → a document that an interrupted change has staged."""
-    found: dict[str, Path] = {}
+    """Map SHA-256 → path of each document that an interrupted change staged."""
+    documents: dict[str, Path] = {}
     for path in sorted(root.glob(f"{STAGING_PREFIX}*/document*")):
         status = path.lstat()
         if (
@@ -142,14 +143,16 @@ def _staged_documents(root: Path) -> dict[str, Path]:
             and status.st_size <= _MOST_DOCUMENT_NBYTES
             and not path.parent.is_symlink()
         ):
-            found.setdefault(hash_file(path).sha256, path)
-    return found
+            documents.setdefault(hash_file(path).sha256, path)
+    return documents
 
 
 def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> PackageDigests:
-    """``recorded`` with nothing pending: each file's one actual digest, and no garbage."""
-    places = frozenset(garbage)
-    files = {path: entry for path, entry in recorded.files.items() if not is_within(path, places)}
+    """Return ``recorded`` without the pending change: one digest per file, and no garbage."""
+    garbage_paths = frozenset(garbage)
+    files = {
+        path: entry for path, entry in recorded.files.items() if not is_within(path, garbage_paths)
+    }
     for path, entry in files.items():
         if len(entry.digests) > 1 and (root / path).is_file():
             actual = hash_file(root / path)
@@ -157,12 +160,12 @@ def _settled(root: Path, recorded: PackageDigests, garbage: tuple[str, ...]) -> 
     return PackageDigests(files=files)
 
 
-def _remove_places(root: Path, places: tuple[str, ...], operations: FileOperations) -> None:
-    """Deletes files and folders, and then the folders that this leaves empty.
+def _remove_paths(root: Path, paths: tuple[str, ...], operations: FileOperations) -> None:
+    """Delete files and folders, then the parent folders that are now empty.
 
-    It deletes nothing through a symbolic link.
+    Nothing is deleted through a symbolic link.
     """
-    for path in places:
+    for path in paths:
         folders = _folders_above(root, path)
         if any(folder.is_symlink() for folder in folders):
             logger.warning("%s is not deleted: it is reached through a symbolic link", quoted(path))
@@ -173,13 +176,13 @@ def _remove_places(root: Path, places: tuple[str, ...], operations: FileOperatio
 
 
 def _remove_files(
-    root: Path, places: tuple[str, ...], recorded: PackageDigests, operations: FileOperations
+    root: Path, paths: tuple[str, ...], recorded: PackageDigests, operations: FileOperations
 ) -> None:
-    """As :func:`_remove_places`, but only what the package cannot need and what is as recorded."""
-    files, kept = files_to_delete(root, places, recorded)
-    if kept:
-        listed = ", ".join(map(quoted, kept[:5])) + (
-            f" and {len(kept) - 5} more" if len(kept) > 5 else ""
+    """Delete only files that are unused and as recorded, then folders that are now empty."""
+    files, changed = files_to_delete(root, paths, recorded)
+    if changed:
+        listed = ", ".join(map(quoted, changed[:5])) + (
+            f" and {len(changed) - 5} more" if len(changed) > 5 else ""
         )
         logger.warning(
             "not deleted, though an interrupted change left it, since it was changed meanwhile: %s",
@@ -187,7 +190,7 @@ def _remove_files(
         )
     for path in files:
         operations.unlink(root / path)
-    for path in places:
+    for path in paths:
         for folder in (
             sorted((root / path).glob("**/"), reverse=True) if (root / path).is_dir() else ()
         ):
@@ -197,7 +200,7 @@ def _remove_files(
 
 
 def _remove_empty(folders: list[Path], operations: FileOperations) -> None:
-    """Deletes those of ``folders`` that are empty, each in the one before it, and syncs that."""
+    """Delete the empty ones of ``folders``, the last first, and sync their parents."""
     for folder in reversed(folders):
         if folder.is_dir() and not any(folder.iterdir()):
             operations.remove_directory(folder)
@@ -216,13 +219,13 @@ def _remove_staging(root: Path, operations: FileOperations) -> None:
 
 
 def has_digest(path: Path, sha256: str) -> bool:
-    """Whether there is a plain file at ``path`` with that SHA-256."""
+    """Return True if a regular file with that SHA-256 is at ``path``."""
     return path.is_file() and not path.is_symlink() and hash_file(path).sha256 == sha256
 
 
 @contextlib.contextmanager
 def explained(root: Path) -> Iterator[None]:
-    """Turns errors of the operating system into ours; only where they leave nothing."""
+    """Turn OSError into our errors; only for steps that leave nothing behind when they fail."""
     try:
         yield
     except OSError as error:

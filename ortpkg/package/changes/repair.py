@@ -1,10 +1,9 @@
-"""Puts damaged files of a package right with files of another copy, and records a package anew.
+"""Repair damaged files of a package from another copy, and record a package anew.
 
-A repair takes a file only where its bytes have the digest that the damaged package records, so the
-other copy needs no trust. Each file is written beside the package's files and renamed into place: a
-killed repair leaves each file either as it was or right, and running it again completes it. There
-is no single commit point because none is needed: every state on the way is the same package with
-less damage.
+A repair accepts a file only if its bytes have the digest that the damaged package records, so the
+other copy need not be trusted. Each file is written beside the package's files and renamed into
+place: a killed repair leaves each file either as it was or right, and running it again completes
+it. No single commit point is needed: every intermediate state is the same package with less damage.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ortpkg.errors import AuthoringError, OrtpkgError, PackageFormatError, quoted
-from ortpkg.package.changes.broken_signatures import tells_of_broken_signatures
+from ortpkg.package.changes.broken_signatures import report_broken_signatures
 from ortpkg.package.changes.recovery import recover, write_digests
 from ortpkg.package.changes.store_guard import check_is_not_installed
 from ortpkg.package.integrity.digest_check import (
@@ -48,27 +47,28 @@ Notify = Callable[[str], None]
 
 
 class RepairSource(Protocol):
-    """Another copy of a package, of which nothing is believed that is not hashed."""
+    """Another copy of a package; nothing it says is believed without a hash."""
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Name of the copy in messages."""
         ...
 
     def digests(self) -> PackageDigests | None:
-        """What its digests.json says; None where it has none that can be read."""
+        """Return its digests.json; None if it has none that can be read."""
         ...
 
     def open(self, file: str) -> contextlib.AbstractContextManager[tuple[Readable, int]]:
-        """A file by its path in the package, and its size.
+        """Open a file by its path in the package; the context gives the stream and its size.
 
-        OSError or an OrtpkgError where it cannot be had.
+        Raises:
+            OSError, OrtpkgError: the file cannot be had.
         """
         ...
 
 
 class DirectorySource:
-    """A package directory to repair from."""
+    """Package directory as a source for a repair."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -94,16 +94,15 @@ def repair_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Verifies the package at ``root`` and replaces damaged or missing files from ``source``.
+    """Verify the package at ``root`` and replace damaged or missing files from ``source``.
 
-    digests.json itself is put right where the copy's adds up to the same package digest. Files that
-    should not be there stay: they may be somebody's work. The report says what was repaired, and
-    why the rest could not be.
+    digests.json itself is replaced if the copy's yields the same package digest. Extra files stay:
+    they may be somebody's work. The report lists what was repaired, and why the rest could not be.
 
     Raises:
-        AuthoringError: the package cannot be written, or the disk is full; what was repaired until
-            then stays so.
-        PackageNotFoundError, PackageBusyError: as verifying and changing it.
+        AuthoringError: the package cannot be written, or the disk is full; files repaired until
+            then stay repaired.
+        PackageNotFoundError, PackageBusyError: as when verifying or changing it.
     """
     with lock_package(root, on_wait=notify):
         report = verify_package(root, is_whole=True, progress=progress)
@@ -136,18 +135,18 @@ def record_digests(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Writes digests.json for the files as they are, and reports how they differed from the old.
+    """Write digests.json for the files as they are, and report how they differ from the old one.
 
-    For documents that were edited by hand. It blesses whatever is there: damage that nobody has
-    noticed is recorded as right, and no later verification finds it.
+    Meant for documents edited by hand. It accepts everything: damage that nobody has noticed is
+    recorded as right, and no later verification finds it.
 
     Raises:
         AuthoringError: a file cannot be read, is a link or has a name that cannot be recorded, or
             the package cannot be written, or is an installed one. Nothing was changed.
-        PackageNotFoundError, PackageBusyError: as verifying and changing it.
+        PackageNotFoundError, PackageBusyError: as when verifying or changing it.
     """
     check_is_not_installed(root)
-    with lock_package(root, on_wait=notify), tells_of_broken_signatures(root, notify):
+    with lock_package(root, on_wait=notify), report_broken_signatures(root, notify):
         check_is_package(root)
         recorded, why_not = _readable(root)
         if recorded is not None:
@@ -163,15 +162,17 @@ def record_digests(
             raise AuthoringError(
                 f"cannot record {quoted(root)}; nothing was changed: {_explained(error)}"
             ) from error
-    known = {
-        file: found
-        for file, found in hashed.items()
+    recorded_files = {
+        file: result
+        for file, result in hashed.items()
         if recorded is not None and file in recorded.files
     }
     return VerificationReport(
         root=root,
         is_complete=True,
-        differences=() if recorded is None else differences(recorded, tuple(hashed), known),
+        differences=()
+        if recorded is None
+        else differences(recorded, tuple(hashed), recorded_files),
         file_count=len(hashed),
         nbytes=total_nbytes(hashed.values()),
         package_digest=digests.package_digest,
@@ -185,7 +186,7 @@ def record_digests(
 
 
 def _readable(root: Path) -> tuple[PackageDigests | None, str]:
-    """What digests.json says; None, and why, where it says nothing, or nothing that can be read."""
+    """Return the content of digests.json and ""; None and the reason if there is none to read."""
     try:
         return read_entries(root), f"there was no {DIGESTS_FILE}"
     except PackageFormatError as error:
@@ -194,7 +195,7 @@ def _readable(root: Path) -> tuple[PackageDigests | None, str]:
 
 
 class _Repair:
-    """One repair: what it replaced, and why it left the rest."""
+    """One repair: the files it replaced, and why it left the others."""
 
     def __init__(
         self,
@@ -212,7 +213,7 @@ class _Repair:
         self._not_repaired: list[tuple[str, str]] = []
 
     def planned(self, report: VerificationReport) -> PlannedFiles:
-        """What would be written, as far as the copy's own record tells; what is extra stays."""
+        """Return the files that would be written, as far as the copy's own record tells."""
         recorded, damaged = read_entries(self._root) or PackageDigests(), report.differences
         adds: dict[str, int | None] = {}
         changes: list[str] = []
@@ -240,17 +241,19 @@ class _Repair:
         return PlannedFiles(root=self._root, adds=adds, changes=tuple(changes))
 
     def _has_right_record(self, report: VerificationReport) -> bool:
-        """Whether digests.json is damaged, and the copy's is provably what it was."""
-        difference = next((each for each in report.differences if each.file == DIGESTS_FILE), None)
+        """Return True if digests.json is damaged and the copy's is proven to be the original."""
+        difference = next(
+            (candidate for candidate in report.differences if candidate.file == DIGESTS_FILE), None
+        )
         if difference is None or self._copy is None:
             return False
         # The stated sum proves the entries; where the sum itself is damaged, the entries prove it.
         return self._copy.package_digest in (difference.expected, report.package_digest)
 
     def _is_offered(self, file: str, digests: tuple[str, ...]) -> bool:
-        """Whether the copy says that it has a file of those digests.
+        """Return True if the copy claims to have a file with one of those digests.
 
-        Without a record of its own, one of that name.
+        A copy without a record is asked for a file of that name.
         """
         if self._copy is not None:
             return any(set(entry.digests) & set(digests) for entry in self._copy.files.values())
@@ -261,8 +264,8 @@ class _Repair:
             return False
 
     def put_record_right(self, report: VerificationReport) -> bool:
-        """Replaces a damaged digests.json by the copy's, where that is provably what it was."""
-        if all(each.file != DIGESTS_FILE for each in report.differences):
+        """Replace a damaged digests.json by the copy's if that is proven to be the original."""
+        if all(difference.file != DIGESTS_FILE for difference in report.differences):
             return False
         if self._copy is None or not self._has_right_record(report):
             reason = f"{quoted(self._source.name)} has no {DIGESTS_FILE} of the same package"
@@ -274,12 +277,12 @@ class _Repair:
         return True
 
     def put_files_right(self, report: VerificationReport) -> VerificationReport:
-        """Replaces what it can; the report without what is repaired, with why the rest is not."""
+        """Replace files where possible; return the report without the repaired differences."""
         recorded = read_entries(self._root) or PackageDigests()
         remaining = []
         for difference in report.differences:
-            # What is not recorded is nobody's to replace: extra files, and assets that were
-            # recorded as they are.
+            # Nothing that is not recorded can be replaced: extra files, and assets that
+            # were recorded as they are.
             if difference.kind is DifferenceKind.EXTRA or difference.file not in recorded.files:
                 remaining.append(difference)
                 continue
@@ -298,7 +301,7 @@ class _Repair:
         )
 
     def _put_right(self, file: str, digests: tuple[str, ...]) -> str | None:
-        """Replaces one file; why it could not be replaced, None if it was."""
+        """Replace one file; return the reason if that is impossible, else None."""
         if reason := _obstacle(self._root, file):
             return reason
         temporary = self._root / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
@@ -315,7 +318,7 @@ class _Repair:
         return reason
 
     def _fetch(self, file: str, digests: tuple[str, ...], temporary: Path) -> str | None:
-        """Copies a file with one of ``digests``: from its own path, or from another with it."""
+        """Copy a file with one of ``digests``, from its own path or from an equal file."""
         entries = self._copy.files.items() if self._copy else ()
         others = [
             other for other, entry in entries if other != file and set(entry.digests) & set(digests)
@@ -331,7 +334,7 @@ class _Repair:
         return reason
 
     def _copy_of(self, file: str, temporary: Path) -> FileDigest | str:
-        """The digest of what the copy has as ``file``; in words, why it has nothing."""
+        """Copy ``file`` from the copy; return its digest, or the reason why it cannot be had."""
         name = quoted(self._source.name)
         try:
             with contextlib.ExitStack() as stack:
@@ -359,17 +362,17 @@ class _Repair:
 
 
 class _SourceFailure(Exception):
-    """The copy could not be read; says why."""
+    """The copy could not be read; the message says why."""
 
 
 class _Guarded:
-    """A stream of the copy, whose failures are told apart from those of our own disk."""
+    """Stream of the copy whose failures are told apart from those of our own disk."""
 
     def __init__(self, stream: Readable) -> None:
         self._stream = stream
 
     def read(self, nbytes: int, /) -> bytes:
-        """Reads on; an error of the copy's is told from one of the package's."""
+        """Read from the copy; its OSError becomes _SourceFailure."""
         try:
             return self._stream.read(nbytes)
         except OSError as error:
@@ -377,12 +380,11 @@ class _Guarded:
 
 
 def _obstacle(root: Path, file: str) -> str | None:
-    """Why a file cannot be written there: neither links nor folders are written over."""
+    """Return why ``file`` cannot be written; links and folders are never overwritten."""
     names = file.split("/")
     for depth in range(1, len(names)):
         folder = root.joinpath(*names[:depth])
-        # The real path shows what Windows' junctions lead to as well, which are no links to
-        # is_symlink.
+        # The real path also follows Windows' junctions, which is_symlink does not see.
         leads_elsewhere = Path(os.path.realpath(folder)) != Path(
             os.path.realpath(root), *names[:depth]
         )

@@ -1,4 +1,4 @@
-"""A new file or folder that appears whole or not at all: made beside its place, then renamed."""
+"""Create a file or folder that appears whole or not at all: made beside its target, then moved."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ _JOURNAL = f"{STAGING_PREFIX}parts.json"
 _LAST_PART = MANIFEST
 _MOST_JOURNAL_NBYTES = 1024 * 1024
 TOKEN_NBYTES = 8
-"""Of the random part of a staging folder's name."""
+"""Size of the random part of a staging folder's name."""
 
 
 @contextlib.contextmanager
 def staged(
     target: Path, *, nbytes: int, operations: FileOperations, overwrite: bool = False
 ) -> Iterator[Path]:
-    """Yields a free name beside ``target``.
+    """Yield an unused path beside ``target``; what the block creates there becomes ``target``.
 
-    What is made there becomes ``target`` when the context is left.
+    After an error nothing of it is left. Leftovers of a killed process are removed by the next
+    process that makes ``target``; the caller holds its lock
+    (:func:`~ortpkg.storage.package_lock.lock_package`).
 
-    After an error nothing is left of it. What a killed process left is removed by the next that
-    makes ``target``; the caller holds its lock (:func:`~ortpkg.storage.package_lock.lock_package`).
+    An existing empty folder is kept, since a process may be working in it or a disk may be mounted
+    there. The new content is then made inside it, and its parts are renamed into place,
+    manifest.json last.
 
-    An empty folder that is there already stays the folder that it is, since a process may be
-    working in it, or a disk be mounted there: what is made lies in it first; its parts,
-    manifest.json last, are then renamed to their places.
-
-    With ``overwrite``, a file or a package's folder that is there already takes the free name when
-    the context is left, in the one step in which the new one takes its own, and is removed.
+    With ``overwrite``, an existing file or package changes places with the new one in a single
+    step, and is then removed.
 
     Raises:
-        AuthoringError: there is something at ``target`` that is not to be replaced, or no folder to
-            hold it, or no space for ``nbytes``, or the disk cannot be written. There is then
-            nothing new.
+        AuthoringError: ``target`` exists and may not be replaced, its parent is missing, the disk
+            has no space for ``nbytes``, or cannot be written. Nothing new is left.
     """
     is_replaced = overwrite and is_replaceable(target, is_package=target.is_dir())
     if not is_replaced:
         check_is_free(target)
-    is_there = target.is_dir() and not is_replaced
-    prefix = f"{STAGING_PREFIX}" if is_there else f"{STAGING_PREFIX}{target.name}."
-    staging = (target if is_there else target.parent) / f"{prefix}{secrets.token_hex(TOKEN_NBYTES)}"
+    is_filled_in_place = target.is_dir() and not is_replaced
+    prefix = f"{STAGING_PREFIX}" if is_filled_in_place else f"{STAGING_PREFIX}{target.name}."
+    staging = (
+        target if is_filled_in_place else target.parent
+    ) / f"{prefix}{secrets.token_hex(TOKEN_NBYTES)}"
     try:
         for leftover in _leftovers(target):
             _undo(target, leftover, operations)
@@ -68,11 +68,11 @@ def staged(
         yield staging
         if is_replaced and is_replaceable(
             target, is_package=target.is_dir()
-        ):  # again: building may have taken minutes
+        ):  # checked again: building may have taken minutes
             operations.exchange(staging, target)
         else:
             check_is_free(target, building=staging)
-            if is_there:
+            if is_filled_in_place:
                 _publish_parts(target, staging, operations)
             else:
                 operations.replace(staging, target)
@@ -82,19 +82,19 @@ def staged(
         if isinstance(error, OSError):
             raise explanation(error, target) from error
         raise
-    with contextlib.suppress(OSError):  # it is there; an error would claim that it is not
-        if is_there or is_replaced:
+    with contextlib.suppress(OSError):  # the target is complete; an error would deny it
+        if is_filled_in_place or is_replaced:
             operations.remove_tree(staging)
-        operations.fsync_directory(target if is_there else target.parent)
+        operations.fsync_directory(target if is_filled_in_place else target.parent)
 
 
 def check_is_free(target: Path, *, building: Path | None = None) -> None:
-    """Verify that ``target`` is free or an empty folder, and that its parent is a folder.
+    """Check that ``target`` is free or an empty folder, and that its parent is a folder.
 
-    What a killed process left of its own does not count, nor what is being built.
+    Leftovers of a killed process do not count, and neither does ``building``.
 
     Raises:
-        UsageError: there is no folder for it to lie in.
+        UsageError: the parent is not a folder.
         AuthoringError: something is there.
     """
     if not target.parent.is_dir():
@@ -107,9 +107,10 @@ def check_is_free(target: Path, *, building: Path | None = None) -> None:
 
 
 def is_replaceable(target: Path, *, is_package: bool) -> bool:
-    """Whether a package (else: a file) is at ``target``, which may be overwritten on request.
+    """Return True if ``target`` is a package (or a file) that may be overwritten on request.
 
-    AuthoringError for anything else that lies there: a link, a device, a folder of other things.
+    Raises:
+        AuthoringError: something else is there: a link, a device, a folder of other things.
     """
     if not os.path.lexists(target) or (
         target.is_dir() and not target.is_symlink() and not is_occupied(target)
@@ -129,38 +130,40 @@ def is_replaceable(target: Path, *, is_package: bool) -> bool:
 
 
 def planned_contents(root: Path, adds: Mapping[str, int], *, is_replaced: bool) -> PlannedFiles:
-    """What making a package of the files ``adds`` does to an empty place or to the package there.
+    """Return the files that a new package with ``adds`` adds, changes and removes at ``root``.
 
-    Every package that is made has a digests.json, whose size only making it tells.
+    Every new package has a digests.json, whose size is known only once it is made.
     """
     before = {*list_files(root), *signature_names(root)} if is_replaced else set()
     if is_replaced and os.path.lexists(root / DIGESTS_FILE):
         before.add(DIGESTS_FILE)
-    made: dict[str, int | None] = {DIGESTS_FILE: None, **adds}
-    made[DIGESTS_FILE] = made.pop(DIGESTS_FILE)  # the last, and one that is unpacked has a size
+    new_files: dict[str, int | None] = {DIGESTS_FILE: None, **adds}
+    new_files[DIGESTS_FILE] = new_files.pop(
+        DIGESTS_FILE
+    )  # moved to the end; an unpacked one has a known size
     return PlannedFiles(
         root=root,
-        adds={path: nbytes for path, nbytes in made.items() if path not in before},
-        changes=tuple(path for path in made if path in before),
-        removes=tuple(sorted(before - made.keys())),
+        adds={path: nbytes for path, nbytes in new_files.items() if path not in before},
+        changes=tuple(path for path in new_files if path in before),
+        removes=tuple(sorted(before - new_files.keys())),
     )
 
 
 def is_occupied(folder: Path, *, building: Path | None = None) -> bool:
-    """Whether a folder holds anything but what :func:`staged` left there when it was killed."""
+    """Return True if a folder holds anything but leftovers of a killed :func:`staged`."""
     leftovers = [path for path in _leftovers(folder) if path.parent == folder]
-    own = {
+    ignored = {
         *leftovers,
         *(part for leftover in leftovers for part in _moved_parts(folder, leftover)),
         building,
     }
-    return any(path not in own for path in folder.iterdir())
+    return any(path not in ignored for path in folder.iterdir())
 
 
 def _publish_parts(target: Path, staging: Path, operations: FileOperations) -> None:
-    """Renames what was made in ``staging`` to its places in ``target``.
+    """Rename the parts made in ``staging`` to their places in ``target``.
 
-    What came to its place is known afterwards.
+    A journal of their identities is written first, for the process that has to undo this.
     """
     parts = sorted(staging.iterdir(), key=lambda path: (path.name == _LAST_PART, path.name))
     identities = {part.name: _identity(part) for part in parts}
@@ -172,18 +175,17 @@ def _publish_parts(target: Path, staging: Path, operations: FileOperations) -> N
 
 
 def _undo(target: Path, leftover: Path, operations: FileOperations) -> None:
-    """Deletes ``leftover``, and what of it was renamed into ``target`` unless all was."""
+    """Delete ``leftover`` and the parts it renamed into ``target``, unless all of them were."""
     for part in _moved_parts(target, leftover):
         operations.remove_tree(part)
     operations.remove_tree(leftover)
 
 
 def _moved_parts(target: Path, leftover: Path) -> list[Path]:
-    """What was renamed from ``leftover`` into ``target`` before a process was killed.
+    """Return the parts that a killed process renamed from ``leftover`` into ``target``.
 
-    Nothing where the target was complete.
-
-    Only what is the same file or folder still, unchanged: the rest is somebody's work.
+    Return nothing if the target was complete. A part that was changed since is somebody's work and
+    is not returned.
     """
     try:
         identities = json.loads((leftover / _JOURNAL).read_bytes()[:_MOST_JOURNAL_NBYTES])
@@ -202,26 +204,26 @@ def _moved_parts(target: Path, leftover: Path) -> list[Path]:
 
 
 def _identity(path: Path) -> list[int]:
-    """What a rename does not change; the inode alone may be given to another file later."""
+    """Return inode and time of change, which a rename keeps; an inode alone may be reused."""
     status = path.lstat()
     return [status.st_ino, status.st_mtime_ns]
 
 
 def _leftovers(target: Path) -> list[Path]:
-    """What killed processes were building: in ``target`` where that is a folder, else beside it."""
+    """Return what killed processes were building beside ``target``, or in it if it is a folder."""
     token = f"[0-9a-f]{{{2 * TOKEN_NBYTES}}}"
     beside = re.compile(re.escape(f"{STAGING_PREFIX}{target.name}.") + token)
-    found = [path for path in target.parent.iterdir() if beside.fullmatch(path.name)]
+    paths = [path for path in target.parent.iterdir() if beside.fullmatch(path.name)]
     if target.is_dir() and not target.is_symlink():
         inside = re.compile(re.escape(STAGING_PREFIX) + token)
-        found += [path for path in target.iterdir() if inside.fullmatch(path.name)]
-    return sorted(found)
+        paths += [path for path in target.iterdir() if inside.fullmatch(path.name)]
+    return sorted(paths)
 
 
 def check_space(folder: Path, nbytes: int, operations: FileOperations) -> None:
-    """Refuses before anything is written.
+    """Raise AuthoringError before anything is written if the disk has too little space.
 
-    What the disk compresses or shares is not foreseen, so no promise.
+    Compression and sharing by the disk are not foreseen, so this is an estimate.
     """
     free = operations.free_nbytes(folder)
     if nbytes + _SPARE_NBYTES > free:
@@ -232,7 +234,7 @@ def check_space(folder: Path, nbytes: int, operations: FileOperations) -> None:
 
 
 def explanation(error: OSError, target: Path) -> AuthoringError:
-    """An error of the operating system in our words; only for failures that left nothing."""
+    """Turn an OSError into an AuthoringError; only for failures that left nothing behind."""
     where = f": {quoted(error.filename)}" if error.filename else ""
     return AuthoringError(
         f"cannot change {quoted(target)}; nothing was changed: {error.strerror or error}{where}"

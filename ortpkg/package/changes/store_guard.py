@@ -1,4 +1,4 @@
-"""Keeps installed packages as their publishers made them: they are replaced, never changed."""
+"""Protect installed packages: they are replaced as a whole, never changed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ortpkg.errors import AuthoringError, quoted
 
-#: Beside each package in a store of installed ones (``ortpkg.store``, docs/store.md).
+#: File beside each package in a store of installed ones (``ortpkg.store``, docs/store.md).
 RECEIPT = "receipt.json"
-#: In the store's own folder.
+#: File in the store's own folder.
 STORE_MARK = "store.json"
 PACKAGES = "packages"
 #: ``STORE/packages/MANIFEST/KEY/NAME.ortpackage``
@@ -17,7 +17,7 @@ _DEPTH = 3
 
 
 def check_is_not_installed(root: Path) -> None:
-    """AuthoringError where the package at ``root`` lies in a store of installed packages."""
+    """Raise AuthoringError if the package at ``root`` lies in a store of installed packages."""
     real = Path(os.path.realpath(root))
     if len(real.parents) <= _DEPTH or real.parents[_DEPTH - 1].name != PACKAGES:
         return

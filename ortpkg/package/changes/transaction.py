@@ -1,20 +1,20 @@
-"""A change to a package with one commit point: a killed process leaves it old or new.
+"""Change a package with one commit point: a killed process leaves it either old or new.
 
-The order (docs/adr/0002-commit-protocol.md):
+The steps (docs/adr/0002-commit-protocol.md):
 
-1. new files and documents are written under a unique staging folder in the root, and made durable;
-2. digests.json becomes a superset: old and new digest of each document that changes, the new files,
-   and what is ``pending``;
-3. staged folders are renamed to their places, where nothing refers to them yet;
-4. documents are replaced, each by one rename; the rename of one of them is the commit point: once
-   it has happened, the others follow, if need be when the next command finds them staged;
-5. what nothing refers to any more is deleted, digests.json is trimmed to the new state, the staging
-   folder goes.
+1. Write new files and documents to a unique staging folder in the root, and sync them.
+2. Make digests.json a superset: old and new digest of each document that changes, the new files,
+   and the ``pending`` change.
+3. Rename staged folders into place, where nothing refers to them yet.
+4. Replace documents, each by one rename. The rename of one of them is the commit point; the others
+   follow, if need be when the next command finds them staged.
+5. Delete what nothing refers to any more, trim digests.json to the new state, remove the staging
+   folder.
 
-A process killed before 4 leaves the old package and some garbage, one killed after it the new
+A process killed before step 4 leaves the old package and some garbage, one killed after it the new
 package and some garbage. :func:`~ortpkg.package.changes.recovery.recover`, which every change calls
-first, finishes either: it deletes what digests.json calls pending and trims. A failure (a full
-disk, an interrupt) that the process survives goes the same way at once.
+first, cleans up either. A failure that the process survives (a full disk, an interrupt) is cleaned
+up the same way at once.
 """
 
 from __future__ import annotations
@@ -63,7 +63,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChange:
-    """One document replaced: ``before`` is what the plan was made from, None for a new document."""
+    """Replacement of one document.
+
+    Attributes:
+        path: of the document, relative to the package root.
+        after: its new bytes.
+        before: the bytes that the plan was made from; None for a new document.
+    """
 
     path: str
     after: bytes
@@ -72,15 +78,16 @@ class DocumentChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageChange:
-    """What is to be done; all paths are relative to the package root, with ``/``.
+    """Planned change of a package; all paths are relative to the package root, with ``/``.
 
     Attributes:
-        new_directories: directory that does not exist yet → path inside it → file to copy from.
-        documents: at least one, in order, and the package must be valid after each; see
+        new_directories: new directory → path inside it → file to copy from.
+        documents: at least one, in order; the package must be valid after each. See
             :attr:`commit_document`.
         removes: files and directories that nothing refers to once the change is committed.
-        new_files: file that does not exist yet, in a directory that may → its content.
-        commit: the document whose appearance decides; left out, see :attr:`commit_document`.
+        new_files: new file, in a directory that may exist → its content.
+        commit: path of the document whose replacement commits; None for the default of
+            :attr:`commit_document`.
     """
 
     documents: tuple[DocumentChange, ...]
@@ -97,9 +104,10 @@ class PackageChange:
 
     @property
     def commit_document(self) -> DocumentChange:
-        """The document whose appearance commits: ``commit``, or the first that replaces one.
+        """Document whose replacement commits the change.
 
-        A new document means nothing until another one names it, or (the last of them) by itself.
+        It is ``commit`` if set, else the first document that replaces an existing one. New
+        documents mean nothing until another one names them; if all are new, the last one commits.
         """
         if self.commit is not None:
             return next(document for document in self.documents if document.path == self.commit)
@@ -115,23 +123,23 @@ def commit_change(
     operations: FileOperations | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Carries out ``change`` on the package at ``root``.
+    """Carry out ``change`` on the package at ``root``.
 
     The caller holds its lock and has called :func:`~ortpkg.package.changes.recovery.recover`.
 
     Raises:
         AuthoringError: a document was changed by somebody else meanwhile, a new directory exists
-            already, a file to copy cannot be read or is no regular file, the disk is full, or the
-            package is an installed one. Nothing was changed.
+            already, a file to copy cannot be read or is not a regular file, the disk is full, or
+            the package is an installed one. Nothing was changed.
     """
     operations = operations or FileOperations()
     check_is_not_installed(root)
     check_recordable(root, _new_files(change))
     with explained(root):
         _check_unchanged(root, change)
-        _check_places_are_free(root, change)
+        _check_targets_are_free(root, change)
         if change.new_directories or change.new_files:
-            # what only removes must do on a full disk too
+            # a change that only removes must work on a full disk too
             check_space(root, _nbytes_to_write(change), operations)
     operations.announce(planned_files(root, change))
     staging = root / f"{STAGING_PREFIX}{secrets.token_hex(TOKEN_NBYTES)}"
@@ -140,7 +148,7 @@ def commit_change(
         _ensure_digests(root, operations, progress)
         folders = _new_folders(root, change)
         digests = _stage(staging, change, folders, operations, progress)
-        _check_unchanged(root, change)  # again: copying may have taken minutes
+        _check_unchanged(root, change)  # checked again: copying may have taken minutes
         _publish_files(root, staging, change, folders, digests, operations)
         for replaced in _replace_documents(root, staging, change, operations):
             is_done = is_done or replaced is change.commit_document
@@ -166,13 +174,18 @@ def create_package(
     operations: FileOperations | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Makes a whole new package at ``root``, all of it or nothing.
+    """Create a whole new package at ``root``: all of it, or nothing.
 
-    ``overwrite``: a package that is there already is replaced, in one step.
+    Args:
+        root: the new package.
+        change: its content.
+        overwrite: replace an existing package, in one step.
+        operations: change the disk.
+        progress: called while files are copied.
 
     Raises:
-        AuthoringError: there is something at ``root`` already (an empty directory is fine), a file
-            to copy cannot be read or is no regular file, or the disk is full. Nothing was changed.
+        AuthoringError: something is at ``root`` already (an empty directory is fine), a file to
+            copy cannot be read or is not a regular file, or the disk is full. Nothing was changed.
     """
     operations = operations or FileOperations()
     is_replaced = overwrite and is_replaceable(root, is_package=True)
@@ -187,23 +200,26 @@ def create_package(
 
 
 def _ensure_digests(root: Path, operations: FileOperations, progress: Progress | None) -> None:
-    """Gives a package without digests.json one for its present files, as recovery needs it."""
+    """Write a digests.json for the present files if there is none: recovery needs it."""
     if read_digests(root) is None:
         write_digests(root, compute_digests(root, progress=progress), operations)
 
 
 def _new_folders(root: Path, change: PackageChange) -> list[str]:
-    """Folders that new files bring along, outer ones first, each to appear with all its files."""
+    """Return the new folders that new files need, the outer ones first.
+
+    Each folder appears together with all of its files.
+    """
     folders = dict.fromkeys(str(PurePosixPath(path).parent) for path in change.new_files)
     new = [folder for folder in folders if not os.path.lexists(root / folder)]
     return sorted(new, key=lambda folder: (folder.count("/"), folder))
 
 
 def _staged_file(path: str, index: int, folders: Sequence[str]) -> str:
-    """Where a new file waits in the staging folder."""
-    place = PurePosixPath(path)
-    folder = str(place.parent)
-    return f"folder{folders.index(folder)}/{place.name}" if folder in folders else f"file{index}"
+    """Return the path of a new file within the staging folder."""
+    target = PurePosixPath(path)
+    folder = str(target.parent)
+    return f"folder{folders.index(folder)}/{target.name}" if folder in folders else f"file{index}"
 
 
 def _stage(
@@ -213,9 +229,10 @@ def _stage(
     operations: FileOperations,
     progress: Progress | None,
 ) -> dict[str, FileDigest]:
-    """Step 1: everything new, durable, under names that nobody looks at.
+    """Write everything new to the staging folder and sync it (step 1).
 
-    Returns the digests of the new files.
+    Returns:
+        Path → digest of each new file and document.
     """
     operations.make_directory(staging)
     digests: dict[str, FileDigest] = {}
@@ -244,7 +261,7 @@ def _publish_files(
     digests: Mapping[str, FileDigest],
     operations: FileOperations,
 ) -> None:
-    """Steps 2 and 3."""
+    """Record the superset of digests and rename new files into place (steps 2 and 3)."""
     write_digests(root, _superset(root, change, digests), operations)
     for index, directory in enumerate(change.new_directories):
         target = root / directory
@@ -265,7 +282,7 @@ def _publish_files(
 def _replace_documents(
     root: Path, staging: Path, change: PackageChange, operations: FileOperations
 ) -> Iterator[DocumentChange]:
-    """Step 4; says which is replaced."""
+    """Replace the documents (step 4), yielding each one right after its rename."""
     for index, document in enumerate(change.documents):
         make_parents(root, document.path, operations)
         operations.replace(staging / f"document{index}", root / document.path)
@@ -351,15 +368,15 @@ def _write_composed(
 
 
 def _tidy_up(root: Path, operations: FileOperations) -> None:
-    """What ``recover`` would do, now; where that fails too, it is left to the next command."""
+    """Recover at once; if that fails too, leave it to the next command."""
     with contextlib.suppress(OSError, OrtpkgError):
         finish(root, operations, is_ours=True)
 
 
 def is_committed(root: Path, change: PackageChange) -> bool:
-    """Whether the package at ``root`` is as ``change`` makes it, though commit_change raised.
+    """Return True if the package is as ``change`` makes it, though commit_change raised.
 
-    Where nobody can read that, it is not.
+    Return False if the commit document cannot be read.
     """
     commit = change.commit_document
     try:
@@ -369,7 +386,7 @@ def is_committed(root: Path, change: PackageChange) -> bool:
 
 
 def _check_unchanged(root: Path, change: PackageChange) -> None:
-    """AuthoringError where the package changed after the plan, by somebody whom no lock held."""
+    """Raise AuthoringError if a document changed after the plan, by a process without the lock."""
     for document in change.documents:
         path = root / document.path
         now = path.read_bytes() if path.is_file() else None
@@ -380,7 +397,7 @@ def _check_unchanged(root: Path, change: PackageChange) -> None:
             )
 
 
-def _check_places_are_free(root: Path, change: PackageChange) -> None:
+def _check_targets_are_free(root: Path, change: PackageChange) -> None:
     for directory in (*change.new_directories, *change.new_files):
         if os.path.lexists(root / directory):
             raise AuthoringError(
@@ -390,7 +407,7 @@ def _check_places_are_free(root: Path, change: PackageChange) -> None:
 
 
 def _nbytes_to_write(change: PackageChange) -> int:
-    """Bytes of all new files. AuthoringError for too many of them."""
+    """Return the size of all new files; AuthoringError if there are too many."""
     files = [source for sources in change.new_directories.values() for source in sources.values()]
     count = len(files) + len(change.new_files)
     if count > _MOST_STAGED_FILES:
@@ -402,12 +419,9 @@ def _nbytes_to_write(change: PackageChange) -> int:
 
 
 def planned_files(root: Path, change: PackageChange) -> PlannedFiles:
-    """What the change does to files.
-
-    Digests.json is among them, since every change is recorded there.
-    """
+    """Return the files that the change adds, changes and removes, digests.json included."""
     has_digests = os.path.lexists(root / DIGESTS_FILE)
-    changes = tuple(each.path for each in change.documents if each.before is not None)
+    changes = tuple(document.path for document in change.documents if document.before is not None)
     return PlannedFiles(
         root=root,
         adds={**_new_files(change), **({} if has_digests else {DIGESTS_FILE: None})},
@@ -417,18 +431,22 @@ def planned_files(root: Path, change: PackageChange) -> PlannedFiles:
 
 
 def _new_files(change: PackageChange) -> dict[str, int]:
-    """Every file that is new → its size."""
+    """Map the path of every new file to its size."""
     adds = {
         f"{directory}/{path}": source.lstat().st_size
         for directory, files in change.new_directories.items()
         for path, source in files.items()
     }
     adds |= {path: content.nbytes for path, content in change.new_files.items()}
-    return adds | {each.path: len(each.after) for each in change.documents if each.before is None}
+    return adds | {
+        document.path: len(document.after)
+        for document in change.documents
+        if document.before is None
+    }
 
 
 def _check_target_is_free(root: Path) -> None:
-    """Refuses a target in use, and says what to do instead."""
+    """Raise AuthoringError if the target is in use, and say what to do instead."""
     if root.is_dir() and not root.is_symlink() and is_occupied(root):
         raise AuthoringError(
             f"{quoted(root)} exists already and is not empty; add to a package with add-variant,"

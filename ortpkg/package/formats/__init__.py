@@ -1,4 +1,4 @@
-"""Each generation of documents to the same values; pipelines and samples.
+"""Read each generation of documents into the same values; read pipelines and samples.
 
 Only this folder may import: ``component_variant``, ``reference_reader``, ``shared_assets``; other
 folders may import the rest.

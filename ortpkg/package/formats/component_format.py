@@ -1,8 +1,8 @@
-"""Reads the component generation: manifest.json with ``components``, inline or in files.
+"""Read the component generation: manifest.json with ``components``, inline or in files.
 
 Structure and checks: ``model_package/`` of onnxruntime 1.28 to 1.32 (schema_version 1.0). Unlike
-that reader, this one reports everything that is wrong, not the first thing;
-:class:`ortpkg.package.reading_rules.ReadingRules` says what else differs.
+that reader, this one reports everything that is wrong, not just the first problem;
+:class:`ortpkg.package.reading_rules.ReadingRules` lists the other differences.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from ortpkg.package.rules import (
 )
 from ortpkg.package.schema_version import knows_all_keys
 
-#: The key in ``additional_metadata`` under which ortpkg keeps what the generation has no keys for.
+#: Key in ``additional_metadata`` for the facts that the generation has no keys for.
 FACTS = "ortpkg"
 
 MANIFEST_KEYS = frozenset(
@@ -82,9 +82,13 @@ VARIANT_KEYS = frozenset(
 
 
 class ComponentGeneration(NamedTuple):
-    """What the component generation's keys of a package say.
+    """Content of the component generation's keys of a package.
 
-    ``facts`` is ``additional_metadata.ortpkg``.
+    Attributes:
+        components: in declaration order.
+        shared_assets: in the order in which onnxruntime lists them.
+        layout: as the manifest states it.
+        facts: ``additional_metadata.ortpkg`` of the manifest.
     """
 
     components: tuple[ComponentInfo, ...]
@@ -100,36 +104,38 @@ def read_component_format(
     *,
     rules: ReadingRules,
     documents: CountedDocuments,
-    found: FindingCollector,
+    collector: FindingCollector,
     allow_external_paths: bool,
     is_olives: bool = False,
 ) -> ComponentGeneration | None:
-    """The components, in declaration order, of a package of a supported version.
-
-    None with findings where it has none.
-
-    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no
-    errors. PackageTooLargeError as ``documents`` raise it.
+    """Read the components of a package of a supported version, in declaration order.
 
     Args:
         manifest: the document.
-        schema_version: which it states.
-        resolver: of the package, which confines paths to it.
-        rules: how the package is read.
+        schema_version: the version that it states.
+        resolver: of the package; confines paths to it.
+        rules: of reading.
         documents: of the package.
-        found: takes the findings.
+        collector: receives the findings.
         allow_external_paths: a package of the layout "installed" may name paths outside of it.
-        is_olives: the package has the form of Olive 0.13, in which components have other keys, too,
-            and a variant's model is the one in its folder.
+        is_olives: the package has the form of Olive 0.13: components have other keys, too, and a
+            variant's model is the one in its folder.
+
+    Returns:
+        The content, which is complete only if ``collector`` has no errors; None, with findings, if
+        the manifest has no readable components.
+
+    Raises:
+        PackageTooLargeError: the documents exceed a limit together.
     """
     findings = check_schema(manifest, "component_manifest", document=MANIFEST)
-    found.extend(findings)
+    collector.extend(findings)
     knows_keys = knows_all_keys(schema_version) and not is_olives
     if knows_keys:
-        check_keys(manifest, MANIFEST_KEYS, Source(document=MANIFEST), found)
+        check_keys(manifest, MANIFEST_KEYS, Source(document=MANIFEST), collector)
     if any(
-        each.pointer == "" or each.pointer.startswith(("/components", "/shared_assets"))
-        for each in findings
+        finding.pointer == "" or finding.pointer.startswith(("/components", "/shared_assets"))
+        for finding in findings
     ):
         return None
     layout = Layout.INSTALLED if manifest.get("layout") == Layout.INSTALLED else Layout.PORTABLE
@@ -140,15 +146,15 @@ def read_component_format(
         resolver = PathResolver(
             resolver.root, portable_names=rules.portable_names, is_confined=False
         )
-    references = ReferenceReader(resolver, rules, documents, found)
+    references = ReferenceReader(resolver, rules, documents, collector)
     documents.count_components(len(manifest["components"]))
     declared_assets = manifest.get("shared_assets", EMPTY)
     find_shared_assets(declared_assets, references, layout)
     if not manifest["components"]:
-        found.add(
+        collector.add(
             PACKAGE_WITHOUT_COMPONENTS, MANIFEST, "lists no components", pointer="/components"
         )
-    described: _DescribedAt = {}
+    described: _Descriptions = {}
     components = [
         _ComponentReader(
             name, references, described, knows_keys=knows_keys, finds_models=is_olives
@@ -164,15 +170,15 @@ def read_component_format(
 
 
 def check_keys(
-    body: Mapping[str, Any], known: frozenset[str], source: Source, found: FindingCollector
+    body: Mapping[str, Any], known_keys: frozenset[str], source: Source, collector: FindingCollector
 ) -> None:
-    """Reports the keys of ``body`` that are not ``known``."""
-    if body.keys() <= known:
+    """Report the keys of ``body`` that are not among ``known_keys``."""
+    if body.keys() <= known_keys:
         return
     for key in body:
-        if key not in known:
+        if key not in known_keys:
             pointer = source.pointer + json_pointer(key)
-            found.add(
+            collector.add(
                 UNKNOWN_KEY, source.document, f"key {quoted(key)} is not known", pointer=pointer
             )
 
@@ -180,10 +186,7 @@ def check_keys(
 def facts_of(
     body: Mapping[str, Any], source: Source, references: ReferenceReader
 ) -> Mapping[str, Any]:
-    """What ortpkg keeps in ``additional_metadata`` of a manifest, component or variant.
-
-    Empty where it keeps nothing there.
-    """
+    """Return ``additional_metadata.ortpkg`` of a manifest, component or variant; empty if none."""
     additional = body.get("additional_metadata")
     if (
         not references.rules.extensions
@@ -195,13 +198,13 @@ def facts_of(
     findings = check_schema(
         additional[FACTS], "package_facts", document=source.document, pointer=pointer
     )
-    references.found.extend(findings)
+    references.collector.extend(findings)
     facts: Mapping[str, Any] = EMPTY if findings else additional[FACTS]
     return facts
 
 
 class _Description(NamedTuple):
-    """What stands in one place of the package, whichever component it is of."""
+    """Content of a component's description, for every component that names it."""
 
     variants: tuple[CheckedComponentVariant, ...]
     directory: Path
@@ -209,21 +212,21 @@ class _Description(NamedTuple):
     additional_metadata: Any
 
 
-_DescribedAt = dict[tuple[Source, str], _Description | None]
-"""Where a component is described, and its folder → what is said there; None where it has no shape.
+_Descriptions = dict[tuple[Source, str], _Description | None]
+"""Place of a description and its folder → its content; None if it has not a component's shape.
 
-Many components may name one document, which is judged once.
+Many components may name one document, which is checked once.
 """
 
 
 class _ComponentReader:
-    """Reads one component: inline in the manifest, or in the document that the manifest names."""
+    """Reader of one component: inline in the manifest, or in the document that it names."""
 
     def __init__(
         self,
         name: str,
         references: ReferenceReader,
-        described: _DescribedAt,
+        described: _Descriptions,
         *,
         knows_keys: bool,
         finds_models: bool,
@@ -233,7 +236,7 @@ class _ComponentReader:
         self._described = described
         self._references = references
         self._rules = references.rules
-        self._found = references.found
+        self._collector = references.collector
         self._knows_keys = knows_keys
         self._constraints: dict[tuple[str | None, ...], tuple[Constraints, Constraints]] = {}
 
@@ -247,62 +250,66 @@ class _ComponentReader:
         )
         if folder is None:
             return None
-        place, directory = folder, os.path.dirname(folder.path)  # noqa: PTH120  # strings: many of them
+        document, directory = folder, os.path.dirname(folder.path)  # noqa: PTH120  # strings: many of them
         if folder.kind is PathKind.DIRECTORY:
             inner, directory = self._find_document(folder.path, source), folder.path
             if inner is None:
                 return None
-            place = inner
-        body = self._references.read_json(place, source)
+            document = inner
+        body = self._references.read_json(document, source)
         if body is UNREADABLE:
             return None
-        return self._read_body(body, directory, Source(document=self._references.shown(place.path)))
+        return self._read_body(
+            body, directory, Source(document=self._references.shown(document.path))
+        )
 
     def _check_name(self, source: Source) -> None:
         judge = self._references.resolver.why_not_a_name
         if self._rules.portable_names and (reason := judge(self._name)):
             message = f"component model {quoted(self._name)} {reason}"
             remedy = "use a name that every operating system allows for a folder"
-            self._found.add(
+            self._collector.add(
                 PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy
             )
 
     def _find_document(self, folder: str, source: Source) -> Place | None:
-        """component.json in the component's folder."""
+        """Find component.json in the component's folder."""
         if self._rules.confined_documents:
             return self._references.resolve_path(COMPONENT, folder, source, must_exist=True)
         path = os.path.join(folder, COMPONENT)  # noqa: PTH118
         if (kind := kind_at(path)) is PathKind.MISSING:
             message = f"{quoted(self._references.shown(folder))} has no {COMPONENT}"
-            self._found.add(FILE_MISSING, source.document, message, pointer=source.pointer)
+            self._collector.add(FILE_MISSING, source.document, message, pointer=source.pointer)
             return None
         return Place(path, kind)
 
     def _read_body(self, body: Any, directory: str, source: Source) -> ComponentInfo | None:
-        place = source, directory
-        if place not in self._described:
-            said = self._described[place] = self._describe(body, directory, source)
-        elif (said := self._described[place]) is not None:
+        key = source, directory
+        if key not in self._described:
+            description = self._described[key] = self._describe(body, directory, source)
+        elif (description := self._described[key]) is not None:
             self._check_component(body, source)
-        if said is None:
+        if description is None:
             return None
         return ComponentInfo(
             name=self._name,
-            directory=said.directory,
-            variants=LazyVariants([each._replace(component=self._name) for each in said.variants]),
-            metadata=said.metadata,
-            additional_metadata=said.additional_metadata,
+            directory=description.directory,
+            variants=LazyVariants(
+                [variant._replace(component=self._name) for variant in description.variants]
+            ),
+            metadata=description.metadata,
+            additional_metadata=description.additional_metadata,
             source=source,
         )
 
     def _describe(self, body: Any, directory: str, source: Source) -> _Description | None:
-        """What ``body`` says; None, with findings, where it has not the shape of a component."""
+        """Read ``body``; return None, with findings, if it has not the shape of a component."""
         findings = check_schema(body, "component", document=source.document, pointer=source.pointer)
         if findings:
-            self._found.extend(findings)
+            self._collector.extend(findings)
             return None
         if self._knows_keys:
-            check_keys(body, COMPONENT_KEYS, source, self._found)
+            check_keys(body, COMPONENT_KEYS, source, self._collector)
         self._check_component(body, source)
         return _Description(
             variants=tuple(self._read_variants(body["variants"], directory, source)),
@@ -312,21 +319,25 @@ class _ComponentReader:
         )
 
     def _check_component(self, body: Mapping[str, Any], source: Source) -> None:
-        """What of a description is judged for each component that has it, and counted."""
-        if (stated := body.get("component_name", self._name)) != self._name:
-            message = f"component_name is {quoted(stated)}, the manifest says {quoted(self._name)}"
+        """Check and count what every component with the same description needs checked again."""
+        if (declared_name := body.get("component_name", self._name)) != self._name:
+            message = (
+                f"component_name is {quoted(declared_name)}, the manifest says {quoted(self._name)}"
+            )
             pointer = source.pointer + json_pointer("component_name")
-            self._found.add(COMPONENT_NAME_DIFFERS, source.document, message, pointer=pointer)
+            self._collector.add(COMPONENT_NAME_DIFFERS, source.document, message, pointer=pointer)
         if not body["variants"]:
             message = f"component model {quoted(self._name)} has no variants"
             pointer = source.pointer + json_pointer("variants")
-            self._found.add(COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer)
+            self._collector.add(
+                COMPONENT_WITHOUT_VARIANTS, source.document, message, pointer=pointer
+            )
         self._references.documents.count_variants(len(body["variants"]), source.document)
 
     def _read_variants(
         self, bodies: Mapping[str, Mapping[str, Any]], directory: str, source: Source
     ) -> Iterator[CheckedComponentVariant]:
-        """What was read of each variant that can be used."""
+        """Yield each variant that can be used."""
         for name, body in bodies.items():
             checked = self._read_variant(name, body, directory, source)
             if checked is not None:
@@ -336,22 +347,22 @@ class _ComponentReader:
         self, name: str, body: Mapping[str, Any], directory: str, component: Source
     ) -> CheckedComponentVariant | None:
         if self._knows_keys and not body.keys() <= VARIANT_KEYS:
-            check_keys(body, VARIANT_KEYS, component.below("variants", name), self._found)
+            check_keys(body, VARIANT_KEYS, component.below("variants", name), self._collector)
         folder = self._resolve_directory(name, body.get("variant_directory"), directory, component)
         if folder is None:
             return None
         exists = folder.kind is not PathKind.MISSING
         executor_info = NO_EXECUTOR_INFO
         if declared := body.get("executor_info"):
-            within = folder.path if exists else None
+            variant_folder = folder.path if exists else None
             executor_info = read_executor_info(
-                declared, within, component, ("variants", name), self._references
+                declared, variant_folder, component, ("variants", name), self._references
             )
         if executor_info.model_path is None and self._finds_models and exists:
             executor_info = executor_info._replace(model_path=only_model_in(folder.path))
         elif executor_info.model_path is None:
             self._check_model(name, executor_info, folder, component)
-        stated, constraints = self._read_constraints(name, body, component)
+        as_written, constraints = self._read_constraints(name, body, component)
         facts: Mapping[str, Any] = EMPTY
         if body.get("additional_metadata") is not None:
             facts = facts_of(body, component.below("variants", name), self._references)
@@ -366,7 +377,7 @@ class _ComponentReader:
             has_directory=exists,
             model_path=executor_info.model_path,
             executor_info=executor_info,
-            stated=stated,
+            as_written=as_written,
             constraints=constraints,
             facts=facts,
         )
@@ -374,9 +385,7 @@ class _ComponentReader:
     def _resolve_directory(
         self, name: str, declared: str | None, base: str, source: Source
     ) -> Place | None:
-        """The variant's folder, which may be missing where the rules allow it.
-
-        None, with a finding, where they do not.
+        """Resolve the variant's folder; None, with a finding, if the rules refuse it.
 
         ``source`` is the component's: a variant's own is put together only for a finding.
         """
@@ -387,33 +396,41 @@ class _ComponentReader:
             folder = "may name another folder" if declared is None else "may stay as it is"
             remedy = f"use a name that every operating system allows; variant_directory {folder}"
             pointer = source.pointer + json_pointer(*tokens)
-            self._found.add(
+            self._collector.add(
                 PATH_NOT_PORTABLE, source.document, message, pointer=pointer, remedy=remedy
             )
             return None
         if declared is not None:
             key = "variant_directory"
-            place = self._references.resolve_path(
+            resolved = self._references.resolve_path(
                 declared, base, source, *tokens, key, must_exist=True
             )
-            if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
+            if (
+                resolved is not None
+                and resolved.kind is not PathKind.DIRECTORY
+                and self._rules.complete
+            ):
                 message = f"variant_directory {quoted(declared)} is not a folder"
                 self._references.report(FILE_MISSING, message, source, *tokens, key)
-            return place
-        place = self._references.resolve_path(name, base, source, *tokens)
-        if place is not None and not self._rules.complete:
-            # what the path comes to counts: "nowhere/../v" is "v"
-            return Place(place.path, kind_at(place.path))
-        if place is not None and place.kind is not PathKind.DIRECTORY and self._rules.complete:
-            message = f"there is no folder {quoted(self._references.shown(place.path))}"
+            return resolved
+        resolved = self._references.resolve_path(name, base, source, *tokens)
+        if resolved is not None and not self._rules.complete:
+            # the normalized path counts: "nowhere/../v" is "v"
+            return Place(resolved.path, kind_at(resolved.path))
+        if (
+            resolved is not None
+            and resolved.kind is not PathKind.DIRECTORY
+            and self._rules.complete
+        ):
+            message = f"there is no folder {quoted(self._references.shown(resolved.path))}"
             self._references.report(VARIANT_DIRECTORY_MISSING, message, source, *tokens)
             return None
-        return place
+        return resolved
 
     def _check_model(
         self, name: str, executor_info: ExecutorInfo, folder: Place, source: Source
     ) -> None:
-        """Warns of a variant that names no model: only GenAI knows what is in such a folder."""
+        """Warn if a variant names no model: only GenAI knows the files of such a folder."""
         ort = executor_info.payloads.get(ORT)
         if not self._rules.complete or (isinstance(ort, Mapping) and "model_file" in ort):
             return
@@ -426,31 +443,32 @@ class _ComponentReader:
     def _read_constraints(
         self, name: str, body: Mapping[str, Any], source: Source
     ) -> tuple[Constraints, Constraints]:
-        """The constraints as written, and as selection wants them: non-empty, device lower case.
+        """Return the constraints as written, and as selection uses them.
 
-        Most variants share theirs with others: these get the same objects.
+        The latter are not empty, and the device is in lower case. Most variants share their
+        constraints with others and get the same objects.
         """
         key = body.get("ep"), body.get("device"), body.get("compatibility_string")
-        found = self._constraints.get(key)
-        if found is None:
+        constraints = self._constraints.get(key)
+        if constraints is None:
             device = key[1].lower() if key[1] else None
-            stated = Constraints(ep=key[0], device=key[1], ep_compatibility_info=key[2])
-            meant = Constraints(
+            as_written = Constraints(ep=key[0], device=key[1], ep_compatibility_info=key[2])
+            effective = Constraints(
                 ep=key[0] or None, device=device, ep_compatibility_info=key[2] or None
             )
-            found = self._constraints[key] = (stated, meant)
-        self._warn_of(found[1], name, source)
-        return found
+            constraints = self._constraints[key] = (as_written, effective)
+        self._warn_of(constraints[1], name, source)
+        return constraints
 
     def _warn_of(self, constraints: Constraints, name: str, source: Source) -> None:
         if constraints.ep is not None and not is_known_ep(constraints.ep):
-            warn_of_ep(constraints.ep, source.below("variants", name, "ep"), self._found)
+            warn_of_ep(constraints.ep, source.below("variants", name, "ep"), self._collector)
         if constraints.device is not None and constraints.device not in DEVICES:
-            at = source.below("variants", name, "device")
-            warn_of_device(constraints.device, at, self._found)
+            device_source = source.below("variants", name, "device")
+            warn_of_device(constraints.device, device_source, self._collector)
 
 
 def _completed(constraints: Constraints, facts: Mapping[str, str]) -> Constraints:
-    """Adds what only ``additional_metadata.ortpkg`` says: architecture, a CPU variant's device."""
+    """Add the facts that only ``additional_metadata.ortpkg`` has: architecture, a CPU's device."""
     device = constraints.device or (facts.get("device") if constraints.ep == CPU_EP else None)
     return constraints._replace(device=device, architecture=facts.get("architecture"))

@@ -1,4 +1,4 @@
-"""A variant of the component generation as its reader has checked it."""
+"""A variant of the component generation, checked by its reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortpkg.package.package_info import Constraints, Source, VariantInfo
 
 
 class CheckedComponentVariant(NamedTuple):
-    """What was read of a variant that keeps every rule: all that making it needs."""
+    """Checked content of a variant: everything that making its VariantInfo needs."""
 
     name: str
     component: str
@@ -22,22 +22,22 @@ class CheckedComponentVariant(NamedTuple):
     has_directory: bool
     model_path: str | None
     executor_info: ExecutorInfo
-    stated: Constraints
+    as_written: Constraints
     constraints: Constraints
     facts: Mapping[str, Any]
 
     @property
     def session_options(self) -> Mapping[str, str]:
-        """Those of the payload for onnxruntime."""
+        """Session options of the payload for onnxruntime."""
         return self.executor_info.session_options
 
     @property
     def provider_options(self) -> Mapping[str, str]:
-        """Those of the payload for onnxruntime."""
+        """Provider options of the payload for onnxruntime."""
         return self.executor_info.provider_options
 
     def make(self) -> VariantInfo:
-        """The variant as readers get it."""
+        """Return the variant as a value for users."""
         info = self.executor_info
         return VariantInfo(
             name=self.name,
@@ -48,7 +48,7 @@ class CheckedComponentVariant(NamedTuple):
             session_options=freeze(info.session_options),
             provider_options=freeze(info.provider_options),
             executor_info=freeze(info.payloads),
-            component_constraints=self.stated,
+            component_constraints=self.as_written,
             has_directory=self.has_directory,
             metadata=freeze(self.facts.get("metadata", EMPTY)),
             additional_metadata=freeze(self.body.get("additional_metadata")),

@@ -1,4 +1,4 @@
-"""What is doubtful in a variant's constraints, whatever generation states them."""
+"""Warnings about doubtful constraints of a variant, in any generation."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from ortpkg.package.package_info import Source
 from ortpkg.package.rules import UNKNOWN_DEVICE, UNKNOWN_EP
 
 DEVICES = frozenset({"cpu", "gpu", "npu"})
-"""The device types that a constraint can match, in lower case."""
+"""Device types that a constraint can match, in lower case."""
 
 
-def warn_of_ep(ep: str, source: Source, found: FindingCollector) -> None:
-    """Reports an EP whose name no release of ONNX Runtime has, unless it is our own."""
+def warn_of_ep(ep: str, source: Source, collector: FindingCollector) -> None:
+    """Report an EP whose name no release of ONNX Runtime has, unless it is one of ours."""
     if ep in OWN_EPS:
         return
     near = suggest_ep_name(ep)
-    said = finding(
+    warning = finding(
         UNKNOWN_EP,
         source.document,
         f"ep {quoted(ep)} is not an execution provider that ONNX Runtime knows",
         pointer=source.pointer,
         remedy=f"did you mean {near}?" if near else "",
     )
-    # By the name, who knows what is installed tells findings about that from others.
-    found.extend([replace(said, subject=ep)])
+    # The subject lets a caller that knows the installed EPs drop findings about them.
+    collector.extend([replace(warning, subject=ep)])
 
 
-def warn_of_device(device: str, source: Source, found: FindingCollector) -> None:
-    """Reports a device that is none of :data:`DEVICES`."""
-    found.add(
+def warn_of_device(device: str, source: Source, collector: FindingCollector) -> None:
+    """Report a device that is not one of :data:`DEVICES`."""
+    collector.add(
         UNKNOWN_DEVICE,
         source.document,
         f"device {quoted(device)} never matches",

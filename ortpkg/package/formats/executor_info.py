@@ -1,9 +1,9 @@
-"""Reads ``executor_info`` of a variant: what each executor needs, above all onnxruntime (``ort``).
+"""Read ``executor_info`` of a variant: options for each executor, above all onnxruntime (``ort``).
 
-As onnxruntime 1.31 does, for every variant when the package is opened: each payload is an object,
-or the path of a JSON file in the variant's folder, which must be there; ``ort`` must be an object
-whose ``model_file`` and path-valued session options are string references, and it may not set
-session options that write files.
+As in onnxruntime 1.31, every variant is checked when the package is opened: each payload is an
+object, or the path of a JSON file in the variant's folder, which must exist; ``ort`` must be an
+object whose ``model_file`` and path-valued session options are string references, and it may not
+set session options that write files.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ PAYLOAD_SCHEMA = "executor_info_ort"
 EXTERNAL_INITIALIZERS_FOLDER = "session.model_external_initializers_file_folder_path"
 SOURCE_MODEL = "ep.context_source_model_path"
 PATH_SESSION_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, "ep.context_file_path", SOURCE_MODEL)
-"""Session options whose values are string references; exactly these (onnxruntime 1.29 to 1.31; 1.28
-has the first two).
+"""Session options whose values are string references: all of them in onnxruntime 1.29 to 1.31.
+
+1.28 has the first two.
 """
 
 FORBIDDEN_SESSION_OPTIONS = (
@@ -47,13 +48,13 @@ _IS_PATH = frozenset(PATH_SESSION_OPTIONS)
 
 
 class ExecutorInfo(NamedTuple):
-    """What a variant's executors need.
+    """Options of a variant for its executors.
 
-    The mappings may be those of the document: they are not to be changed.
+    The mappings may belong to the document and must not be changed.
 
     Attributes:
         payloads: executor → its payload, of any JSON type.
-        model_path: the model for onnxruntime; None where none is named.
+        model_path: the model for onnxruntime; None if none is named.
         session_options, provider_options: for onnxruntime; path-valued session options are
             resolved, absolute paths.
     """
@@ -75,12 +76,12 @@ def read_executor_info(
     tokens: tuple[str, ...],
     references: ReferenceReader,
 ) -> ExecutorInfo:
-    """The executor info of one variant; what is wrong is added to the findings of ``references``.
+    """Read the executor info of one variant; problems go to the collector of ``references``.
 
     Args:
-        declared: ``executor_info`` as it stands in the variant, which keeps its schema.
-        directory: the variant's folder; None where there is none.
-        source, tokens: where the variant stands: at ``tokens`` below ``source``.
+        declared: ``executor_info`` of the variant, checked against its schema.
+        directory: the variant's folder; None if it has none.
+        source, tokens: the place of the variant: ``tokens`` below ``source``.
         references: of the package.
     """
     payloads = declared
@@ -92,12 +93,12 @@ def read_executor_info(
     payloads, key = _named(payloads, source, tokens, references)
     if key is None:
         return ExecutorInfo(payloads=payloads)
-    place, at = source, (*tokens, _KEY, key)
+    payload_source, payload_tokens = source, (*tokens, _KEY, key)
     if key in documents:
-        place, at = Source(document=documents[key]), ()
-    return _OrtPayloadReader(directory or references.root, place, at, references).read(
-        payloads[ORT], payloads
-    )
+        payload_source, payload_tokens = Source(document=documents[key]), ()
+    return _OrtPayloadReader(
+        directory or references.root, payload_source, payload_tokens, references
+    ).read(payloads[ORT], payloads)
 
 
 def _named(
@@ -106,10 +107,10 @@ def _named(
     tokens: tuple[str, ...],
     references: ReferenceReader,
 ) -> tuple[Mapping[str, Any], str | None]:
-    """The payloads by their executors' names, and the key that declares onnxruntime's.
+    """Return the payloads by name of their executor, and the key that declares onnxruntime's.
 
-    A name with a NUL is refused, or, by the rules of a release, ends there; of equal ones the first
-    counts.
+    A name with a NUL is refused; by the rules of a release it ends there, and the first of equal
+    names counts.
     """
     if "\0" not in "".join(payloads):
         return payloads, ORT if ORT in payloads else None
@@ -128,7 +129,7 @@ def _named(
 def _read_documents(
     declared: Mapping[str, Any], directory: str | None, source: Source, references: ReferenceReader
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The payloads with those in documents of their own read, and executor → its document.
+    """Read payloads that are documents of their own; return all, and executor → its document.
 
     Payloads that cannot be read are left out.
     """
@@ -154,7 +155,7 @@ def _read_documents(
 def _find_document(
     path: str, directory: str | None, source: Source, executor: str, references: ReferenceReader
 ) -> Place | None:
-    """The JSON file that holds a payload; None, with a finding, where there is none."""
+    """Find the JSON file of a payload; None, with a finding, if there is none."""
     if directory is not None:
         return references.resolve_path(path, directory, source, _KEY, executor, must_exist=True)
     message = f"names the file {quoted(path)}, but the variant has no folder"
@@ -163,7 +164,7 @@ def _find_document(
 
 
 class _OrtPayloadReader:
-    """Reads ``executor_info.ort`` of one variant, which stands at ``tokens`` below ``source``."""
+    """Reader of ``executor_info.ort`` of one variant, which is at ``tokens`` below ``source``."""
 
     def __init__(
         self, base: str, source: Source, tokens: tuple[str, ...], references: ReferenceReader
@@ -176,9 +177,9 @@ class _OrtPayloadReader:
     def read(self, payload: Any, payloads: Mapping[str, Any]) -> ExecutorInfo:
         if findings := check_schema(payload, PAYLOAD_SCHEMA, document=self._source.document):
             start = self._source.below(*self._tokens).pointer
-            self._references.found.extend(
-                replace(each, rule=EXECUTOR_INFO.id, pointer=start + each.pointer)
-                for each in findings
+            self._references.collector.extend(
+                replace(finding, rule=EXECUTOR_INFO.id, pointer=start + finding.pointer)
+                for finding in findings
             )
             return ExecutorInfo(payloads=payloads)
         model_file = payload.get("model_file")
@@ -192,19 +193,19 @@ class _OrtPayloadReader:
         )
 
     def _read_model(self, reference: str) -> str | None:
-        place = self._references.resolve_string(
+        resolved = self._references.resolve_string(
             reference, self._base, self._source, *self._tokens, "model_file"
         )
-        if place is None:
+        if resolved is None:
             return None
-        if place.kind is not PathKind.FILE and self._references.rules.complete:
-            what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"
+        if resolved.kind is not PathKind.FILE and self._references.rules.complete:
+            problem = "does not exist" if resolved.kind is PathKind.MISSING else "is not a file"
             message = (
-                f"model file {quoted(reference)} {what} in"
+                f"model file {quoted(reference)} {problem} in"
                 f" {quoted(self._references.shown(self._base))}"
             )
             self._report(FILE_MISSING, message, "model_file")
-        return place.path
+        return resolved.path
 
     def _read_session_options(self, declared: Mapping[str, str] | None) -> Mapping[str, str]:
         options = self._read_options("session_options", declared)
@@ -223,24 +224,30 @@ class _OrtPayloadReader:
 
     def _read_path_option(self, key: str, reference: str) -> str:
         tokens = (*self._tokens, "session_options", key)
-        place = self._references.resolve_string(reference, self._base, self._source, *tokens)
-        if place is None:
+        resolved = self._references.resolve_string(reference, self._base, self._source, *tokens)
+        if resolved is None:
             return ""
         is_folder = key == EXTERNAL_INITIALIZERS_FOLDER
-        if is_folder and self._references.rules.complete and place.kind is not PathKind.DIRECTORY:
+        if (
+            is_folder
+            and self._references.rules.complete
+            and resolved.kind is not PathKind.DIRECTORY
+        ):
             message = (
                 f"folder {quoted(reference)} does not exist in"
                 f" {quoted(self._references.shown(self._base))}"
             )
             self._report(FILE_MISSING, message, "session_options", key)
-        return place.path
+        return resolved.path
 
-    def _read_options(self, what: str, options: Mapping[str, str] | None) -> Mapping[str, str]:
+    def _read_options(
+        self, option_kind: str, options: Mapping[str, str] | None
+    ) -> Mapping[str, str]:
         if not options:
             return EMPTY
         if self._references.rules.checks_option_keys and "\0" in "".join(options):
             for key in (key for key in options if "\0" in key):
-                self._report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", what, key)
+                self._report(EXECUTOR_INFO, f"key {quoted(key)} holds a NUL", option_kind, key)
         return options
 
     def _report(self, rule: Rule, message: str, *tokens: str) -> None:

@@ -1,9 +1,9 @@
-"""Reads the metadata generation: manifest.json and models/<component>/metadata.json.
+"""Read the metadata generation: manifest.json and models/<component>/metadata.json.
 
 Structure: pull request 27786 of onnxruntime, both as proposed (component_models as an object,
 variants inline in the manifest, key ``file``) and as released (component_models as a list, key
 ``model_file``). Unlike the released reader, this one confines every path to the package and reports
-everything that is wrong, not the first thing.
+everything that is wrong, not just the first problem.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from ortpkg.package.rules import (
 )
 
 MODELS = "models"
-_MOST_COMPONENTS = 1000  # as schemas/manifest.schema.json has it for those that are listed
+_MOST_COMPONENTS = 1000  # the same limit as for listed components in schemas/manifest.schema.json
 
 
 class _CheckedVariant(NamedTuple):
-    """What was read of a variant that keeps every rule: all that making it needs.
+    """Checked content of a variant: everything that making its VariantInfo needs.
 
-    ``body`` is what documents say.
+    ``body`` has the merged fields of its declarations.
     """
 
     name: str
@@ -74,7 +74,7 @@ class _CheckedVariant(NamedTuple):
         return self.body.get("provider_options") or EMPTY
 
     def make(self) -> VariantInfo:
-        """The variant; all of it was checked when the package was read."""
+        """Return the variant as a value; all of it was checked when the package was read."""
         additional_metadata = self.body.get("additional_metadata")
         return VariantInfo(
             name=self.name,
@@ -95,25 +95,33 @@ class _CheckedVariant(NamedTuple):
 def read_metadata_format(
     manifest: Mapping[str, Any],
     resolver: PathResolver,
-    found: FindingCollector,
+    collector: FindingCollector,
     documents: CountedDocuments,
 ) -> tuple[ComponentInfo, ...]:
-    """The component models of a package whose manifest has passed its schema, in declaration order.
+    """Read the component models of a package, in declaration order.
 
-    Everything that is wrong goes to ``found``; what is returned is whole only if ``found`` has no
-    errors. PackageTooLargeError as ``documents`` raise it.
+    Args:
+        manifest: the document, checked against its schema.
+        resolver: of the package.
+        collector: receives the findings; the result is complete only if it has no errors.
+        documents: of the package.
+
+    Raises:
+        PackageTooLargeError: the documents exceed a limit together.
     """
     declared = manifest.get("component_models")
-    names = _discover(resolver, found) if declared is None else _check_names(declared, found)
-    if not names and not found.has_errors:
-        found.add(
+    names = (
+        _discover(resolver, collector) if declared is None else _check_names(declared, collector)
+    )
+    if not names and not collector.has_errors:
+        collector.add(
             PACKAGE_WITHOUT_COMPONENTS,
             MANIFEST,
             "lists no component models, and none is found under models/",
         )
     inline = declared if isinstance(declared, Mapping) else {}
     return tuple(
-        _ComponentReader(name, f"{MODELS}/{name}", resolver, found, documents).read(
+        _ComponentReader(name, f"{MODELS}/{name}", resolver, collector, documents).read(
             inline.get(name) or {}
         )
         for name in names
@@ -121,77 +129,77 @@ def read_metadata_format(
 
 
 def read_component_root(
-    resolver: PathResolver, found: FindingCollector, documents: CountedDocuments
+    resolver: PathResolver, collector: FindingCollector, documents: CountedDocuments
 ) -> ComponentInfo:
-    """The component model in the package root: metadata.json is there, manifest.json is not.
+    """Read the component model in the package root, which has metadata.json, but no manifest.json.
 
-    Its name is ``component_model_name``, or the folder's.
+    Its name is ``component_model_name``, or else the folder's.
     """
-    return _ComponentReader(resolver.root.name, "", resolver, found, documents).read({})
+    return _ComponentReader(resolver.root.name, "", resolver, collector, documents).read({})
 
 
-def _discover(resolver: PathResolver, found: FindingCollector) -> list[str]:
-    """Folders under models/ with a metadata.json, by name; others are not component models."""
+def _discover(resolver: PathResolver, collector: FindingCollector) -> list[str]:
+    """Return the names of the folders under models/ that have a metadata.json."""
     try:
         models = resolver.resolve(MODELS)
         names = (
             list_names(models.path, PathKind.DIRECTORY) if models.kind is PathKind.DIRECTORY else []
         )
     except PathRefusedError as error:
-        found.extend([error.finding(MANIFEST)])
+        collector.extend([error.finding(MANIFEST)])
         return []
     except PackageError as error:
-        found.add(DOCUMENT_UNREADABLE, MANIFEST, str(error))
+        collector.add(DOCUMENT_UNREADABLE, MANIFEST, str(error))
         return []
     names = [name for name in names if os.path.lexists(models.path / name / METADATA)]
     if len(names) > _MOST_COMPONENTS:
-        found.add(
+        collector.add(
             DOCUMENT_TOO_LARGE,
             MANIFEST,
             f"models/ holds more than {_MOST_COMPONENTS} component models",
         )
         return []
-    return [name for name in names if _is_name(name, found, pointer="")]
+    return [name for name in names if _is_name(name, collector, pointer="")]
 
 
-def _check_names(declared: Iterable[str], found: FindingCollector) -> list[str]:
+def _check_names(declared: Iterable[str], collector: FindingCollector) -> list[str]:
     names: dict[str, None] = {}
     for index, name in enumerate(declared):
         pointer = json_pointer("component_models", name if isinstance(declared, Mapping) else index)
         if name in names:
-            found.add(
+            collector.add(
                 DUPLICATE_COMPONENT,
                 MANIFEST,
                 f"component model {quoted(name)} is listed twice",
                 pointer=pointer,
             )
-        elif _is_name(name, found, pointer=pointer):
+        elif _is_name(name, collector, pointer=pointer):
             names[name] = None
     return list(names)
 
 
-def _is_name(name: str, found: FindingCollector, *, pointer: str) -> bool:
+def _is_name(name: str, collector: FindingCollector, *, pointer: str) -> bool:
     if reason := why_not_a_name(name):
         message = f"component model {quoted(name)} {reason}"
         remedy = "use the name of a folder under models/ that every operating system allows"
-        found.add(PATH_NOT_PORTABLE, MANIFEST, message, pointer=pointer, remedy=remedy)
+        collector.add(PATH_NOT_PORTABLE, MANIFEST, message, pointer=pointer, remedy=remedy)
     return reason is None
 
 
 class _ComponentReader:
-    """Reads one component model: its two possible documents, then each variant merged from both."""
+    """Reader of one component model: its two documents, then each variant merged from both."""
 
     def __init__(
         self,
         name: str,
         base: str,
         resolver: PathResolver,
-        found: FindingCollector,
+        collector: FindingCollector,
         documents: CountedDocuments,
     ) -> None:
         self._name = name
         self._resolver = resolver
-        self._found = found
+        self._collector = collector
         self._documents = documents
         self._base = base
         self._constraints: dict[tuple[str | None, ...], Constraints] = {}
@@ -199,7 +207,7 @@ class _ComponentReader:
         self._document = f"{base}/{METADATA}" if base else METADATA
 
     def read(self, inline: Mapping[str, Any]) -> ComponentInfo:
-        """The component; ``inline`` is its object in the manifest, empty where there is none."""
+        """Read the component; ``inline`` is its object in the manifest, or an empty one."""
         metadata = self._read_metadata(is_required=not inline.get("model_variants"))
         self._check_component_name(metadata)
         merged = self._merge(inline, metadata or {})
@@ -211,7 +219,7 @@ class _ComponentReader:
             and not inline.get("model_variants")
         ):
             message = f"component model {quoted(self._name)} has no variants"
-            self._found.add(
+            self._collector.add(
                 COMPONENT_WITHOUT_VARIANTS, self._document, message, pointer="/model_variants"
             )
         body = metadata or inline
@@ -230,7 +238,7 @@ class _ComponentReader:
         try:
             return self._resolver.resolve(self._base).path if self._base else self._resolver.root
         except PathRefusedError:
-            # found before, when metadata.json was looked for: this value is not used
+            # reported when metadata.json was looked up: this value is not used
             return self._resolver.root
 
     def _manifest_source(self, *tokens: str) -> Source:
@@ -239,32 +247,29 @@ class _ComponentReader:
         )
 
     def _read_metadata(self, *, is_required: bool) -> dict[str, Any] | None:
-        """metadata.json if it is there and keeps its schema.
-
-        None otherwise, with findings where that is wrong.
-        """
+        """Return metadata.json if it exists and is valid; None otherwise, with findings."""
         try:
-            place = self._resolver.resolve(self._document)
-            if place.kind is PathKind.MISSING:
+            resolved = self._resolver.resolve(self._document)
+            if resolved.kind is PathKind.MISSING:
                 if is_required:
                     source = self._manifest_source()
                     message = (
                         f"component model {quoted(self._name)} has no {self._document} and no"
                         " variants here"
                     )
-                    self._found.add(
+                    self._collector.add(
                         COMPONENT_NOT_FOUND, source.document, message, pointer=source.pointer
                     )
                 return None
-            metadata = self._documents.read_object(str(place.path), document=self._document)
+            metadata = self._documents.read_object(str(resolved.path), document=self._document)
         except PathRefusedError as error:
-            self._found.extend([error.finding(self._document)])
+            self._collector.extend([error.finding(self._document)])
             return None
         except PackageFormatError as error:
-            self._found.extend(error.findings)
+            self._collector.extend(error.findings)
             return None
         findings = check_schema(metadata, "metadata", document=self._document)
-        self._found.extend(findings)
+        self._collector.extend(findings)
         return None if findings else metadata
 
     def _check_component_name(self, metadata: Mapping[str, Any] | None) -> None:
@@ -273,16 +278,16 @@ class _ComponentReader:
             self._name = name or self._name
         elif name != self._name:
             message = f"component_model_name is {quoted(name)}, the folder is {quoted(self._name)}"
-            self._found.add(
+            self._collector.add(
                 COMPONENT_NAME_DIFFERS, self._document, message, pointer="/component_model_name"
             )
 
     def _merge(
         self, inline: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> dict[str, list[Declaration]]:
-        """Variant name → its declarations, metadata.json first.
+        """Map each variant to its declarations, metadata.json's first.
 
-        Names in the manifest's order, then others.
+        Names are in the manifest's order, then others.
         """
         merged: dict[str, list[Declaration]] = {
             name: [] for name in inline.get("model_variants", {})
@@ -297,7 +302,7 @@ class _ComponentReader:
         return merged
 
     def _read_variants(self, merged: Mapping[str, list[Declaration]]) -> Iterator[_CheckedVariant]:
-        """What was read of each variant that can be used."""
+        """Yield each variant that can be used."""
         self._siblings = siblings_of(merged)
         for name, declarations in merged.items():
             checked = self._read_variant(name, declarations)
@@ -310,41 +315,41 @@ class _ComponentReader:
         model_id = body.get("model_id")
         folder = sanitize_model_id(model_id) if model_id else name
         if folder != OWN_FOLDER and (reason := why_not_a_name(folder)):
-            what = "model_id" if model_id else "variant"
-            message = f"{what} {quoted(model_id or name)} {reason}"
+            named_by = "model_id" if model_id else "variant"
+            message = f"{named_by} {quoted(model_id or name)} {reason}"
             otherwise = "" if model_id else ", or name the folder in model_id"
             remedy = f"use a name that every operating system allows{otherwise}"
-            self._found.add(
+            self._collector.add(
                 PATH_NOT_PORTABLE, source.document, message, pointer=source.pointer, remedy=remedy
             )
             return None
-        place = resolve_model(
+        model_place = resolve_model(
             reference=body.get("model_file") or None,
             component_base=self._base,
             folder=folder,
             siblings=self._siblings,
             source=declared_at(declarations, "model_file", "file"),
             resolver=self._resolver,
-            found=self._found,
+            collector=self._collector,
         )
         constraints = self._read_constraints(body["constraints"], declarations)
         self._check_path_options(declarations)
-        if place is None:
+        if model_place is None:
             return None
         return _CheckedVariant(
             name=name,
             component=self._name,
             body=body,
-            directory=place.directory,
-            model_path=place.model_path,
+            directory=model_place.directory,
+            model_path=model_place.model_path,
             constraints=constraints,
             declaration=declarations[0],
         )
 
     def _check_path_options(self, declarations: list[Declaration]) -> None:
-        """Session options that are paths can be some at all.
+        """Check that session options that are paths could be paths at all.
 
-        Whether they may be followed is a matter of trust.
+        Trust decides elsewhere whether they may be followed.
         """
         for declaration in declarations:
             options = declaration.body.get("session_options") or EMPTY
@@ -352,29 +357,29 @@ class _ComponentReader:
                 if reason := why_not_a_path(options[key]):
                     pointer = declaration.source.below("session_options", key).pointer
                     message = f"path {quoted(options[key])} {reason}"
-                    self._found.add(
+                    self._collector.add(
                         PATH_NOT_PORTABLE, declaration.document, message, pointer=pointer
                     )
 
     def _read_constraints(
         self, body: Mapping[str, Any], declarations: list[Declaration]
     ) -> Constraints:
-        """Most variants share theirs with others: these get the same object."""
+        """Read the constraints; variants with the same ones share an object."""
         ep, device = body.get("ep"), body.get("device")
         device = None if device is None else device.lower()
         if ep is not None and not is_known_ep(ep):
-            warn_of_ep(ep, declared_at(declarations, "constraints", inner="ep"), self._found)
+            warn_of_ep(ep, declared_at(declarations, "constraints", inner="ep"), self._collector)
         if device is not None and device not in DEVICES:
             warn_of_device(
-                device, declared_at(declarations, "constraints", inner="device"), self._found
+                device, declared_at(declarations, "constraints", inner="device"), self._collector
             )
         key = ep, device, body.get("architecture"), body.get("ep_compatibility_info")
-        known = self._constraints.get(key)
-        if known is None:
-            known = self._constraints[key] = Constraints(
+        constraints = self._constraints.get(key)
+        if constraints is None:
+            constraints = self._constraints[key] = Constraints(
                 ep=ep, device=device, architecture=key[2], ep_compatibility_info=key[3]
             )
-        return known
+        return constraints
 
 
 def _freeze_object(value: Mapping[str, Any] | None) -> FrozenMapping[Any]:

@@ -1,12 +1,12 @@
 """Packages as the released Olive 0.13 writes them (``olive generate-model-package``).
 
-Near to the component generation, and read by no release of onnxruntime: ``manifest.json`` has
-``schema_version`` 1 as a number, ``components`` as a list of names, ``configs_dir`` and
-``producer``; each component is described in ``models/<component>/metadata.json``, which has a
-``schema_version``, too, and variants with ``ep``, ``device`` and ``compatibility_string``; a
-variant's files lie in the folder of its name. Configurations of onnxruntime-genai lie in
-``configs``, and what a variant adds to them in its ``genai_config_overlay.json``. Source: packages
-made by olive-ai 0.13.0.
+The form is close to the component generation, but no release of onnxruntime reads it:
+``manifest.json`` has ``schema_version`` 1 as a number, ``components`` as a list of names,
+``configs_dir`` and ``producer``; each component is described in
+``models/<component>/metadata.json``, which has a ``schema_version``, too, and variants with ``ep``,
+``device`` and ``compatibility_string``; a variant's files lie in the folder of its name.
+Configurations of onnxruntime-genai lie in ``configs``; a variant's additions to them are in its
+``genai_config_overlay.json``. Source: packages made by olive-ai 0.13.0.
 
 ortpkg reads this form and converts it; no command changes it in place.
 """
@@ -25,7 +25,7 @@ OWN_MANIFEST_KEYS = ("configs_dir", "producer")
 
 
 def is_olive_manifest(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a manifest is of this form: it lists its components by name."""
+    """Return True if a manifest has this form: it lists its components by name."""
     components, version = manifest.get("components"), manifest.get("schema_version")
     return (
         type(version) is int
@@ -36,7 +36,7 @@ def is_olive_manifest(manifest: Mapping[str, Any]) -> bool:
 
 
 def as_component_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of the component generation that says the same."""
+    """Return the equivalent manifest of the component generation."""
     return {
         "schema_version": f"{VERSION}.0",
         **{

@@ -1,10 +1,10 @@
-"""pipeline.json: how the component models of a package work together.
+"""Read pipeline.json: how the component models of a package work together.
 
-A value is made once: by being an input of the pipeline, by a component step, or (all rounds
-gathered) by being collected from a loop. Values that the body of a loop makes are seen in that body
-only. ``carry`` maps a value from before the loop to the value of the body that takes its place in
-the next round; after the loop its name stands for the last round's. Absent pipeline.json:
-components run in manifest order, wired by name.
+Each value has one maker: an input of the pipeline, a component step, or the collection of a loop's
+rounds. Values made in the body of a loop are visible in that body only. ``carry`` maps a value from
+before the loop to the value of the body that replaces it in the next round; after the loop the name
+stands for the last round's value. Without a pipeline.json, components run in manifest order,
+connected by name.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _DEEPEST_REPEAT = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentStep:
-    """Runs a component model once.
+    """Step that runs a component model once.
 
     Attributes:
-        component: its name.
-        inputs: name of the model's input → the pipeline's value that feeds it.
-        outputs: name of the model's output → the pipeline's value that it makes.
+        component: name of the component model.
+        inputs: name of the model's input → value of the pipeline that feeds it.
+        outputs: name of the model's output → value of the pipeline that it makes.
     """
 
     component: str
@@ -49,7 +49,7 @@ class ComponentStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopCondition:
-    """Ends a loop after the round in which every element of ``value`` equals ``equals``."""
+    """End of a loop: after the round in which every element of ``value`` equals ``equals``."""
 
     value: str
     equals: int | float | bool
@@ -57,13 +57,12 @@ class StopCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatStep:
-    """Runs steps several times.
+    """Step that runs other steps several times.
 
     Attributes:
         times: rounds at most, 1 to 1,000,000.
         steps: the body.
-        carry: value from before the loop → value of the body that takes its place in the next
-            round.
+        carry: value from before the loop → value of the body that replaces it in the next round.
         collect: values of the body whose rounds are gathered along a new leading axis under the
             same name.
         stop: ends the loop early.
@@ -81,7 +80,7 @@ Step = ComponentStep | RepeatStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """A whole pipeline; every source is made before it is used, and every component exists."""
+    """Checked pipeline: every value is made before it is used, and every component exists."""
 
     schema_version: tuple[int, int]
     inputs: tuple[ValueInfo, ...]
@@ -92,7 +91,7 @@ class Pipeline:
 
 
 def read_pipeline(package: PackageInfo) -> Pipeline | None:
-    """The package's pipeline; None where it has no pipeline.json.
+    """Return the package's pipeline; None if it has no pipeline.json.
 
     Raises:
         PackageFormatError: pipeline.json is not valid; ``findings`` has everything that is wrong.
@@ -108,20 +107,23 @@ def read_pipeline(package: PackageInfo) -> Pipeline | None:
 def check_pipeline(
     root: Path, components: Iterable[str]
 ) -> tuple[Pipeline | None, tuple[Finding, ...]]:
-    """The pipeline of the package in ``root`` with these components, and all that is wrong with it.
+    """Read the pipeline of the package in ``root`` with these components.
 
-    None where there is none or it is wrong.
+    Returns:
+        The pipeline (None if there is none or it is wrong) and everything that is wrong with it.
     """
-    found = FindingCollector()
-    value = read_sidecar(PIPELINE, schema="pipeline", resolver=PathResolver(root), found=found)
+    collector = FindingCollector()
+    value = read_sidecar(
+        PIPELINE, schema="pipeline", resolver=PathResolver(root), collector=collector
+    )
     if value is None:
-        return None, found.findings
-    pipeline = _PipelineReader(frozenset(components), found).read(value)
-    return None if found.has_errors else pipeline, found.findings
+        return None, collector.findings
+    pipeline = _PipelineReader(frozenset(components), collector).read(value)
+    return None if collector.has_errors else pipeline, collector.findings
 
 
 def pipeline_components(pipeline: Pipeline) -> tuple[str, ...]:
-    """The component models in the order in which they first run, each once."""
+    """Return the component models in the order in which they first run, each once."""
     names: dict[str, None] = {}
     pending = list(reversed(pipeline.steps))
     while pending:
@@ -134,11 +136,11 @@ def pipeline_components(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 class _PipelineReader:
-    """Makes a pipeline of valid JSON, following each value from its maker to its uses."""
+    """Builder of a pipeline from valid JSON that follows each value from its maker to its uses."""
 
-    def __init__(self, components: frozenset[str], found: FindingCollector) -> None:
+    def __init__(self, components: frozenset[str], collector: FindingCollector) -> None:
         self._components = components
-        self._found = found
+        self._collector = collector
         self._made: set[str] = set()
 
     def read(self, value: Mapping[str, Any]) -> Pipeline:
@@ -167,20 +169,22 @@ class _PipelineReader:
     ) -> tuple[Step, ...]:
         steps: list[Step] = []
         for index, body in enumerate(declared):
-            here = (*path, index)
+            step_path = (*path, index)
             if ("component" in body) == ("repeat" in body):
                 self._add(
                     STEP_SHAPE,
                     "is not exactly one of a component and a repeat",
-                    json_pointer(*here),
+                    json_pointer(*step_path),
                 )
             elif "component" in body:
-                steps.append(self._read_component_step(body, visible, here))
+                steps.append(self._read_component_step(body, visible, step_path))
             elif depth == _DEEPEST_REPEAT:
                 message = f"is a loop inside {_DEEPEST_REPEAT} others"
-                self._add(REPEAT_TOO_DEEP, message, json_pointer(*here, "repeat"))
+                self._add(REPEAT_TOO_DEEP, message, json_pointer(*step_path, "repeat"))
             else:
-                steps.append(self._read_repeat(body["repeat"], visible, (*here, "repeat"), depth))
+                steps.append(
+                    self._read_repeat(body["repeat"], visible, (*step_path, "repeat"), depth)
+                )
         return tuple(steps)
 
     def _read_component_step(
@@ -188,13 +192,13 @@ class _PipelineReader:
     ) -> ComponentStep:
         name = body["component"]
         if name not in self._components:
-            known = listed(sorted(self._components)) or "no component models"
+            available = listed(sorted(self._components)) or "no component models"
             message = f"component model {quoted(name)} does not exist"
             self._add(
                 STEP_COMPONENT,
                 message,
                 json_pointer(*path, "component"),
-                f"the package has {known}",
+                f"the package has {available}",
             )
         for key, source in body["inputs"].items():
             self._require(source, visible, json_pointer(*path, "inputs", key))
@@ -247,4 +251,4 @@ class _PipelineReader:
             self._add(VALUE_NOT_AVAILABLE, f"nothing before makes value {quoted(name)}", pointer)
 
     def _add(self, rule: Rule, message: str, pointer: str, remedy: str = "") -> None:
-        self._found.add(rule, PIPELINE, message, pointer=pointer, remedy=remedy)
+        self._collector.add(rule, PIPELINE, message, pointer=pointer, remedy=remedy)

@@ -1,7 +1,7 @@
-"""Resolves references in documents of the component generation; says where one is wrong.
+"""Resolve references in documents of the component generation, and report wrong ones.
 
-A *path* is relative to a folder. A *string reference* is a path, or names a shared asset or
-something in it.
+A *path* is relative to a folder. A *string reference* is a path, or names a shared asset or a file
+in one.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from ortpkg.package.reading_rules import ReadingRules
 from ortpkg.package.rules import ASSET_REFERENCE, ASSET_UNKNOWN, FILE_MISSING
 
 UNREADABLE = object()
-"""What :meth:`ReferenceReader.read_json` gives where there is no JSON value; None is one."""
+"""Result of :meth:`ReferenceReader.read_json` if there is no JSON value (None is one)."""
 
 
 class ReferenceReader:
-    """Resolves references of one package.
+    """Resolver of the references of one package.
 
     Attributes:
         root: the real path of the package root.
-        resolver: judges paths.
-        rules: how the package is read.
+        resolver: checks paths.
+        rules: of reading.
         documents: of the package.
-        found: takes what is wrong.
-        assets: uri → real path of the folder, of every shared asset that is here, and of those that
-            are absent once a reference names them.
+        collector: receives the findings.
+        assets: uri → real path of the folder, for every shared asset on the disk, and for absent
+            ones once a reference names them.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class ReferenceReader:
         resolver: PathResolver,
         rules: ReadingRules,
         documents: CountedDocuments,
-        found: FindingCollector,
+        collector: FindingCollector,
     ) -> None:
         self.root = resolver.real_root
         self.resolver = resolver
         self.rules = rules
         self.documents = documents
-        self.found = found
+        self.collector = collector
         self.assets: dict[str, str] = {}
 
     def report(self, rule: Rule, message: str, source: Source, *tokens: str) -> None:
-        """Adds a finding at ``tokens`` below ``source``."""
-        self.found.add(
+        """Add a finding at ``tokens`` below ``source``."""
+        self.collector.add(
             rule, source.document, message, pointer=source.pointer + json_pointer(*tokens)
         )
 
@@ -71,28 +71,32 @@ class ReferenceReader:
         within: str | None = None,
         must_exist: bool = False,
     ) -> Place | None:
-        """The place of a path relative to ``base``; None, with a finding, where it may not be used.
+        """Resolve a path relative to ``base``; None, with a finding, if it may not be used.
 
-        ``source`` and ``tokens`` say where the path stands; they are put together only for a
-        finding.
+        Args:
+            reference: the path as declared.
+            base: a folder, absolute.
+            source, tokens: where the path is declared; put together only for a finding.
+            within: a folder that the path must stay in; None for the package.
+            must_exist: report a missing file.
         """
         try:
-            place = self.resolver.locate_in(base, reference, within=within)
+            resolved = self.resolver.locate_in(base, reference, within=within)
         except PathRefusedError as error:
             self.report(error.rule, f"path {quoted(reference)} {error.reason}", source, *tokens)
             return None
-        if must_exist and place.kind is PathKind.MISSING:
+        if must_exist and resolved.kind is PathKind.MISSING:
             message = f"path {quoted(reference)} does not exist in {quoted(self.shown(base))}"
             self.report(FILE_MISSING, message, source, *tokens)
             return None
-        return place
+        return resolved
 
     def resolve_string(
         self, reference: str, base: str, source: Source, *tokens: str
     ) -> Place | None:
-        """The place of a string reference; None, with a finding, where it may not be used."""
+        """Resolve a string reference; None, with a finding, if it may not be used."""
         if "\0" in reference and not self.rules.portable_names:
-            reference = until_nul(reference)  # it crosses a C interface
+            reference = until_nul(reference)  # a C interface cuts it there
         if not looks_like_asset_reference(reference):
             return self.resolve_path(reference, base, source, *tokens)
         asset = parse_asset_reference(reference)
@@ -113,26 +117,26 @@ class ReferenceReader:
         return self.resolve_path(asset.tail, folder, source, *tokens, within=fence)
 
     def _absent_asset(self, uri: str) -> str | None:
-        """The folder of an asset that a sparse package has, and this copy of it has not."""
+        """Return the folder of an asset that is absent from this copy of a sparse package."""
         folder = os.path.join(self.root, ASSETS_DIRECTORY, asset_folder_name(uri))  # noqa: PTH118
         if not self.resolver.is_absent(folder):
             return None
         self.assets[uri] = folder
         return folder
 
-    def read_json(self, place: Place, source: Source, *tokens: str) -> Any:
-        """The JSON value in a file, or :data:`UNREADABLE`, with findings."""
-        if place.kind is PathKind.DIRECTORY:
+    def read_json(self, file: Place, source: Source, *tokens: str) -> Any:
+        """Return the JSON value in a file; :data:`UNREADABLE`, with findings, if there is none."""
+        if file.kind is PathKind.DIRECTORY:
             self.report(DOCUMENT_SYNTAX, "names a folder, not JSON", source, *tokens)
             return UNREADABLE
         try:
-            return self.documents.read(place.path, document=self.shown(place.path))
+            return self.documents.read(file.path, document=self.shown(file.path))
         except PackageFormatError as error:
-            self.found.extend(error.findings)
+            self.collector.extend(error.findings)
             return UNREADABLE
 
     def shown(self, path: str) -> str:
-        """``path`` for messages: relative to the package root, with ``/``, if it is below it."""
+        """Return ``path`` for messages: relative to the package root, with ``/``, if below it."""
         if path == self.root:
             return "."
         prefix = self.root + os.sep

@@ -1,7 +1,7 @@
-"""samples/samples.json: inputs to try a package with, and the outputs that they should give.
+"""Read samples/samples.json: inputs to try a package with, and their expected outputs.
 
-Arrays stay where they are, in npz files; what is here are paths, resolved and inside the package.
-All paths in the document are relative to ``samples/``.
+Arrays stay in their npz files; the values here are paths, resolved and inside the package. All
+paths in the document are relative to ``samples/``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ortpkg.package.sidecar import SAMPLES, SAMPLES_DIRECTORY, read_sidecar
 
 
 class DisplayKind(StrEnum):
-    """How to show an output: the most likely class, words of a vocabulary, or numbers."""
+    """Display of an output: the most likely class, words of a vocabulary, or numbers."""
 
     CLASS = "class"
     TEXT = "text"
@@ -39,7 +39,7 @@ class DisplayKind(StrEnum):
 
 
 class TaskKind(StrEnum):
-    """Answer that is taken from an output: the top class, the order of neighbours, or a text."""
+    """Answer taken from an output: the top class, the order of neighbours, or a text."""
 
     CLASS = "class"
     NEIGHBOURS = "neighbours"
@@ -48,14 +48,14 @@ class TaskKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """Error that an output may have.
+    """Largest error that an output may have.
 
-    Each element by ``absolute + relative * |expected| + of_largest * largest``, no more.
+    Each element may differ by ``absolute + relative * |expected| + of_largest * largest``.
 
     Attributes:
         absolute, relative: of each element.
-        of_largest: a part of the largest number that is expected of the output.
-        cosine: the least cosine between the two outputs as vectors; None: any.
+        of_largest: factor of the largest number expected in the output.
+        cosine: the least cosine between the two outputs as vectors; None for any.
     """
 
     absolute: float = 0.0
@@ -66,9 +66,9 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTolerance:
-    """A tolerance on the task: which answers an output leads to, and how many may be other ones.
+    """Tolerance on the task: the answers that an output leads to, and how many may differ.
 
-    ``error_rate`` is of all samples, from 0 to 1.
+    ``error_rate`` is the share of all samples, from 0 to 1.
     """
 
     output: str
@@ -78,7 +78,7 @@ class TaskTolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """The right answers: the array ``name`` of an npz file, one per sample."""
+    """Right answers: the array ``name`` of an npz file, one per sample."""
 
     file: Path
     name: str
@@ -86,7 +86,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """How to show ``output``: ``classes`` (a list) or ``vocabulary`` (JSON) name its numbers."""
+    """Display of ``output``: ``classes`` (a list) or ``vocabulary`` (JSON) name its numbers."""
 
     output: str
     kind: DisplayKind
@@ -103,13 +103,13 @@ class SampleSet:
         inputs: npz file, one array per input.
         component: the component model; None for the pipeline.
         expected_outputs: npz file, one array per output.
-        batch_axis: 0 where the leading axis of each array enumerates samples, so that they may be
-            fed as many at a time as the model takes; None where each array is one feed.
+        batch_axis: 0 if the leading axis of each array enumerates samples, so that as many can be
+            fed at a time as the model accepts; None if each array is one feed.
         tolerances: output → tolerance.
-        variant_tolerances: variant → output → tolerance, where a variant differs.
-        task: which answers decide, in place of the tolerance of that output; None: none do.
-        variant_tasks: the same of variants that differ.
-        labels, display: the right answers, and how to show what comes out.
+        variant_tolerances: variant → output → tolerance, for variants that differ.
+        task: the answers that decide, instead of the tolerance of that output; None for none.
+        variant_tasks: variant → task, for variants that differ.
+        labels, display: the right answers, and how to show outputs.
     """
 
     name: str
@@ -126,28 +126,30 @@ class SampleSet:
     display: Display | None = None
 
     def task_of(self, variant: str | None) -> TaskTolerance | None:
-        """Return the task that judges a variant; None where a tolerance does.
+        """Return the task that judges a variant; None if a tolerance does.
 
-        A tolerance that is stated for the variant alone goes before the task of the whole set.
+        A tolerance stated for the variant alone takes precedence over the task of the whole set.
         """
         if variant is None:
             return self.task
         variant_task = self.variant_tasks.get(variant)
         if variant_task is not None or self.task is None:
             return variant_task
-        own_tolerances = self.variant_tolerances.get(variant, EMPTY)
-        return None if self.task.output in own_tolerances else self.task
+        tolerances = self.variant_tolerances.get(variant, EMPTY)
+        return None if self.task.output in tolerances else self.task
 
     def tolerance(self, output: str, *, variant: str | None = None) -> Tolerance | None:
-        """The tolerance for an output of a variant; None where the samples do not say."""
-        own = self.variant_tolerances.get(variant, EMPTY) if variant is not None else EMPTY
-        return own.get(output) or self.tolerances.get(output)
+        """Return the tolerance for an output of a variant; None if the samples state none."""
+        variant_tolerances = (
+            self.variant_tolerances.get(variant, EMPTY) if variant is not None else EMPTY
+        )
+        return variant_tolerances.get(output) or self.tolerances.get(output)
 
 
 def read_samples(package: PackageInfo) -> tuple[SampleSet, ...]:
-    """The sample sets of a package, in document order; none where it has no samples/samples.json.
+    """Return the sample sets of a package, in document order; none without samples/samples.json.
 
-    Those whose files are absent (of a sparse package) are left out.
+    Sets whose files are absent (from a sparse package) are left out.
 
     Raises:
         PackageFormatError: the document, or a file that it names, is wrong; ``findings`` has
@@ -160,26 +162,26 @@ def read_samples(package: PackageInfo) -> tuple[SampleSet, ...]:
 
 
 def check_samples(package: PackageInfo) -> tuple[Finding, ...]:
-    """Everything that is wrong or doubtful in the package's samples."""
+    """Return everything that is wrong or doubtful in the package's samples."""
     return _read(package)[1]
 
 
 def _read(package: PackageInfo) -> tuple[tuple[SampleSet, ...], tuple[Finding, ...]]:
-    found = FindingCollector()
+    collector = FindingCollector()
     absences = AbsentFiles(package.root)
     resolver = PathResolver(package.root, absences=absences)
-    value = read_sidecar(SAMPLES, schema="samples", resolver=resolver, found=found)
+    value = read_sidecar(SAMPLES, schema="samples", resolver=resolver, collector=collector)
     samples: list[SampleSet] = []
     for index, body in enumerate(value["samples"] if value is not None else ()):
-        sample = _SampleReader(package, index, resolver, found).read(body)
+        sample = _SampleReader(package, index, resolver, collector).read(body)
         if any(sample.name == other.name for other in samples):
             message = f"sample set {quoted(sample.name)} is there twice"
-            found.add(
+            collector.add(
                 DUPLICATE_SAMPLE, SAMPLES, message, pointer=json_pointer("samples", index, "name")
             )
         samples.append(sample)
-    here = tuple(sample for sample in samples if not _is_absent(sample, absences))
-    return here, found.findings
+    present = tuple(sample for sample in samples if not _is_absent(sample, absences))
+    return present, collector.findings
 
 
 def _is_absent(sample: SampleSet, absences: AbsentFiles) -> bool:
@@ -192,15 +194,15 @@ def _is_absent(sample: SampleSet, absences: AbsentFiles) -> bool:
 
 
 class _SampleReader:
-    """Reads one sample set whose JSON has passed the schema."""
+    """Reader of one sample set whose JSON has passed the schema."""
 
     def __init__(
-        self, package: PackageInfo, index: int, resolver: PathResolver, found: FindingCollector
+        self, package: PackageInfo, index: int, resolver: PathResolver, collector: FindingCollector
     ) -> None:
         self._package = package
         self._index = index
         self._resolver = resolver
-        self._found = found
+        self._collector = collector
 
     def read(self, body: Mapping[str, Any]) -> SampleSet:
         variants = body.get("variants", {})
@@ -238,11 +240,13 @@ class _SampleReader:
 
     def _read_component(self, declared: str | None) -> str | None:
         components = self._package.components
-        known = listed([component.name for component in components]) or "no component models"
+        available = listed([component.name for component in components]) or "no component models"
         if declared is not None:
             if self._package.component(declared) is None:
                 message = f"component model {quoted(declared)} does not exist"
-                self._add(SAMPLE_COMPONENT, message, "component", remedy=f"the package has {known}")
+                self._add(
+                    SAMPLE_COMPONENT, message, "component", remedy=f"the package has {available}"
+                )
             return declared
         if self._package.has_pipeline:
             return None
@@ -251,7 +255,7 @@ class _SampleReader:
         message = "names no component model, though the package has several and no pipeline"
         if not components:
             message = "has no component model to run on"
-        self._add(SAMPLE_COMPONENT, message, remedy=f"the package has {known}")
+        self._add(SAMPLE_COMPONENT, message, remedy=f"the package has {available}")
         return None
 
     def _check_variants(self, variants: Mapping[str, Any], component_name: str | None) -> None:
@@ -260,8 +264,8 @@ class _SampleReader:
             components = tuple(
                 component for component in components if component.name == component_name
             )
-        known = {variant.name for component in components for variant in component.variants}
-        for name in (name for name in variants if name not in known):
+        variant_names = {variant.name for component in components for variant in component.variants}
+        for name in (name for name in variants if name not in variant_names):
             self._add(SAMPLE_VARIANT, f"variant {quoted(name)} does not exist", "variants", name)
 
     def _read_display(self, declared: Mapping[str, Any] | None) -> Display | None:
@@ -286,21 +290,21 @@ class _SampleReader:
 
     def _file(self, reference: str, *tokens: str) -> Path:
         try:
-            place = self._resolver.resolve(reference, base=SAMPLES_DIRECTORY)
+            resolved = self._resolver.resolve(reference, base=SAMPLES_DIRECTORY)
         except PathRefusedError as error:
             pointer = json_pointer("samples", self._index, *tokens)
-            self._found.extend([error.finding(SAMPLES, pointer=pointer)])
+            self._collector.extend([error.finding(SAMPLES, pointer=pointer)])
             return self._resolver.root
-        if place.kind is not PathKind.FILE:
-            what = "does not exist" if place.kind is PathKind.MISSING else "is not a file"
+        if resolved.kind is not PathKind.FILE:
+            problem = "does not exist" if resolved.kind is PathKind.MISSING else "is not a file"
             self._add(
-                FILE_MISSING, f"file {quoted(reference)} {what} in {SAMPLES_DIRECTORY}/", *tokens
+                FILE_MISSING, f"file {quoted(reference)} {problem} in {SAMPLES_DIRECTORY}/", *tokens
             )
-        return place.path
+        return resolved.path
 
     def _add(self, rule: Rule, message: str, *tokens: str, remedy: str = "") -> None:
         pointer = json_pointer("samples", self._index, *tokens)
-        self._found.add(rule, SAMPLES, message, pointer=pointer, remedy=remedy)
+        self._collector.add(rule, SAMPLES, message, pointer=pointer, remedy=remedy)
 
 
 def _read_tolerances(declared: Mapping[str, Mapping[str, float]]) -> FrozenMapping[Tolerance]:

@@ -1,8 +1,8 @@
-"""The shared assets of a package: folders named by their content, which variants may share.
+"""Find the shared assets of a package: folders named by their content, which variants may share.
 
-onnxruntime 1.28 to 1.32 builds the same table when it opens a package, first mention first: what
-the manifest states under ``shared_assets``, then the folders ``shared_assets/sha256-<hex>/``,
-sorted. Nobody checks the digests then. 1.32 alone refuses links on the way to them.
+onnxruntime 1.28 to 1.32 builds the same table when it opens a package, first mention first: entries
+of the manifest's ``shared_assets``, then the folders ``shared_assets/sha256-<hex>/``, sorted. None
+of them checks the digests then. 1.32 alone refuses links on the way to them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ortpkg.package.rules import ASSET_REFERENCE, FILE_MISSING, PATH_ESCAPES
 def find_shared_assets(
     declared: Mapping[str, str], references: ReferenceReader, layout: Layout
 ) -> None:
-    """Has ``references`` know every shared asset of the package that is here.
+    """Set ``references.assets`` to every shared asset of the package that is on the disk.
 
-    ``declared`` is the manifest's ``shared_assets``, which keeps its schema.
+    ``declared`` is the manifest's ``shared_assets``, checked against its schema.
     """
     is_unlinked = references.rules.unlinked_assets and layout is Layout.PORTABLE
     manifest = Source(document=MANIFEST)
@@ -39,24 +39,26 @@ def find_shared_assets(
             )
             continue
         must_exist = references.rules.complete
-        place = references.resolve_path(
+        resolved = references.resolve_path(
             path, references.root, manifest, *tokens, must_exist=must_exist
         )
-        if place is not None and must_exist and place.kind is not PathKind.DIRECTORY:
+        if resolved is not None and must_exist and resolved.kind is not PathKind.DIRECTORY:
             references.report(
                 FILE_MISSING, f"path {quoted(path)} is not a folder", manifest, *tokens
             )
-        if is_unlinked and place is not None:
+        if is_unlinked and resolved is not None:
             _refuse_links(path, references, manifest, *tokens)
-        # One that was refused stays known: that it is missing too would be news to nobody.
-        paths[uri] = references.root if place is None else place.path
+        # A refused one stays in the table: a second finding that it is missing would not help.
+        paths[uri] = references.root if resolved is None else resolved.path
         if (
-            place is not None
+            resolved is not None
             and not must_exist
-            and place.kind is not PathKind.DIRECTORY
+            and resolved.kind is not PathKind.DIRECTORY
             and _ends_with_slash(path)
         ):
-            paths[uri] += os.sep  # the release keeps it, and finds nothing inside of such a folder
+            paths[uri] += (
+                os.sep
+            )  # the release keeps the slash, and finds nothing inside such a folder
     if is_unlinked:
         _refuse_linked_folders(references)
     for uri, path in _discover(references):
@@ -67,7 +69,7 @@ def find_shared_assets(
 def shared_assets(
     declared: Mapping[str, str], references: ReferenceReader
 ) -> tuple[SharedAsset, ...]:
-    """What ``references`` know, also of absent ones once a document has mentioned them."""
+    """Return the assets in ``references``, including absent ones that a document has mentioned."""
     return tuple(
         SharedAsset(uri=uri, path=Path(path), is_declared=uri in declared)
         for uri, path in references.assets.items()
@@ -75,20 +77,20 @@ def shared_assets(
 
 
 def _ends_with_slash(path: str) -> bool:
-    """Whether a path, as C reads it and without a last ``.``, ends with a separator."""
+    """Return True if a path ends with a separator, up to a NUL and without a last ``.``."""
     text = path.partition("\0")[0].replace("\\", "/" if os.name == "nt" else "\\")
     return text.endswith(("/", "/."))
 
 
 def _refuse_linked_folders(references: ReferenceReader) -> None:
-    """Has every link in ``shared_assets/`` that has the name of an asset's folder reported."""
+    """Report every link in ``shared_assets/`` with the name of an asset's folder."""
     source = Source(document=ASSETS_DIRECTORY)
     folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118
     if _refuse_links(ASSETS_DIRECTORY, references, source):
         return
     try:
         names = sorted(os.listdir(folder))  # noqa: PTH208
-    except OSError:  # there is none, or nothing in it can be found
+    except OSError:  # no such folder, or it cannot be listed
         return
     for name in names:
         if asset_uri_of_folder(name) is not None:
@@ -96,7 +98,7 @@ def _refuse_linked_folders(references: ReferenceReader) -> None:
 
 
 def _refuse_links(path: str, references: ReferenceReader, source: Source, *tokens: str) -> bool:
-    """Reports a path that is the package itself or goes through a link; whether it is one."""
+    """Report a path that is the package itself or goes through a link; return True if so."""
     reason = _why_linked(references.root, path)
     if reason:
         references.report(PATH_ESCAPES, f"path {quoted(path)} {reason}", source, *tokens)
@@ -104,16 +106,16 @@ def _refuse_links(path: str, references: ReferenceReader, source: Source, *token
 
 
 def _why_linked(root: str, path: str) -> str:
-    """What keeps 1.32 from a path below ``root``; "" for nothing."""
+    """Return why 1.32 refuses a path below ``root``; "" if it does not."""
     text = until_nul(path).replace("\\", "/" if os.name == "nt" else "\\")
     names = [name for name in text.split("/") if name not in {"", "."}]
     if not names:
         return "is the package itself"
-    place = root
+    prefix = root
     for name in names:
-        place += os.sep + name
+        prefix += os.sep + name
         try:
-            status = os.lstat(place)
+            status = os.lstat(prefix)
         except (FileNotFoundError, NotADirectoryError):
             break
         except OSError as error:
@@ -124,16 +126,16 @@ def _why_linked(root: str, path: str) -> str:
 
 
 def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
-    """(uri, folder) of the folders in shared_assets/ whose name is that of an asset, sorted."""
+    """Yield (uri, folder) of the folders in shared_assets/ that are named like an asset, sorted."""
     source = Source(document=ASSETS_DIRECTORY)
     folder = os.path.join(references.root, ASSETS_DIRECTORY)  # noqa: PTH118  # strings, as everywhere on this way
     if not os.path.lexists(folder):
         return
     if references.rules.confined_assets:
-        place = references.resolve_path(ASSETS_DIRECTORY, references.root, source)
-        if place is None or place.kind is PathKind.MISSING:
+        resolved = references.resolve_path(ASSETS_DIRECTORY, references.root, source)
+        if resolved is None or resolved.kind is PathKind.MISSING:
             return
-        folder = place.path
+        folder = resolved.path
     try:
         names = list_names(Path(folder), PathKind.DIRECTORY)
     except PackageError as error:
@@ -142,11 +144,13 @@ def _discover(references: ReferenceReader) -> Iterator[tuple[str, str]]:
             cause, FileNotFoundError | NotADirectoryError
         ):
             reason = cause.strerror if isinstance(cause, OSError) else error
-            references.found.add(DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {reason}")
+            references.collector.add(
+                DOCUMENT_UNREADABLE, ASSETS_DIRECTORY, f"cannot be read: {reason}"
+            )
         return
-    found = [(uri, name) for name in names if (uri := asset_uri_of_folder(name)) is not None]
-    found.sort()
-    for uri, name in found:
+    assets = [(uri, name) for name in names if (uri := asset_uri_of_folder(name)) is not None]
+    assets.sort()
+    for uri, name in assets:
         confined = (
             references.resolve_path(name, folder, source)
             if references.rules.confined_assets

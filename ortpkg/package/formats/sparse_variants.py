@@ -1,4 +1,4 @@
-"""Which variants of a sparse package are absent: what they need is recorded, and not here."""
+"""Mark the variants of a sparse package whose recorded files are absent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortpkg.package.package_info import PackageInfo, VariantInfo
 
 
 def with_absences(package: PackageInfo, absences: AbsentFiles) -> PackageInfo:
-    """The package, whose variants say whether they are absent."""
+    """Return the package with ``is_absent`` set on variants that lack files."""
     components = tuple(
         replace(
             component,
@@ -28,13 +28,13 @@ def with_absences(package: PackageInfo, absences: AbsentFiles) -> PackageInfo:
 
 
 def _is_absent(variant: VariantInfo, absences: AbsentFiles) -> bool:
-    return any(absences.is_any_below(place) for place in _places(variant))
+    return any(absences.is_any_below(path) for path in _paths(variant))
 
 
-def _places(variant: VariantInfo) -> Iterator[Path]:
+def _paths(variant: VariantInfo) -> Iterator[Path]:
     yield variant.directory
     if variant.model_path is not None:
         yield variant.model_path
     for key in PATH_SESSION_OPTIONS:
-        if place := variant.session_options.get(key):
-            yield variant.directory / place
+        if option := variant.session_options.get(key):
+            yield variant.directory / option

@@ -1,6 +1,6 @@
-"""Whether outputs have answers of the kind that a task compares (samples.json, ``task``).
+"""Check that outputs have answers of the kind that a task compares (samples.json, ``task``).
 
-A task that compares nothing would call every model right, so nothing accepts one.
+A task that compares nothing would accept every model, so it is refused everywhere.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ortpkg.package.formats.samples import TaskKind
 
-#: With fewer samples their neighbours have no order.
+#: Fewer samples have no order of neighbours.
 LEAST_NEIGHBOURS = 3
 _WHOLE_NUMBERS = "iub"
 _TEXTS = "OUST"
@@ -21,10 +21,10 @@ def why_no_answers(
     """Return why an output has no answers that could differ; None if it has some.
 
     Args:
-        kind: what is compared.
+        kind: the answers that the task compares.
         dtype_kind: of the output's elements, as numpy's ``dtype.kind``.
-        shape: of the whole output that is expected.
-        is_batched: whether its leading axis enumerates samples.
+        shape: of the whole expected output.
+        is_batched: True if its leading axis enumerates samples.
     """
     sample_shape = shape[1:] if is_batched else shape
     if kind is TaskKind.CLASS:

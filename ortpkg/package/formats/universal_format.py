@@ -1,10 +1,9 @@
-"""Reads universal packages: one directory with the keys of both generations.
+"""Read universal packages: one directory with the keys of both generations.
 
-onnxruntime 1.26 and 1.27 select from ``model_variants``, 1.28 on from ``variants``. Both lists are
-read, and what they say of the same variant must agree, so that a package means one thing to every
-reader. Only the device may differ, and only on the CPU, where the component generation's must be
-left out: onnxruntime 1.28 to 1.31 never select a variant of ``CPUExecutionProvider`` that states
-it.
+onnxruntime 1.26 and 1.27 select from ``model_variants``, 1.28 and later from ``variants``. Both
+lists are read, and must agree about each variant, so that a package means the same to every reader.
+Only the device may differ, and only on the CPU, where the component generation's must be left out:
+onnxruntime 1.28 to 1.31 never select a variant of ``CPUExecutionProvider`` that states it.
 """
 
 from __future__ import annotations
@@ -27,31 +26,33 @@ _CPU_DEVICE = "cpu"
 def merge_generations(
     metadata: tuple[ComponentInfo, ...],
     component: tuple[ComponentInfo, ...],
-    found: FindingCollector,
+    collector: FindingCollector,
 ) -> tuple[ComponentInfo, ...]:
-    """The component models of a universal package from what each generation's keys say of them.
+    """Merge the component models that each generation's keys describe.
 
-    Where the two differ, ``found`` gets an error for each difference. Facts that only one has are
-    taken from it.
+    Facts that only one has are taken from it. Each difference is an error in ``collector``.
     """
-    names, others = [each.name for each in metadata], [each.name for each in component]
+    names = [model.name for model in metadata]
+    others = [model.name for model in component]
     if names != others:
         message = f"component_models has {_names(names)}, components has {_names(others)}"
-        found.add(VARIANT_LISTS_DIFFER, MANIFEST, message, pointer="/components")
+        collector.add(VARIANT_LISTS_DIFFER, MANIFEST, message, pointer="/components")
         return metadata
-    return tuple(_merge_component(*pair, found) for pair in zip(metadata, component, strict=True))
+    return tuple(
+        _merge_component(*pair, collector) for pair in zip(metadata, component, strict=True)
+    )
 
 
 def _merge_component(
-    metadata: ComponentInfo, component: ComponentInfo, found: FindingCollector
+    metadata: ComponentInfo, component: ComponentInfo, collector: FindingCollector
 ) -> ComponentInfo:
     older, newer = checked_variants(metadata), checked_variants(component)
-    names, others = [each.name for each in older], [each.name for each in newer]
+    names, others = [variant.name for variant in older], [variant.name for variant in newer]
     if names != others:
         message = (
             f"model_variants has {_names(names)}, variants has {_names(others)}, which differs"
         )
-        found.add(
+        collector.add(
             VARIANT_LISTS_DIFFER,
             component.source.document,
             message,
@@ -60,12 +61,12 @@ def _merge_component(
         return metadata
     pairs = list(map(_MergedVariant, older, newer))
     for pair in pairs:
-        _check_agreement(pair.older, pair.newer, found)
+        _check_agreement(pair.older, pair.newer, collector)
     return replace(metadata, variants=LazyVariants(pairs))
 
 
 class _MergedVariant(NamedTuple):
-    """One variant as each generation's keys have it."""
+    """One variant in both generations' keys."""
 
     older: CheckedVariant
     newer: CheckedVariant
@@ -91,7 +92,7 @@ class _MergedVariant(NamedTuple):
         return self.older.provider_options or self.newer.provider_options
 
     def make(self) -> VariantInfo:
-        """One variant of both: what the metadata keys say, and what only the others do."""
+        """Merge the variant: metadata's keys, and those that only the component's have."""
         older, newer = self.older.make(), self.newer.make()
         return replace(
             older,
@@ -104,37 +105,47 @@ class _MergedVariant(NamedTuple):
         )
 
 
-def _check_agreement(older: CheckedVariant, newer: CheckedVariant, found: FindingCollector) -> None:
-    for what, mine, other in _differences(older, newer):
+def _check_agreement(
+    older: CheckedVariant, newer: CheckedVariant, collector: FindingCollector
+) -> None:
+    for field, older_value, newer_value in _differences(older, newer):
         source = newer.make().source
         message = (
-            f"{what} of variant {quoted(older.name)} is {_shown(other)}, in model_variants it is"
-            f" {_shown(mine)}"
+            f"{field} of variant {quoted(older.name)} is {_shown(newer_value)}, in model_variants"
+            f" it is {_shown(older_value)}"
         )
-        found.add(VARIANT_LISTS_DIFFER, source.document, message, pointer=source.pointer)
+        collector.add(VARIANT_LISTS_DIFFER, source.document, message, pointer=source.pointer)
 
 
 def _differences(older: CheckedVariant, newer: CheckedVariant) -> Iterator[tuple[str, Any, Any]]:
-    """What the two generations' keys disagree in: (what, metadata's value, component's value)."""
-    mine, other = older.constraints, newer.constraints
+    """Yield (field, metadata's value, component's value) where the two generations disagree."""
+    older_constraints, newer_constraints = older.constraints, newer.constraints
     yield from (
-        each
-        for each in (
+        fact
+        for fact in (
             ("the model file", older.model_path, newer.model_path),
-            ("ep", mine.ep, other.ep),
-            ("the compatibility string", mine.ep_compatibility_info, other.ep_compatibility_info),
+            ("ep", older_constraints.ep, newer_constraints.ep),
+            (
+                "the compatibility string",
+                older_constraints.ep_compatibility_info,
+                newer_constraints.ep_compatibility_info,
+            ),
         )
-        if each[1] != each[2]
+        if fact[1] != fact[2]
     )
-    is_left_out_for_cpu = mine.ep == CPU_EP and mine.device == _CPU_DEVICE and other.device is None
-    if mine.device != other.device and not is_left_out_for_cpu:
-        yield "device", mine.device, other.device
-    for what, options, others in (
+    is_left_out_for_cpu = (
+        older_constraints.ep == CPU_EP
+        and older_constraints.device == _CPU_DEVICE
+        and newer_constraints.device is None
+    )
+    if older_constraints.device != newer_constraints.device and not is_left_out_for_cpu:
+        yield "device", older_constraints.device, newer_constraints.device
+    for field, options, others in (
         ("session_options", older.session_options, newer.session_options),
         ("provider_options", older.provider_options, newer.provider_options),
     ):
         if options and others and options != others:
-            yield what, dict(options), dict(others)
+            yield field, dict(options), dict(others)
 
 
 def _names(names: list[str]) -> str:

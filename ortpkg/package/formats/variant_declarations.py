@@ -1,7 +1,6 @@
-"""Variants as the documents of the metadata generation declare them, in one place or in two.
+"""Declarations of a variant in the metadata generation, in one document or in two.
 
-The manifest and metadata.json may both declare a variant: fields of the first that says something
-count.
+The manifest and metadata.json may both declare a variant: the first one that states a field counts.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from ortpkg.package.package_info import Source
 # Characters that onnxruntime replaces by "_" when a model_id becomes a folder's name.
 _NOT_IN_FOLDER_NAMES = re.compile(r'[<>:"/\\|?*]')
 OWN_FOLDER = "."
-"""As a ``model_id``: the variant's folder is the component's own."""
+"""Value of ``model_id`` for a variant whose folder is the component's own."""
 
 
 def sanitize_model_id(model_id: str) -> str:
-    """The folder name onnxruntime derives from a ``model_id``: ``phi4-cpu:1`` → ``phi4-cpu_1``."""
+    """Return the folder name that onnxruntime derives: ``phi4-cpu:1`` → ``phi4-cpu_1``."""
     return _NOT_IN_FOLDER_NAMES.sub("_", model_id)
 
 
 class Declaration(NamedTuple):
-    """One variant as one document has it: at ``tokens``."""
+    """One variant in one document, at ``tokens``."""
 
     body: Mapping[str, Any]
     document: str
@@ -35,40 +34,38 @@ class Declaration(NamedTuple):
 
     @property
     def source(self) -> Source:
-        """Where it stands."""
+        """Place of the declaration."""
         return Source(document=self.document, pointer=json_pointer(*self.tokens))
 
 
 def siblings_of(merged: Mapping[str, list[Declaration]]) -> Siblings:
-    """The folders and models of all variants of a component: name → its declarations."""
+    """Return the folders and models of all variants; ``merged`` maps names to declarations."""
     folders = {name: _folder_of(name, declarations) for name, declarations in merged.items()}
-    own = [
+    bodies = [
         merge_bodies([declaration.body for declaration in merged[name]])
         for name, folder in folders.items()
         if folder == OWN_FOLDER
     ]
-    models = frozenset(posixpath.normpath(body.get("model_file") or "") for body in own)
+    models = frozenset(posixpath.normpath(body.get("model_file") or "") for body in bodies)
     return Siblings(folders=frozenset(folders.values()), in_own_folder=models)
 
 
 def _folder_of(name: str, declarations: list[Declaration]) -> str:
-    """The name of a variant's folder."""
-    stated = (declaration.body.get("model_id") for declaration in declarations)
-    model_id = next((each for each in stated if each), None)
+    """Return the name of a variant's folder."""
+    model_ids = (declaration.body.get("model_id") for declaration in declarations)
+    model_id = next((declared_id for declared_id in model_ids if declared_id), None)
     return sanitize_model_id(model_id) if model_id else name
 
 
 def says_something(value: Any) -> bool:
-    """Whether a field is there: an empty text says as much as none."""
+    """Return True if a field has a value; an empty text counts as none."""
     return value not in ("", None)
 
 
 def merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """One body from several, field by field and within ``constraints`` key by key.
+    """Merge several bodies field by field, and ``constraints`` key by key; the first value wins.
 
-    The first that says something wins.
-
-    The two spellings ``model_file`` and ``file`` are one field. An empty text says nothing.
+    The two spellings ``model_file`` and ``file`` are one field. An empty text counts as no value.
     """
     merged: dict[str, Any] = {}
     constraints: dict[str, str] = {}
@@ -85,7 +82,10 @@ def merge_bodies(bodies: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def declared_at(declarations: list[Declaration], *keys: str, inner: str | None = None) -> Source:
-    """The place of the first declared of ``keys`` (or of ``inner`` in it), else the variant's."""
+    """Return the place of the first of ``keys`` (or of ``inner`` in it) that has a value.
+
+    If none has one, return the place of the variant.
+    """
     for declaration in declarations:
         for key in keys:
             value = declaration.body.get(key)

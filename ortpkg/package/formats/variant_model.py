@@ -1,10 +1,9 @@
-"""Finds the model of a variant: the file a document names, or the folder's only ONNX file.
+"""Find the model of a variant: the file that a document names, or the folder's only ONNX file.
 
 Rule of onnxruntime 1.26 and 1.27: the name is relative to ``models/<component>/<folder>/``; a
-directory, or no name at all, stands for the exactly one ``*.onnx`` directly in it. The pull
-request's drafts give ``file`` relative to the component's folder, which is tried second, but never
-gives what is another variant's. A folder with ``genai_config.json`` is a GenAI variant: a set of
-files.
+directory, or no name at all, stands for the only ``*.onnx`` file directly in it. The pull request's
+drafts give ``file`` relative to the component's folder, which is tried second, but never yields
+another variant's model. A folder with ``genai_config.json`` is a GenAI variant: a set of files.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _MODEL_SUFFIX = ".onnx"
 
 
 class Siblings(NamedTuple):
-    """What the variants of one component say where their models lie.
+    """Places of the models of all variants of one component.
 
     Attributes:
         folders: of all of them.
-        in_own_folder: the models, relative to the component's folder, of those whose folder that
-            is; "." for the only one there.
+        in_own_folder: models, relative to the component's folder, of the variants whose folder is
+            the component's own; "." for the only model in it.
     """
 
     folders: Collection[str] = frozenset()
@@ -41,7 +40,7 @@ class Siblings(NamedTuple):
 
 
 class ModelPlace(NamedTuple):
-    """Where a variant's files lie.
+    """Place of a variant's files.
 
     Attributes:
         directory: of all its files.
@@ -60,33 +59,33 @@ def resolve_model(
     siblings: Siblings,
     source: Source,
     resolver: PathResolver,
-    found: FindingCollector,
+    collector: FindingCollector,
 ) -> ModelPlace | None:
-    """The model of one variant, or None with findings in ``found``.
+    """Return the model of one variant; None, with findings in ``collector``, if there is none.
 
     Args:
-        reference: ``model_file`` or ``file`` as declared; None where there is none.
+        reference: ``model_file`` or ``file`` as declared; None if there is none.
         component_base: the component's folder relative to the package root.
         folder: the variant's folder, a name below ``component_base``.
-        siblings: what the component's variants have; that of another one is not this variant's.
+        siblings: the component's variants, whose models are not this variant's.
         source: where ``reference`` (or else the variant) is declared.
         resolver: of the package.
-        found: takes the findings.
+        collector: receives the findings.
     """
-    search = _ModelSearch(component_base, folder, siblings, source, resolver, found)
+    search = _ModelSearch(component_base, folder, siblings, source, resolver, collector)
     try:
         return search.named(reference) if reference else search.only_one(search.base)
     except PathRefusedError as error:
-        found.extend([error.finding(source.document, pointer=source.pointer)])
+        collector.extend([error.finding(source.document, pointer=source.pointer)])
     except PackageError as error:
-        found.add(DOCUMENT_UNREADABLE, source.document, str(error), pointer=source.pointer)
+        collector.add(DOCUMENT_UNREADABLE, source.document, str(error), pointer=source.pointer)
     return None
 
 
 def why_no_model(variant: VariantInfo) -> str:
-    """Why a variant has no model, as the end of a sentence about it.
+    """Return why a variant has no model, as the end of a sentence about it.
 
-    It is a set of files, or none is named.
+    It is a set of files, or names none.
     """
     folder = quoted(variant.directory)
     if (variant.directory / GENAI_CONFIG).is_file():
@@ -102,8 +101,8 @@ def why_no_model(variant: VariantInfo) -> str:
             f"names no model in executor_info: {quoted(names[0])} in {folder} would be one for its"
             " ort.model_file"
         )
-    there = f"holds {listed(names)}" if names else "holds no ONNX file"
-    return f"names no model in executor_info.ort.model_file, and {folder} {there}"
+    content = f"holds {listed(names)}" if names else "holds no ONNX file"
+    return f"names no model in executor_info.ort.model_file, and {folder} {content}"
 
 
 def only_model_in(folder: str) -> str | None:
@@ -120,7 +119,7 @@ class _ModelSearch:
         siblings: Siblings,
         source: Source,
         resolver: PathResolver,
-        found: FindingCollector,
+        collector: FindingCollector,
     ) -> None:
         self._component_base = component_base
         self._folder = folder
@@ -128,26 +127,28 @@ class _ModelSearch:
         self.base = f"{component_base}/{folder}" if component_base else folder
         self._source = source
         self._resolver = resolver
-        self._found = found
+        self._collector = collector
 
     def named(self, reference: str) -> ModelPlace | None:
-        """The model that ``reference`` names: in the variant's folder, else the component's.
+        """Find the model ``reference`` in the variant's folder, else in the component's.
 
-        None, with a finding, where it leads to no model.
+        Return None, with a finding, if it leads to no model.
         """
         variant_directory = self._resolver.locate(self.base)
         remedy = ""
         for base in (self.base, self._component_base):
-            place = self._resolver.locate(reference, base=base)
-            if base == self._component_base and (remedy := self._why_not_its_own(reference, place)):
+            resolved = self._resolver.locate(reference, base=base)
+            if base == self._component_base and (
+                remedy := self._why_not_its_own(reference, resolved)
+            ):
                 break
-            if place.kind is PathKind.FILE:
+            if resolved.kind is PathKind.FILE:
                 is_own = variant_directory.kind is PathKind.DIRECTORY
                 return ModelPlace(
-                    directory=variant_directory.path if is_own else os.path.dirname(place.path),  # noqa: PTH120  # strings: there may be many
-                    model_path=place.path,
+                    directory=variant_directory.path if is_own else os.path.dirname(resolved.path),  # noqa: PTH120  # strings: there may be many
+                    model_path=resolved.path,
                 )
-            if place.kind is PathKind.DIRECTORY:
+            if resolved.kind is PathKind.DIRECTORY:
                 return self.only_one(f"{base}/{reference}" if base else reference)
         message = f"model file {quoted(reference)} does not exist in {quoted(self.base)}"
         present = self._onnx_names(variant_directory)
@@ -156,9 +157,9 @@ class _ModelSearch:
         )
         return None
 
-    def _why_not_its_own(self, reference: str, place: Place) -> str:
-        """Whose the place is that ``reference`` leads to, if not this variant's own."""
-        if place.kind is PathKind.MISSING:
+    def _why_not_its_own(self, reference: str, resolved: Place) -> str:
+        """Return whose the model is if it is not this variant's own; else ""."""
+        if resolved.kind is PathKind.MISSING:
             return ""
         names = [next((name for name in reference.split("/") if name not in ("", ".")), "")]
         component = (
@@ -167,7 +168,7 @@ class _ModelSearch:
             else self._resolver.real_root
         )
         paths = [PurePosixPath(posixpath.normpath(reference))]
-        path = PurePath(place.path)
+        path = PurePath(resolved.path)
         if path.is_relative_to(component):
             paths.append(PurePosixPath(path.relative_to(component).as_posix()))
             names += paths[-1].parts[:1]
@@ -177,38 +178,38 @@ class _ModelSearch:
         )
         if other is not None:
             return f"what is meant lies in {quoted(other)}, the folder of another variant"
-        if place.kind is PathKind.DIRECTORY:  # it stands for the only model in it
-            paths += [path / name for path in paths for name in self._onnx_names(place)[:1]]
+        if resolved.kind is PathKind.DIRECTORY:  # it stands for the only model in it
+            paths += [path / name for path in paths for name in self._onnx_names(resolved)[:1]]
         if any(map(self._is_in_own_folder, paths)):
             where = quoted(self._component_base or ".")
             return f"what is meant is the model of another variant, whose folder is {where}"
         return ""
 
     def _is_in_own_folder(self, path: PurePosixPath) -> bool:
-        """Whether ``path`` is the model of a variant whose folder is the component's own."""
+        """Return True if ``path`` is the model of a variant in the component's own folder."""
         models = self._siblings.in_own_folder
-        # Such a variant may name a folder, or none at all: each model directly in that is no other
-        # variant's.
+        # Such a variant may name a folder, or none at all: every model directly in it belongs to
+        # that variant.
         return str(path) in models or (
             path.name.lower().endswith(_MODEL_SUFFIX) and str(path.parent) in models
         )
 
     def only_one(self, directory: str) -> ModelPlace | None:
-        """The only ONNX file of ``directory``, or the folder itself if it is GenAI's.
+        """Find the only ONNX file of ``directory``; a GenAI folder has no model, but counts.
 
-        None, with a finding, for none or several.
+        Return None, with a finding, for none or several.
         """
-        place = self._resolver.locate(directory)
-        if place.kind is not PathKind.DIRECTORY:
-            what = "does not exist" if place.kind is PathKind.MISSING else "is not a folder"
-            self._add(FILE_MISSING, f"the variant's folder {quoted(directory)} {what}")
+        resolved = self._resolver.locate(directory)
+        if resolved.kind is not PathKind.DIRECTORY:
+            problem = "does not exist" if resolved.kind is PathKind.MISSING else "is not a folder"
+            self._add(FILE_MISSING, f"the variant's folder {quoted(directory)} {problem}")
             return None
-        names = self._onnx_names(place)
+        names = self._onnx_names(resolved)
         models = [self._resolver.locate(name, base=directory) for name in names[:2]]
         if len(names) == 1 and models[0].kind is PathKind.FILE:
-            return ModelPlace(directory=place.path, model_path=models[0].path)
+            return ModelPlace(directory=resolved.path, model_path=models[0].path)
         if self._resolver.locate(GENAI_CONFIG, base=directory).kind is PathKind.FILE:
-            return ModelPlace(directory=place.path, model_path=None)
+            return ModelPlace(directory=resolved.path, model_path=None)
         if names:
             message = (
                 f"the folder {quoted(directory)} holds {len(names)} ONNX files: {listed(names)}"
@@ -218,14 +219,14 @@ class _ModelSearch:
             self._add(NO_MODEL_FILE, f"the folder {quoted(directory)} holds no ONNX file")
         return None
 
-    def _onnx_names(self, place: Place) -> list[str]:
-        """Names of the ONNX files directly in a folder, sorted; none if it is not a folder."""
-        if place.kind is not PathKind.DIRECTORY:
+    def _onnx_names(self, folder: Place) -> list[str]:
+        """Return the names of the ONNX files directly in a folder, sorted; none for a file."""
+        if folder.kind is not PathKind.DIRECTORY:
             return []
-        return _models_among(self._resolver.files_in(place.path))
+        return _models_among(self._resolver.files_in(folder.path))
 
     def _add(self, rule: Rule, message: str, remedy: str = "") -> None:
-        self._found.add(
+        self._collector.add(
             rule, self._source.document, message, pointer=self._source.pointer, remedy=remedy
         )
 

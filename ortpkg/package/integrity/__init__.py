@@ -1,1 +1,1 @@
-"""Digests of a package's files and shared assets: recorded, read, compared with the disk."""
+"""Digests of a package's files and shared assets: record, read and compare them with the disk."""

@@ -1,9 +1,9 @@
-"""Files that a sparse package has, and this copy of it does not.
+"""Find the files of a sparse package that this copy of it does not have.
 
-A machine fetches the documents of a package and the files of the variants that it runs; the rest is
-absent, which is neither damage nor an error. A file that ``digests.json`` records is absent where
-the folder that it lies in is not here, or holds nothing but documents (JSON), which travel with
-every package. A file that is gone from a folder which has others is missing: that is damage.
+A machine fetches the documents of a package and the files of the variants that it runs; the others
+are absent, which is neither damage nor an error. A file that ``digests.json`` records is absent if
+its folder does not exist, or holds nothing but documents (JSON), which travel with every package. A
+file that is missing from a folder with other files is damage.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ _DOCUMENT_SUFFIX = ".json"
 
 
 def absent_files(root: Path, recorded: PackageDigests) -> Mapping[str, RecordedFile]:
-    """The files of ``recorded`` that are absent from ``root``: path with ``/`` → what is recorded.
+    """Return the files of ``recorded`` that are absent from ``root``, by path with ``/``.
 
-    A change that was interrupted tells what it added and was about to remove; a package that has
-    one is not sparse.
+    A package with an interrupted change is not sparse: nothing is absent.
     """
     if recorded.pending is not None:
         return {}
     folders: dict[str, bool] = {}
-    found = {}
+    absent = {}
     for path, file in recorded.files.items():
         if path.endswith(_DOCUMENT_SUFFIX):
             continue
@@ -40,12 +39,12 @@ def absent_files(root: Path, recorded: PackageDigests) -> Mapping[str, RecordedF
         if folder not in folders:
             folders[folder] = folder != "" and _is_left_out(root / folder)
         if folders[folder]:
-            found[path] = file
-    return found
+            absent[path] = file
+    return absent
 
 
 def _is_left_out(folder: Path) -> bool:
-    """Whether a folder is not here, or holds documents alone, at least one."""
+    """Return True if a folder does not exist, or holds documents alone, at least one."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
@@ -57,13 +56,13 @@ def _is_left_out(folder: Path) -> bool:
 
 
 class AbsentFiles:
-    """What is absent from one package; ``digests.json`` is read when somebody asks first.
+    """Absent files of one package; ``digests.json`` is read at the first question.
 
-    Whoever opens a package asks only where a file is not there, so a package that is whole is
-    opened without it.
+    A reader asks only about files that are not on the disk, so a whole package is opened without
+    it.
 
     Attributes:
-        were_asked: somebody looked for what is not here.
+        were_asked: True once somebody has asked.
     """
 
     def __init__(self, root: Path | str) -> None:
@@ -71,32 +70,32 @@ class AbsentFiles:
         self.were_asked = False
 
     def kind_at(self, path: str) -> PathKind:
-        """What would be at ``path``, absolute with links followed, if nothing were absent.
+        """Return the kind that ``path`` would have if no file were absent.
 
-        MISSING where nothing would be.
+        ``path`` is absolute, with links followed. Return MISSING if nothing would be there.
         """
         relative = self._relative(path)
         if relative in self.files:
             return PathKind.FILE
         return PathKind.DIRECTORY if relative in self._folders else PathKind.MISSING
 
-    def files_beside(self, here: Collection[str], directory: str) -> list[str]:
-        """Names of absent files directly in ``directory``, which holds the files ``here``."""
-        if not all(name.endswith(_DOCUMENT_SUFFIX) for name in here):
+    def files_beside(self, present: Collection[str], directory: str) -> list[str]:
+        """Return names of absent files directly in ``directory``, whose files are ``present``."""
+        if not all(name.endswith(_DOCUMENT_SUFFIX) for name in present):
             return []
         split = [path.rpartition("/") for path in self.files]
         relative = self._relative(directory)
         return [name for folder, _, name in split if folder == relative]
 
     def is_any_below(self, path: Path) -> bool:
-        """Whether ``path``, absolute with links followed, is absent, or a file in it is."""
+        """Return True if ``path`` (absolute, links followed) or a file in it is absent."""
         relative = self._relative(path)
         return relative in self.files or relative in self._folders
 
     @cached_property
     def files(self) -> Mapping[str, RecordedFile]:
-        """Path relative to the root, with ``/`` → what is recorded of it."""
-        # Here, since whoever opens a package that is whole needs no SHA-256.
+        """Absent files: path relative to the root, with ``/`` → its record."""
+        # Imported here: opening a whole package needs no SHA-256.
         from ortpkg.package.integrity.digests import read_entries
 
         self.were_asked = True
@@ -116,7 +115,7 @@ class AbsentFiles:
 
     @cached_property
     def _folders(self) -> frozenset[str]:
-        """The folders that absent files lie in, and those above them."""
+        """Folders of absent files, and the folders above them."""
         folders = set()
         for path in self.files:
             while (path := path.rpartition("/")[0]) and path not in folders:

@@ -1,11 +1,11 @@
-"""The digest that names a shared asset: a hash over the paths and contents of its files.
+r"""Digest that names a shared asset: a hash over the paths and contents of its files.
 
-The directory hash of onnxruntime 1.28 to 1.32 (``model_package/src/asset_hasher``), byte for byte:
-each file gives a line ``<sha256 of its bytes, lower-case hex>  <path>\\n`` with the path relative
-to the folder and ``/`` between names; the lines are sorted by the path's bytes, and the SHA-256 of
-all of them is the digest. Empty folders do not count, hidden files do. Names are not normalized;
-use NFC. On Windows upstream takes names from the process's code page, so that names that are not
-ASCII can give another digest there; here they are UTF-8 everywhere.
+It is the directory hash of onnxruntime 1.28 to 1.32 (``model_package/src/asset_hasher``), byte for
+byte: each file gives a line ``<sha256 of its bytes, lower-case hex>  <path>\\n`` with the path
+relative to the folder and ``/`` between names; the lines are sorted by the path's bytes, and the
+SHA-256 of all of them is the digest. Empty folders do not count, hidden files do. Names are not
+normalized; use NFC. On Windows upstream takes names from the process's code page, so names that are
+not ASCII can give another digest there; here they are UTF-8 everywhere.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _SCHEME = "sha256:"
 
 
 def directory_digest(directory: Path, *, progress: Progress | None = None) -> str:
-    """The URI ``sha256:<64 hex digits>`` of the shared asset with the content of ``directory``.
+    """Return the URI ``sha256:<64 hex digits>`` of a shared asset with the files of ``directory``.
 
     Args:
-        directory: the folder; a link to one will do, links inside it will not.
+        directory: the folder, or a link to one; links inside it are refused.
         progress: called with (file, bytes done, bytes in total) while files are hashed.
 
     Raises:
-        PackageError: it is not a folder, holds a link or something that is neither file nor folder,
-            or cannot be read.
+        PackageError: it is not a folder, cannot be read, or holds a link or something else that is
+            neither file nor folder.
     """
     if not directory.is_dir():
         raise PackageError(
@@ -50,7 +50,7 @@ def directory_digest(directory: Path, *, progress: Progress | None = None) -> st
 
 
 def listing_digest(digests: Mapping[str, str]) -> str:
-    """As :func:`directory_digest`, for a folder of these files: path → SHA-256."""
+    """Return the same URI for a folder of these files: path → SHA-256."""
     listing = hashlib.sha256()
     for name_bytes, digest in sorted(
         (os.fsencode(name), digest) for name, digest in digests.items()
@@ -60,7 +60,7 @@ def listing_digest(digests: Mapping[str, str]) -> str:
 
 
 def _files(directory: str) -> Iterator[tuple[str, Path]]:
-    """(path relative to the asset, file) of all files below ``directory``."""
+    """Yield (path relative to the asset, file) of all files below ``directory``."""
     pending = [(directory, "")]
     while pending:
         folder, prefix = pending.pop()

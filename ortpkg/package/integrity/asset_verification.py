@@ -1,4 +1,4 @@
-"""Compares the content of shared assets with the digests in their names, as no reader does."""
+"""Compare the content of shared assets with the digests in their names, as no reader does."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ortpkg.storage.hashing import HashedFile, Progress
 
 
 def asset_folders(root: Path) -> Iterator[tuple[str, str]]:
-    """(uri, folder below ``root``) of shared assets, as far as a damaged package tells them.
+    """Yield (uri, folder below ``root``) of the shared assets that a damaged package still shows.
 
-    Folders outside of the package, and those that are not there, are left out.
+    Folders outside of the package, and folders that do not exist, are left out.
     """
     resolver = PathResolver(root)
     try:
@@ -33,19 +33,19 @@ def asset_folders(root: Path) -> Iterator[tuple[str, str]]:
         else {}
     )
     try:
-        found = list_names(root / ASSETS_DIRECTORY, PathKind.DIRECTORY)
+        names = list_names(root / ASSETS_DIRECTORY, PathKind.DIRECTORY)
     except PackageError:
-        found = []
-    for name in found:
+        names = []
+    for name in names:
         if uri := asset_uri_of_folder(name):
             paths.setdefault(uri, f"{ASSETS_DIRECTORY}/{name}")
     for uri, path in paths.items():
         try:
-            place = resolver.resolve(path) if isinstance(path, str) else None
+            resolved = resolver.resolve(path) if isinstance(path, str) else None
         except PackageError:  # it leads out
             continue
-        if place is not None and place.kind is PathKind.DIRECTORY:
-            yield uri, os.path.relpath(place.path, resolver.root).replace(os.sep, "/")
+        if resolved is not None and resolved.kind is PathKind.DIRECTORY:
+            yield uri, os.path.relpath(resolved.path, resolver.root).replace(os.sep, "/")
 
 
 def asset_differences(
@@ -56,14 +56,14 @@ def asset_differences(
     differing: Collection[str],
     progress: Progress | None = None,
 ) -> Iterator[DigestDifference]:
-    """The assets whose content is not what the digest says that names them.
+    """Yield the assets whose content does not have the digest that names them.
 
     Args:
         root: the package.
         folders: see :func:`asset_folders`.
-        hashed: file → its digest, of files that were read already; where it has some of an asset,
-            it has all.
-        differing: files that are known to be damaged: an asset that holds one is not named besides.
+        hashed: file → its digest, for files that were read already; it has either all files of an
+            asset or none.
+        differing: files known to be damaged; an asset that holds one is not reported again.
         progress: as in :func:`directory_digest`.
     """
     for uri, folder in folders:
@@ -71,14 +71,14 @@ def asset_differences(
         if any(file.startswith(prefix) for file in differing):
             continue
         read = {
-            file.removeprefix(prefix): found
-            for file, found in hashed.items()
+            file.removeprefix(prefix): result
+            for file, result in hashed.items()
             if file.startswith(prefix)
         }
         digests = {
-            file: found.digest.sha256
-            for file, found in read.items()
-            if isinstance(found, HashedFile)
+            file: result.digest.sha256
+            for file, result in read.items()
+            if isinstance(result, HashedFile)
         }
         try:
             actual = (

@@ -1,4 +1,4 @@
-"""A package's files held against digests.json: lists them, hashes them, says what differs."""
+"""Compare a package's files with digests.json: list them, hash them, report the differences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ortpkg.storage.hashing import HashedFile, Progress, hash_files
 
 
 class DifferenceKind(StrEnum):
-    """How a file differs from what digests.json says."""
+    """Kind of difference between a file and its record in digests.json."""
 
     CHANGED = "changed"
     MISSING = "missing"
@@ -35,7 +35,7 @@ class DifferenceKind(StrEnum):
 class DigestDifference:
     """One file that is not as recorded.
 
-    ``message`` says it in a sentence, digests are "" where there is none.
+    ``message`` describes it in a sentence; unknown digests are "".
     """
 
     kind: DifferenceKind
@@ -46,7 +46,7 @@ class DigestDifference:
 
 
 class OversizedFileError(OSError):
-    """A file that was not read, since it is far larger than its record. ``nbytes``: of the file."""
+    """File of ``nbytes`` that was not read because it is far larger than its record."""
 
     def __init__(self, nbytes: int) -> None:
         super().__init__(errno.EFBIG, os.strerror(errno.EFBIG))
@@ -54,10 +54,13 @@ class OversizedFileError(OSError):
 
 
 def list_files(root: Path) -> tuple[str, ...]:
-    """Every file and symbolic link of a package, relative to ``root`` with ``/``, in byte order.
+    """Return every file and symbolic link of a package, relative to ``root`` with ``/``, sorted.
 
-    Left out: digests.json itself, signatures, and the staging folders of changes.
-    PackageFormatError for more than 100,000.
+    The order is that of the paths' bytes. digests.json itself, signatures, and the staging folders
+    of changes are left out.
+
+    Raises:
+        PackageFormatError: there are more than 100,000.
     """
     files: list[str] = []
     for parent, directories, names in os.walk(root, onerror=_raise):
@@ -69,8 +72,8 @@ def list_files(root: Path) -> tuple[str, ...]:
                 if name != DIGESTS_FILE and not name.startswith(STAGING_PREFIX)
             ]
         links = [name for name in directories if Path(parent, name).is_symlink()]
-        found = (Path(parent, name).relative_to(root).as_posix() for name in (*names, *links))
-        files += [path for path in found if not is_signature_file(path)]
+        paths = (Path(parent, name).relative_to(root).as_posix() for name in (*names, *links))
+        files += [path for path in paths if not is_signature_file(path)]
         if len(files) > MOST_FILES:
             raise PackageFormatError(
                 f"{quoted(root)} holds more than {MOST_FILES} files", path=root
@@ -79,36 +82,41 @@ def list_files(root: Path) -> tuple[str, ...]:
 
 
 def compute_digests(root: Path, *, progress: Progress | None = None) -> PackageDigests:
-    """Hashes every file of the package as it is now.
+    """Hash every file of the package as it is now.
 
-    OSError where one cannot be read or is not a regular file, PackageFormatError where a name
-    cannot be recorded.
+    Raises:
+        OSError: a file cannot be read or is not a regular file.
+        PackageFormatError: a name cannot be recorded.
     """
     names = list_files(root)
     return digests_of(root, hash_files({name: root / name for name in names}, progress=progress))
 
 
 def digests_of(root: Path, hashed: Mapping[str, HashedFile | OSError]) -> PackageDigests:
-    """What is to be recorded of the files ``hashed``, all that the package has.
+    """Return the record for the files ``hashed``, which are all files of the package.
 
-    Errors as :func:`compute_digests`.
+    Raises:
+        OSError, PackageFormatError: as in :func:`compute_digests`.
     """
     check_recordable(root, hashed)
     files = {}
-    for name, found in hashed.items():
-        if isinstance(found, OSError):
-            raise OSError(found.errno, found.strerror or str(found), str(root / name)) from found
-        files[name] = RecordedFile.of(found.digest)
+    for name, result in hashed.items():
+        if isinstance(result, OSError):
+            raise OSError(
+                result.errno, result.strerror or str(result), str(root / name)
+            ) from result
+        files[name] = RecordedFile.of(result.digest)
     return PackageDigests(files=files)
 
 
 def check_digests(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
-    """Re-hashes the whole package: every file that differs, sorted by path.
+    """Hash the whole package and return every file that differs, sorted by path.
 
-    Where nothing is recorded, every file is extra.
+    Without a record, every file is extra. Files that an interrupted change added or was about to
+    remove may exist or not.
 
-    What an interrupted change added or was about to remove may be there or not. PackageFormatError
-    as :func:`read_digests`.
+    Raises:
+        PackageFormatError: as in :func:`read_digests`.
     """
     recorded = read_digests(root) or PackageDigests()
     present = list_files(root)
@@ -122,9 +130,9 @@ def hash_recorded(
     *,
     progress: Progress | None = None,
 ) -> dict[str, HashedFile | OSError]:
-    """Hashes those of the files ``present`` that are recorded.
+    """Hash those of the files ``present`` that are recorded.
 
-    A folder in a file's place cannot be read; what is far larger than its record is not read.
+    A folder in a file's place gives an OSError; a file far larger than its record is not read.
     """
     listed = set(present)
     files = [file for file in recorded.files if file in listed or (root / file).is_dir()]
@@ -140,7 +148,7 @@ def hash_recorded(
 
 
 def _size_of(path: Path) -> int:
-    """0 where reading the file says what is wrong with it."""
+    """Return the size of a file; 0 if hashing it will report the error."""
     try:
         return path.stat().st_size
     except OSError:
@@ -150,63 +158,66 @@ def _size_of(path: Path) -> int:
 def differences(
     recorded: PackageDigests, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
 ) -> tuple[DigestDifference, ...]:
-    """How the files ``present``, those recorded among them ``hashed``, differ from ``recorded``.
+    """Return how the files ``present`` differ from ``recorded``, sorted by path.
 
-    Sorted by path.
+    ``hashed`` has the digests of those that are recorded.
     """
     pending = recorded.pending
     transient = frozenset((*pending.adds, *pending.removes) if pending else ())
-    found = []
+    result = []
     for file in sorted({*present, *recorded.files}, key=os.fsencode):
         if file in hashed:
             difference = _changed(file, recorded.files[file], hashed[file])
-            found += [difference] if difference else []
+            result += [difference] if difference else []
         elif is_within(file, transient):
             continue
         elif file in recorded.files:
             message = "recorded, but not there"
             expected = recorded.files[file].digests[-1]
-            found.append(
+            result.append(
                 DigestDifference(
                     kind=DifferenceKind.MISSING, file=file, message=message, expected=expected
                 )
             )
         else:
-            found.append(
+            result.append(
                 DigestDifference(
                     kind=DifferenceKind.EXTRA, file=file, message="there, but not recorded"
                 )
             )
-    return tuple(found)
+    return tuple(result)
 
 
-def is_within(path: str, places: Collection[str]) -> bool:
-    """Whether ``path`` is one of ``places`` or lies in one. Pass a set where there may be many."""
-    if path in places:
+def is_within(path: str, containers: Collection[str]) -> bool:
+    """Return True if ``path`` is one of ``containers`` or lies in one.
+
+    Pass a set if there are many.
+    """
+    if path in containers:
         return True
     end = path.find("/")
     while end >= 0:
-        if path[:end] in places:
+        if path[:end] in containers:
             return True
         end = path.find("/", end + 1)
     return False
 
 
 def _changed(
-    file: str, recorded: RecordedFile, found: HashedFile | OSError
+    file: str, recorded: RecordedFile, hashed: HashedFile | OSError
 ) -> DigestDifference | None:
     expected = recorded.digests[-1]
-    if isinstance(found, OversizedFileError):
-        message = f"it has {found.nbytes} bytes instead of {recorded.nbytes}, and was not read"
+    if isinstance(hashed, OversizedFileError):
+        message = f"it has {hashed.nbytes} bytes instead of {recorded.nbytes}, and was not read"
         return DigestDifference(
             kind=DifferenceKind.CHANGED, file=file, message=message, expected=expected
         )
-    if isinstance(found, OSError):
-        message = quoted(found.strerror or found)
+    if isinstance(hashed, OSError):
+        message = quoted(hashed.strerror or hashed)
         return DigestDifference(
             kind=DifferenceKind.UNREADABLE, file=file, message=message, expected=expected
         )
-    actual = found.digest
+    actual = hashed.digest
     if actual.sha256 in recorded.digests:
         return None
     sizes = (

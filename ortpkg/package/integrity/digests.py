@@ -1,6 +1,7 @@
-"""``digests.json``: SHA-256 and size of each file of a package; detects damage, not tampering.
+r"""Read and write ``digests.json``: SHA-256 and size of each file of a package.
 
-A sidecar beside manifest.json, so that no other reader of the package rejects it::
+It detects damage, not tampering. It stands beside manifest.json, so that no other reader of the
+package rejects it::
 
     {"schema_version": "1.0", "algorithm": "sha256",
      "files": {"models/m/metadata.json": {"digests": ["<hex>"], "nbytes": 123}, ...},
@@ -10,9 +11,9 @@ A sidecar beside manifest.json, so that no other reader of the package rejects i
 the directory hash of onnxruntime's shared assets. digests.json itself is not part of it.
 
 While a change is being committed (``transaction.py``, docs/adr/0002-commit-protocol.md) ``pending``
-says what the change adds, removes and replaces. Each document that it replaces has two digests, the
-old one and then the new one that ``pending`` announces. Every other file, and at other times every
-file, has one digest; a record with more is damaged, since any of them would be accepted.
+lists what the change adds, removes and replaces. Each document that it replaces has two digests:
+the old one, then the new one that ``pending`` announces. Every other file has exactly one digest; a
+record with more is damaged, since any of them would be accepted.
 """
 
 from __future__ import annotations
@@ -37,16 +38,14 @@ from ortpkg.package.sidecar import DIGESTS_FILE
 from ortpkg.storage.hashing import FileDigest
 
 STAGING_PREFIX = ".ortpkg-"
-"""Names in the root that start so hold what a change in progress (or an interrupted one) has not
-published.
-"""
+"""Prefix of names in the root that hold unpublished files of a change, running or interrupted."""
 
 MOST_FILES = 100_000
 WRONG_SUM = "its entries do not add up to the package digest that it states"
-#: A file that is so much larger than its record is not read to find that it differs: a sparse file
+#: A file that exceeds its record by more is not read: it differs for certain, and a sparse file
 #: of terabytes costs a stranger nothing.
 _MOST_EXCESS_NBYTES = 64 << 20
-#: Most times that digests.json is read again because a longer one took its place.
+#: How often digests.json is read again because a longer one replaced it meanwhile.
 _MOST_ATTEMPTS = 10
 _SURROGATE = re.compile("[\ud800-\udfff]")
 LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * MOST_FILES)
@@ -54,34 +53,36 @@ LIMITS = DocumentLimits(nbytes=128 * 1024 * 1024, values=10 * MOST_FILES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFile:
-    """What digests.json says of a file: several digests only while a change is being committed."""
+    """Record of a file in digests.json: several digests only while a change is being committed."""
 
     digests: tuple[str, ...]
     nbytes: int
 
     @classmethod
     def of(cls, digest: FileDigest) -> RecordedFile:
-        """A file that has this digest and no other."""
+        """Return the record of a file with this digest and no other."""
         return cls(digests=(digest.sha256,), nbytes=digest.nbytes)
 
     def has_other_size(self, digest: FileDigest) -> bool:
-        """Whether the record contradicts itself: it has this digest with another size.
+        """Return True if the record has this digest with another size: it contradicts itself.
 
-        Never while a change is committed: a document then has two sizes, of which one is recorded.
+        Always False while a change is committed: a document then has two sizes, only one of them
+        recorded.
         """
         return self.digests == (digest.sha256,) and self.nbytes != digest.nbytes
 
     def is_far_exceeded_by(self, nbytes: int) -> bool:
-        """Whether a file of so many bytes differs for certain, and is too large to be read for it.
+        """Return True if a file of this size differs for certain, so that it need not be read.
 
-        Never while a change is committed: a document then has two sizes, of which one is recorded.
+        Always False while a change is committed: a document then has two sizes, only one of them
+        recorded.
         """
         return len(self.digests) == 1 and nbytes > self.nbytes + _MOST_EXCESS_NBYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingChange:
-    """A change that was begun: whether it happened shows in the digest of one document.
+    """Change that was begun; the digest of one document shows if it happened.
 
     Attributes:
         commit_document: the document whose replacement is the commit point.
@@ -89,7 +90,7 @@ class PendingChange:
             has it.
         adds: files and directories that are garbage if the change did not happen.
         removes: files and directories that are garbage if it did.
-        documents: what else is replaced once it has happened: document → its SHA-256 afterwards.
+        documents: the other documents that it replaces → their SHA-256 afterwards.
     """
 
     commit_document: str
@@ -101,12 +102,12 @@ class PendingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageDigests:
-    """The content of digests.json; paths are relative to the root, with ``/``.
+    """Content of digests.json; paths are relative to the root, with ``/``.
 
     Attributes:
-        files: what is recorded of each.
+        files: path → record.
         pending: the change that is being committed; None for none.
-        stated_digest: the sum in the document that was read; None where none was read.
+        stated_digest: the sum in the document that was read; None if none was read.
     """
 
     files: Mapping[str, RecordedFile] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class PackageDigests:
 
     @property
     def wrong_sum(self) -> str:
-        """Reason why the stated sum proves nothing; "" where it is right, or none was read."""
+        """Reason why the stated sum proves nothing; "" if it is right, or none was read."""
         return "" if self.stated_digest in {None, self.package_digest} else WRONG_SUM
 
     @property
@@ -128,10 +129,11 @@ class PackageDigests:
 
 
 def read_digests(root: Path) -> PackageDigests | None:
-    """Return what ``root/digests.json`` says; None where there is none ("unverified").
+    """Return the content of ``root/digests.json``; None if there is none ("unverified").
 
-    PackageFormatError where it breaks its schema, names a path that is not a plain relative one, or
-    contradicts itself: a second digest of a file, or another sum than that of its entries.
+    Raises:
+        PackageFormatError: it breaks its schema, names a path that is not a plain relative one, or
+            contradicts itself: a second digest of a file, or a sum that is not that of its entries.
     """
     recorded = read_entries(root)
     if recorded is not None and (why_not := recorded.wrong_sum):
@@ -140,34 +142,35 @@ def read_digests(root: Path) -> PackageDigests | None:
 
 
 def read_entries(root: Path) -> PackageDigests | None:
-    """Read digests.json like :func:`read_digests`, for a caller that judges the sum itself."""
+    """Read digests.json like :func:`read_digests`, but leave the sum to the caller."""
     if not os.path.lexists(root / DIGESTS_FILE):
         return None
     return _digests_in(read_digests_document(root), root)
 
 
 def read_digests_document(root: Path) -> dict[str, Any]:
-    """digests.json as JSON, unchecked.
+    """Return digests.json as JSON, unchecked.
 
-    PackageFormatError where it cannot be read or breaks a limit.
+    Raises:
+        PackageFormatError: it cannot be read or exceeds a limit.
     """
     path = root / DIGESTS_FILE
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
         raise _malformed(root, "", "is a link that leads out of the package")
     for _ in range(_MOST_ATTEMPTS):
-        # The reader sets aside as much memory as it may read: no more than the file's size.
+        # The reader allocates as much memory as it may read: no more than the file's size.
         nbytes = _nbytes_of(path)
         try:
             return read_document(path, document=DIGESTS_FILE, limits=LIMITS._replace(nbytes=nbytes))
         except PackageFormatError:
             if _nbytes_of(path) == nbytes:
                 raise
-            # a command put another one in its place, which may be longer
+            # a command replaced it meanwhile, perhaps with a longer one
     return read_document(path, document=DIGESTS_FILE, limits=LIMITS)
 
 
 def _nbytes_of(path: Path) -> int:
-    """Return how much of digests.json may be read: 0 where the reader says what is wrong."""
+    """Return how much of digests.json may be read; 0 if the reader will report the error."""
     try:
         return min(path.stat().st_size, LIMITS.nbytes)
     except OSError:
@@ -175,7 +178,7 @@ def _nbytes_of(path: Path) -> int:
 
 
 def parse_digests(content: bytes, root: Path) -> PackageDigests:
-    """As :func:`read_digests`, for a document that the caller has; ``root`` is for messages."""
+    """Parse a digests.json like :func:`read_digests`; ``root`` is for messages."""
     recorded = _digests_in(parse_document(content, document=DIGESTS_FILE, limits=LIMITS), root)
     if why_not := recorded.wrong_sum:
         raise _malformed(root, "/package", why_not, _GET_ANOTHER)
@@ -203,7 +206,7 @@ def _digests_in(document: Mapping[str, Any], root: Path) -> PackageDigests:
 
 
 def dump_digests(digests: PackageDigests) -> bytes:
-    """The bytes of digests.json: sorted by path, two spaces, a final line feed."""
+    """Return the bytes of digests.json: sorted by path, two spaces, a final line feed."""
     document: dict[str, Any] = {
         "schema_version": "1.0",
         "algorithm": "sha256",
@@ -261,9 +264,9 @@ def _pending_of(value: Any, root: Path) -> PendingChange | None:
 def _check_one_digest_each(
     root: Path, files: Mapping[str, RecordedFile], pending: PendingChange | None
 ) -> None:
-    """PackageFormatError for a second digest of a file that no announced change replaces.
+    """Raise PackageFormatError if a file has a second digest that no announced change explains.
 
-    Whoever reads a file accepts any digest of it, while a signature states one.
+    A reader accepts any digest of a file, while a signature states one.
     """
     new_digests: dict[str, str] = {}
     if pending is not None:
@@ -286,22 +289,22 @@ def _list_of(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
-#: What helps where the document is wrong, and where a file's name is.
+#: Remedies for a wrong document, a contradictory one, and a wrong file name.
 _WRITE_ANEW = "delete digests.json: the next authoring command writes it anew"
 _GET_ANOTHER = f"do not trust the package: fetch it anew, or take {DIGESTS_FILE} from a good copy"
 _RENAME = "rename the file"
 
 
 def check_recordable(root: Path, paths: Iterable[str], *, remedy: str = _RENAME) -> None:
-    """PackageFormatError for a path that digests.json may not hold.
+    """Raise PackageFormatError for a path that digests.json may not hold.
 
-    It is untrusted: its paths are hashed, and pending ones deleted, so they must stay in the
-        package.
+    The document is untrusted: its files are hashed, and pending ones deleted, so paths must stay in
+    the package.
 
     Args:
         root: the package.
         paths: relative to it.
-        remedy: what helps against one that is wrong; by default, of files that are to be recorded.
+        remedy: for a wrong path; by default that of a file to be recorded.
     """
     for path in paths:
         segments = path.split("/")
@@ -318,5 +321,5 @@ def check_recordable(root: Path, paths: Iterable[str], *, remedy: str = _RENAME)
 def _malformed(
     root: Path, pointer: str, message: str, remedy: str = _WRITE_ANEW
 ) -> PackageFormatError:
-    found = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer=pointer, remedy=remedy)
-    return PackageFormatError.from_findings([found], path=root)
+    problem = finding(DOCUMENT_SHAPE, DIGESTS_FILE, message, pointer=pointer, remedy=remedy)
+    return PackageFormatError.from_findings([problem], path=root)

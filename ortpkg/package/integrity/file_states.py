@@ -1,7 +1,7 @@
-"""How each file of a package stands to what digests.json records, read as far as a budget goes.
+"""State of each file of a package, compared with digests.json as far as a budget of bytes allows.
 
-Within the budget it is what ``ortpkg verify`` finds. Beyond it a file counts by the digest that was
-remembered of it, by its size, or not at all, and the state says which.
+Within the budget the states are those that ``ortpkg verify`` finds. Beyond it a file is judged by a
+cached digest, by its size, or not at all, and its state says which.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ortpkg.storage.file_stamp import FileStamp, file_stamp
 
 
 class FileState(StrEnum):
-    """How a file stands to what is recorded; the first four are no reason to worry."""
+    """State of a file compared with its record; the first four are no reason to worry."""
 
     VERIFIED = "verified"
     KNOWN = "known from before"
@@ -54,8 +54,8 @@ class StatedFile:
 
     Attributes:
         path: relative to the root, with ``/``.
-        state: how it stands to what is recorded.
-        nbytes: as recorded; of a file that is not recorded, what it has.
+        state: compared with its record.
+        nbytes: the recorded size; the actual one of a file that is not recorded.
         message: what is wrong with it; "" for nothing.
     """
 
@@ -70,9 +70,9 @@ class FileStates:
     """All files of a package.
 
     Attributes:
-        files: recorded ones in their order, then others that there are.
-        package_digest: SHA-256 over all recorded files; "" where nothing is recorded.
-        notes: what else a person should know.
+        files: recorded ones in their order, then others on the disk.
+        package_digest: SHA-256 over all recorded files; "" if nothing is recorded.
+        notes: further remarks for the user.
     """
 
     files: tuple[StatedFile, ...]
@@ -81,20 +81,18 @@ class FileStates:
 
 
 def file_states(root: Path, *, most_nbytes: int | None) -> FileStates:
-    """How the files of the package at ``root`` stand to what digests.json records.
-
-    That something differs is no error.
+    """Compare the files of the package at ``root`` with digests.json. Differences are no error.
 
     Args:
         root: the package.
-        most_nbytes: how much is hashed; None: everything.
+        most_nbytes: how many bytes are hashed at most; None for all.
 
     Raises:
-        PackageNotFoundError: ``root`` is no package.
+        PackageNotFoundError: ``root`` is not a package.
         PackageFormatError: it holds too many files, or digests.json cannot be read.
     """
     recorded = read_entries(root) if has_digests(root) else None
-    nbytes = 0 if recorded is None else sum(each.nbytes for each in recorded.files.values())
+    nbytes = 0 if recorded is None else sum(file.nbytes for file in recorded.files.values())
     if recorded is not None and most_nbytes is not None and nbytes > most_nbytes:
         return _partly_read(root, recorded, most_nbytes)
     report = verify_package(root)
@@ -108,11 +106,11 @@ def file_states(root: Path, *, most_nbytes: int | None) -> FileStates:
 def _files(
     root: Path,
     recorded: PackageDigests | None,
-    found: Sequence[DigestDifference],
+    differences: Sequence[DigestDifference],
     absent: Mapping[str, object],
     unread: Mapping[str, FileState] | None = None,
 ) -> Iterator[StatedFile]:
-    by_path = {each.file: each for each in found}
+    by_path = {difference.file: difference for difference in differences}
     files: Mapping[str, RecordedFile] = {} if recorded is None else recorded.files
     for path, file in files.items():
         difference = by_path.pop(path, None)
@@ -132,33 +130,41 @@ def _files(
 
 
 def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> FileStates:
-    """Hashes files in their order as far as they fit; asks memory and sizes of the others."""
+    """Hash files in their order until the budget is spent; judge the others by cache and size."""
     present = set(list_files(root))
     absent = absent_files(root, recorded)
     cache = DigestCache(root)
     unread: dict[str, FileState] = {}
-    found: list[DigestDifference] = []
-    left = most_nbytes
+    changes: list[DigestDifference] = []
+    budget = most_nbytes
     for path, file in recorded.files.items():
         stamp = file_stamp(root / path) if path in present else None
         if stamp is None:
             continue
         state, difference = _known_state(path, file, stamp, cache)
         if difference is not None:
-            found.append(difference)
-        if state is FileState.NOT_READ and stamp.nbytes <= left:
-            left -= stamp.nbytes
+            changes.append(difference)
+        if state is FileState.NOT_READ and stamp.nbytes <= budget:
+            budget -= stamp.nbytes
         else:
             unread[path] = state
     rest = PackageDigests(
         files={path: file for path, file in recorded.files.items() if path not in unread},
         pending=recorded.pending,
     )
-    here = sorted(present - unread.keys())
-    found += differences(rest, here, hash_recorded(root, rest, here))
-    own = check_own_record(root)
+    hashed_now = sorted(present - unread.keys())
+    changes += differences(rest, hashed_now, hash_recorded(root, rest, hashed_now))
+    record_damage = check_own_record(root)
     return FileStates(
-        files=tuple(_files(root, recorded, [*found, *([own] if own else [])], absent, unread)),
+        files=tuple(
+            _files(
+                root,
+                recorded,
+                [*changes, *([record_damage] if record_damage else [])],
+                absent,
+                unread,
+            )
+        ),
         package_digest=recorded.package_digest,
         notes=(),
     )
@@ -167,12 +173,12 @@ def _partly_read(root: Path, recorded: PackageDigests, most_nbytes: int) -> File
 def _known_state(
     path: str, file: RecordedFile, stamp: FileStamp, cache: DigestCache
 ) -> tuple[FileState, DigestDifference | None]:
-    """What can be said of a file that is not read; NOT_READ for nothing."""
-    known = cache.digest(path, stamp)
-    if known is not None and known.sha256 in file.digests:
+    """Return the state of a file that is not read; NOT_READ if nothing is known."""
+    cached = cache.digest(path, stamp)
+    if cached is not None and cached.sha256 in file.digests:
         return FileState.KNOWN, None
     message = ""
-    if known is not None:
+    if cached is not None:
         message = "its bytes are not those recorded"
     elif len(file.digests) == 1 and stamp.nbytes != file.nbytes:
         message = f"it has {stamp.nbytes} bytes instead of {file.nbytes}"

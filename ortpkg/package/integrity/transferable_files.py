@@ -1,6 +1,6 @@
-"""Whether a package may travel, packed or through a registry.
+"""Check that a package may be packed or sent to a registry.
 
-Every file is recorded, unchanged, and has a name that every system can hold.
+Every file must be recorded, unchanged, and have a name that every operating system can hold.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ortpkg.storage.hashing import FileDigest
 
 
 def check_names(names: Sequence[str]) -> None:
-    """AuthoringError for a name that some system cannot hold, and where it could not arrive."""
+    """Raise AuthoringError for a name that some system cannot hold, or for two equal ones."""
     for name in names:
         if reason := why_not_portable_file(name):
             raise AuthoringError(f"{quoted(name)} {reason}: rename it")
@@ -34,7 +34,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests | None) -> None:
-    """DigestMismatchError where the files ``names`` of ``where`` are not those recorded."""
+    """Raise DigestMismatchError if the files ``names`` of ``where`` are not those recorded."""
     if hidden := [name for name in names if name.startswith(STAGING_PREFIX)]:
         raise ArchiveError(f"{quoted(where)}: entry {quoted(hidden[0])} has a name of ortpkg's own")
     if recorded is None:
@@ -58,19 +58,19 @@ def check_complete(where: Path, names: Sequence[str], recorded: PackageDigests |
 
 
 def check_whole(root: Path, recorded: PackageDigests) -> None:
-    """AuthoringError where the package at ``root`` is sparse: some of its files are not here."""
-    _verify_none(root, absent_files(root, recorded) if root.is_dir() else {})
+    """Raise AuthoringError if the package at ``root`` is sparse: some of its files are absent."""
+    _refuse_absent(root, absent_files(root, recorded) if root.is_dir() else {})
 
 
 def verify_all_here(root: Path) -> None:
-    """As :func:`check_whole`, for readers that look at no digests.
+    """Raise AuthoringError if files are absent; for readers that do not look at digests.
 
     A package whose digests.json cannot be read, and a bare model, pass.
     """
-    _verify_none(root, AbsentFiles(root).files if root.is_dir() else {})
+    _refuse_absent(root, AbsentFiles(root).files if root.is_dir() else {})
 
 
-def _verify_none(root: Path, absent: Collection[str]) -> None:
+def _refuse_absent(root: Path, absent: Collection[str]) -> None:
     if absent:
         raise AuthoringError(
             f"{quoted(root)} is a part of its package, and this needs all of it: absent are"
@@ -82,7 +82,11 @@ def _verify_none(root: Path, absent: Collection[str]) -> None:
 def check_digest(
     name: str, digest: FileDigest, recorded: PackageDigests | None, where: Path
 ) -> None:
-    """DigestMismatchError where the file ``name``, one of those recorded, has another digest."""
+    """Raise DigestMismatchError if the recorded file ``name`` has another digest.
+
+    Raises:
+        PackageFormatError: the record has the same digest with another size.
+    """
     if recorded is None:
         return
     entry = recorded.files[name]

@@ -1,8 +1,7 @@
-"""Compares every byte of a package with what digests.json records, and says what differs.
+"""Verify a package: compare every byte with digests.json and report the differences.
 
-Nothing is opened as a package, and no cache is asked: a package whose documents are damaged can be
-verified too. What is found is damage, not tampering: whoever changes a file can change its digest
-as well.
+The package is not opened and no cache is used, so a package with damaged documents can be verified
+too. It finds damage, not tampering: whoever changes a file can change its digest as well.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from ortpkg.storage.hashing import HashedFile, Progress, total_nbytes
 
 _KNOWN_VERSION = "1.0"
 _OTHER_FORM = "it is not in the form that ortpkg writes: damaged, or written by another program"
-#: Most times that a package is compared again because a command changed it meanwhile.
+#: How often a package is compared again because a command changed it meanwhile.
 _MOST_ATTEMPTS = 50
 _BITS = {
     DifferenceKind.CHANGED: VerifyExitCode.CHANGED,
@@ -58,22 +57,22 @@ _BITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationReport:
-    """What a verification found.
+    """Result of a verification.
 
     Attributes:
         root: the package.
-        is_complete: everything was compared. False ("unverified") where there is no digests.json,
-            where it cannot be read, or where it is of a newer version, which may record more than
-            this ortpkg compares.
+        is_complete: True if everything was compared. False ("unverified") without a digests.json,
+            if it cannot be read, or if it is of a newer version, which may record more than this
+            ortpkg compares.
         differences: files that are not as recorded, sorted by path; after a repair, those that
             remain.
-        file_count, nbytes: what was read.
-        package_digest: SHA-256 over all recorded files; "" where nothing is recorded.
-        notes: what else a person should know.
+        file_count, nbytes: number and size of the files read.
+        package_digest: SHA-256 over all recorded files; "" if nothing is recorded.
+        notes: further remarks for the user.
         repaired: files that a repair put right.
         not_repaired: file → why a repair could not put it right.
-        is_compared: there was a record to compare with; False only where digests were recorded for
-            the first time, or those before could not be read.
+        is_compared: False only if digests were recorded for the first time, or the earlier ones
+            could not be read.
         absent_files: path → bytes, of files that a sparse package leaves out
             (:mod:`ortpkg.package.integrity.absent_files`); they are no differences.
     """
@@ -92,12 +91,12 @@ class VerificationReport:
 
     @property
     def is_intact(self) -> bool:
-        """Every file that is not absent is there, as recorded, and nothing else is."""
+        """True if every file that is not absent is as recorded, and there are no others."""
         return self.is_complete and not self.differences
 
     @property
     def exit_code(self) -> VerifyExitCode:
-        """The sum of what was found; 0 if the package is intact."""
+        """Sum of the bits of all findings; 0 if the package is intact."""
         code = VerifyExitCode(0) if self.is_complete else VerifyExitCode.UNVERIFIED
         for difference in self.differences:
             code |= _BITS[difference.kind]
@@ -107,17 +106,15 @@ class VerificationReport:
 def verify_package(
     root: Path, *, is_whole: bool = False, progress: Progress | None = None
 ) -> VerificationReport:
-    """Re-hashes all files of the package at ``root`` on all cores.
-
-    That something differs is no error.
+    """Hash all files of the package at ``root`` on all cores. Differences are no error.
 
     Args:
         root: the package.
-        is_whole: it is to be no part of a package: what is absent counts as missing.
+        is_whole: absent files count as missing.
         progress: called with (file, bytes done, bytes in all).
 
     Raises:
-        PackageNotFoundError: ``root`` is no directory, or holds neither manifest.json nor
+        PackageNotFoundError: ``root`` is not a directory, or holds neither manifest.json nor
             digests.json.
         PackageFormatError: it holds more than 100,000 files.
     """
@@ -142,24 +139,25 @@ def _verify(root: Path, progress: Progress | None, *, is_whole: bool) -> Verific
         return unrecorded_report(root, tuple(wrong), asset_count=len(folders))
     report, hashed = _hashed_report(root, recorded, progress)
     absent = {} if is_whole else absent_files(root, recorded)
-    not_compared = {*(each.file for each in report.differences), *absent}
+    not_compared = {*(difference.file for difference in report.differences), *absent}
     wrong = asset_differences(
         root, asset_folders(root), hashed=hashed, differing=not_compared, progress=progress
     )
-    found = [each for each in report.differences if each.file not in absent]
+    remaining = [difference for difference in report.differences if difference.file not in absent]
     return replace(
         report,
-        differences=_sorted([*found, *wrong]),
+        differences=_sorted([*remaining, *wrong]),
         absent_files={path: file.nbytes for path, file in absent.items()},
     )
 
 
 def differences_of(root: Path, *, progress: Progress | None = None) -> tuple[DigestDifference, ...]:
-    """How the files of a package, and digests.json itself, differ from what that records.
+    """Return how the files of a package, and digests.json itself, differ from the record.
 
-    () where there is none.
+    Return () without a digests.json.
 
-    PackageFormatError where it cannot be read.
+    Raises:
+        PackageFormatError: digests.json cannot be read.
     """
     recorded = read_entries(root)
     return () if recorded is None else _hashed_report(root, recorded, progress)[0].differences
@@ -180,7 +178,7 @@ def _hashed_report(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A digests.json: what it records, its JSON, and its bytes."""
+    """A digests.json: its values, its JSON, and its bytes."""
 
     digests: PackageDigests
     document: dict[str, Any]
@@ -190,10 +188,10 @@ class Record:
 def unrecorded_report(
     root: Path, wrong: tuple[DigestDifference, ...] = (), *, asset_count: int = 0
 ) -> VerificationReport:
-    """What there is to say of a package without digests.json.
+    """Report on a package without digests.json.
 
-    ``wrong``: of its shared assets, which name digests and so are all that is compared; there are
-        ``asset_count``.
+    ``wrong`` are differences of its ``asset_count`` shared assets, which name their digests and so
+    are all that can be compared.
     """
     what = "nothing can be compared"
     if asset_count:
@@ -210,32 +208,32 @@ def unrecorded_report(
     )
 
 
-def _sorted(found: Iterable[DigestDifference]) -> tuple[DigestDifference, ...]:
-    return tuple(sorted(found, key=lambda difference: os.fsencode(difference.file)))
+def _sorted(differences: Iterable[DigestDifference]) -> tuple[DigestDifference, ...]:
+    return tuple(sorted(differences, key=lambda difference: os.fsencode(difference.file)))
 
 
 def report_of(
     root: Path, record: Record, present: Collection[str], hashed: Mapping[str, HashedFile | OSError]
 ) -> VerificationReport:
-    """How the files ``present``, those recorded among them ``hashed``, differ from the record."""
-    recorded, stated = record.digests, record.document
-    found = [
-        *record_differences(record.content, stated, recorded, hashed),
+    """Report how the files ``present`` differ from the record; ``hashed`` has the recorded ones."""
+    recorded, document = record.digests, record.document
+    problems = [
+        *record_differences(record.content, document, recorded, hashed),
         *differences(recorded, present, hashed),
     ]
     return VerificationReport(
         root=root,
-        is_complete=stated["schema_version"] == _KNOWN_VERSION,
-        differences=_sorted(found),
+        is_complete=document["schema_version"] == _KNOWN_VERSION,
+        differences=_sorted(problems),
         file_count=len(hashed),
         nbytes=total_nbytes(hashed.values()),
         package_digest=recorded.package_digest,
-        notes=_notes(stated, recorded),
+        notes=_notes(document, recorded),
     )
 
 
 def check_is_package(root: Path) -> None:
-    """PackageNotFoundError where there is nothing at ``root`` that could be verified."""
+    """Raise PackageNotFoundError if there is nothing at ``root`` that could be verified."""
     if not root.is_dir():
         is_there = os.path.lexists(root)
         problem = "is not a directory" if is_there else f"does not exist{did_you_mean_path(root)}"
@@ -274,23 +272,23 @@ def _unreadable_record(root: Path, error: PackageFormatError) -> VerificationRep
 
 
 def is_other_form(difference: DigestDifference) -> bool:
-    """Whether a digests.json has all the right entries, in another form: another program's."""
+    """Return True if a digests.json has the right entries in the form of another program."""
     return difference.file == DIGESTS_FILE and difference.message == _OTHER_FORM
 
 
 def record_differences(
     content: bytes,
-    stated: dict[str, Any],
+    document: dict[str, Any],
     recorded: PackageDigests,
     hashed: Mapping[str, HashedFile | OSError],
 ) -> list[DigestDifference]:
-    """Damage to digests.json itself (``content`` is its bytes): a wrong sum, size or form."""
+    """Return the damage to digests.json itself (``content`` is its bytes): sum, size or form."""
     expected = actual = ""
     message = _wrong_size(recorded, hashed)
     if recorded.wrong_sum:
         message = WRONG_SUM
-        expected, actual = stated["package"], recorded.package_digest
-    elif message is None and content != _its_form(stated, recorded):
+        expected, actual = document["package"], recorded.package_digest
+    elif message is None and content != _its_form(document, recorded):
         message = _OTHER_FORM
     if message is None:
         return []
@@ -303,26 +301,25 @@ def record_differences(
 
 
 def check_own_record(root: Path) -> DigestDifference | None:
-    """Damage to digests.json itself, as far as it shows without looking at any other file.
+    """Return the damage to digests.json that shows without reading other files; None for none.
 
-    None where there is none.
-
-    PackageFormatError where it cannot be read.
+    Raises:
+        PackageFormatError: it cannot be read.
     """
     recorded = read_entries(root)
     if recorded is None:
         return None
-    content, stated = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
-    return next(iter(record_differences(content, stated, recorded, hashed={})), None)
+    content, document = (root / DIGESTS_FILE).read_bytes(), read_digests_document(root)
+    return next(iter(record_differences(content, document, recorded, hashed={})), None)
 
 
 def verify_sum(root: Path) -> None:
-    """Verify that the entries of digests.json add up, before a command rewrites it.
+    """Check that the entries of digests.json match its sum, before a command rewrites it.
 
     Rewriting a damaged one would give it a right sum, which hides the damage.
 
     Raises:
-        DigestMismatchError: they do not.
+        DigestMismatchError: they do not match.
         PackageFormatError: digests.json cannot be read.
     """
     recorded = read_entries(root)
@@ -341,12 +338,13 @@ def verify_sum(root: Path) -> None:
 
 
 def why_record_is_wrong(root: Path) -> str | None:
-    """Return what of digests.json cannot hold, told without reading any other file; else None.
+    """Return what is wrong with digests.json, without hashing any file; None for nothing.
 
-    A wrong sum, or a size that the file of the record's digest does not have here. Another form
-    alone may be another program's.
+    It is a wrong sum, or a size that differs from the file's. Another form alone may come from
+    another program.
 
-    PackageFormatError where it cannot be read.
+    Raises:
+        PackageFormatError: it cannot be read.
     """
     recorded, damage = read_entries(root), check_own_record(root)
     if damage is not None and not is_other_form(damage):
@@ -354,38 +352,38 @@ def why_record_is_wrong(root: Path) -> str | None:
     for file, entry in (recorded.files if recorded is not None else {}).items():
         path = root / file
         if path.is_symlink() or not path.is_file() or len(entry.digests) > 1:
-            continue  # another check says what is wrong with it, if anything is
+            continue  # other checks cover these
         nbytes = path.stat().st_size
         if nbytes != entry.nbytes:
             return f"it gives {quoted(file)} {entry.nbytes} bytes, and there are {nbytes}"
     return None
 
 
-def _its_form(stated: dict[str, Any], recorded: PackageDigests) -> bytes:
+def _its_form(document: dict[str, Any], recorded: PackageDigests) -> bytes:
     return (
         dump_digests(recorded)
-        if stated["schema_version"] == _KNOWN_VERSION
-        else dump_document(stated)
+        if document["schema_version"] == _KNOWN_VERSION
+        else dump_document(document)
     )
 
 
 def _wrong_size(recorded: PackageDigests, hashed: Mapping[str, HashedFile | OSError]) -> str | None:
-    for file, found in hashed.items():
+    for file, result in hashed.items():
         entry = recorded.files[file]
-        if isinstance(found, HashedFile) and entry.has_other_size(found.digest):
+        if isinstance(result, HashedFile) and entry.has_other_size(result.digest):
             return (
                 f"it gives {quoted(file)} {entry.nbytes} bytes; a file with that digest has"
-                f" {found.digest.nbytes}"
+                f" {result.digest.nbytes}"
             )
     return None
 
 
-def _notes(stated: dict[str, Any], recorded: PackageDigests) -> tuple[str, ...]:
+def _notes(document: dict[str, Any], recorded: PackageDigests) -> tuple[str, ...]:
     notes = []
-    if stated["schema_version"] != _KNOWN_VERSION:
+    if document["schema_version"] != _KNOWN_VERSION:
         notes.append(
-            f"{DIGESTS_FILE} is of version {quoted(stated['schema_version'])}; this ortpkg verifies"
-            f" all that version {_KNOWN_VERSION} records, and no more"
+            f"{DIGESTS_FILE} is of version {quoted(document['schema_version'])}; this ortpkg"
+            f" verifies all that version {_KNOWN_VERSION} records, and no more"
         )
     if recorded.pending is not None:
         notes.append(

@@ -1,4 +1,4 @@
-"""What a path or a reference in a package may name, and where it leads.
+"""Decide which paths and references a package may name, and where they lead.
 
-Every path of a stranger goes through here.
+Every path that comes from a package goes through here.
 """

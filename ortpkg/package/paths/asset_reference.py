@@ -1,7 +1,7 @@
-"""References to shared assets: ``sha256:<64 hex digits>``, perhaps with a path in the asset.
+"""Parse references to shared assets: ``sha256:<64 hex digits>``, perhaps with a path in the asset.
 
 An asset is a folder, by default ``shared_assets/sha256-<hex>/`` in the package. A text of any other
-form is a path, as onnxruntime 1.28 to 1.32 see it, even where it begins with ``sha256:``.
+form is a path, as in onnxruntime 1.28 to 1.32, even if it begins with ``sha256:``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class AssetReference(NamedTuple):
-    """A reference to a shared asset.
+    """Reference to a shared asset.
 
     Attributes:
         uri: ``sha256:<hex>``.
@@ -29,28 +29,28 @@ class AssetReference(NamedTuple):
 
 
 def parse_asset_reference(text: str) -> AssetReference | None:
-    """The reference that ``text`` is; None if it is a path."""
+    """Parse ``text`` as a reference; None if it is a path."""
     match = _REFERENCE.fullmatch(text) if text.startswith(_SCHEME) else None
     return None if match is None else AssetReference(match.group(1), match.group(2) or "")
 
 
 def looks_like_asset_reference(text: str) -> bool:
-    """Whether ``text`` begins like a reference, in any case; it may still be none."""
+    """Return True if ``text`` begins like a reference, in any case; it may still be none."""
     return text[: len(_SCHEME)].lower() == _SCHEME
 
 
 def is_asset_uri(text: str) -> bool:
-    """Whether ``text`` is ``sha256:<hex>`` and nothing else."""
+    """Return True if ``text`` is ``sha256:<hex>`` and nothing else."""
     return text.startswith(_SCHEME) and _DIGEST.fullmatch(text, len(_SCHEME)) is not None
 
 
 def asset_folder_name(uri: str) -> str:
-    """The name of the asset's folder in ``shared_assets/``."""
+    """Return the name of the asset's folder in ``shared_assets/``."""
     return _FOLDER_PREFIX + uri.removeprefix(_SCHEME)
 
 
 def asset_uri_of_folder(name: str) -> str | None:
-    """The asset that a folder of that name in ``shared_assets/`` is; None for any other name."""
+    """Return the URI of an asset by its folder's name in ``shared_assets/``; None for others."""
     if not name.startswith(_FOLDER_PREFIX) or _DIGEST.fullmatch(name, len(_FOLDER_PREFIX)) is None:
         return None
     return _SCHEME + name[len(_FOLDER_PREFIX) :]

@@ -1,4 +1,4 @@
-"""What is on the disk at a path: its kind, where links lead, what a folder holds."""
+"""Look at paths on the disk: their kind, where links lead, which names a folder holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortpkg.errors import PackageError, quoted
 
 
 class PathKind(StrEnum):
-    """What is at a path."""
+    """Kind of file at a path."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -25,7 +25,7 @@ _KINDS = {stat.S_IFDIR: PathKind.DIRECTORY, stat.S_IFREG: PathKind.FILE}
 
 
 def kind_at(path: str) -> PathKind:
-    """What is at ``path``, links followed."""
+    """Return the kind of file at ``path``, links followed."""
     try:
         return kind_of(os.stat(path))  # noqa: PTH116
     except (OSError, ValueError):
@@ -33,9 +33,9 @@ def kind_at(path: str) -> PathKind:
 
 
 def list_names(directory: Path, kind: PathKind) -> list[str]:
-    """Names of the files or folders directly in ``directory``, sorted.
+    """Return the names of the files or folders directly in ``directory``, sorted.
 
-    Links count as what they lead to.
+    A link counts as what it leads to.
 
     Raises:
         PackageError: the directory cannot be read.
@@ -57,10 +57,12 @@ def _is_of_kind(entry: os.DirEntry[str], kind: PathKind) -> bool:
 
 
 def follow_links(path: str) -> str:
-    """``path`` with symbolic links followed, as far as it exists.
+    """Return ``path`` with symbolic links followed, as far as it exists.
 
-    OSError for more links in a row than the system follows, loops among them: they have no real
-    path, and ``os.path.realpath``, which calls itself for each link, may fail by their number.
+    Raises:
+        OSError: there are more links in a row than the system follows, or a loop of links. Such a
+            path has no real path, and ``os.path.realpath``, which calls itself for each link, may
+            fail by their number.
     """
     try:
         os.stat(path)  # noqa: PTH116  # strings, as everywhere here
@@ -71,15 +73,15 @@ def follow_links(path: str) -> str:
 
 
 def followed_or_as_it_is(path: Path | str) -> str:
-    """As :func:`follow_links`, but ``path`` itself, made absolute, where that is not possible."""
+    """Return :func:`follow_links` of ``path``; if that fails, ``path`` itself, made absolute."""
     try:
         return follow_links(os.fspath(path))
-    except OSError:  # whoever opens it says so
+    except OSError:  # opening it will report the error
         return os.path.abspath(path)  # noqa: PTH100  # as above
 
 
 def is_inside(path: str, directory: str) -> bool:
-    """Whether ``path`` is ``directory`` or lies below it.
+    """Return True if ``path`` is ``directory`` or lies below it.
 
     Both are absolute, with links followed.
     """
@@ -91,22 +93,23 @@ def is_inside(path: str, directory: str) -> bool:
 
 
 def kind_of(status: os.stat_result) -> PathKind:
-    """What the status of something that exists says it is."""
+    """Return the kind of file (regular, directory or other) from a stat result."""
     return _KINDS.get(stat.S_IFMT(status.st_mode), PathKind.OTHER)
 
 
 def is_link(status: os.stat_result) -> bool:
-    """Whether ``os.lstat`` gave the status of a link to somewhere else."""
-    # Windows' junctions are not symbolic links to lstat, but lead elsewhere just so; they carry
+    """Return True if a result of ``os.lstat`` is that of a link to somewhere else."""
+    # Windows' junctions are not symbolic links to lstat, but lead elsewhere as well; they have
     # this attribute.
     attributes = getattr(status, "st_file_attributes", 0) if _IS_WINDOWS else 0
     return stat.S_ISLNK(status.st_mode) or bool(attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT)
 
 
 def real_as_far_as_it_exists(path: str) -> str:
-    """``path`` with links followed as far as it exists (``std::filesystem::weakly_canonical``).
+    """Return ``path`` with links followed as far as it exists.
 
-    A link that leads nowhere does not exist.
+    The rule is that of ``std::filesystem::weakly_canonical``: a link that leads nowhere does not
+    exist.
     """
     missing: list[str] = []
     while not os.path.exists(path):  # noqa: PTH110

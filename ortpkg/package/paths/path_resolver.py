@@ -1,14 +1,14 @@
-"""Turns every path that a package names into a real path inside the package, or refuses it.
+"""Resolve every path that a package names to a real path inside the package, or refuse it.
 
-The one place where this is decided, by two checks in this order. The text: relative, ``/`` between
-names, and names that every supported operating system can hold (``path_text``). The disk
-(``disk_places``): symbolic links (and Windows' other reparse points) are
-followed, and what they lead to must lie inside the package's real root.
+This is the only place that decides, by two checks. First the text (``path_text``): relative, ``/``
+between names, and names that every supported operating system can hold. Then the disk
+(``disk_places``): symbolic links (and Windows' other reparse points) are followed, and must lead to
+a place inside the package's real root.
 
-For a release of onnxruntime a path is judged as ``ResolvePath`` of that release does: relative,
-without a segment ``..``, and what it leads to, all links followed, inside the package; a path that
-does not exist is judged by the part of it that does. Where paths out of the package are allowed, it
-may be anything.
+By the rules of a release of onnxruntime a path is judged like its ``ResolvePath`` does: relative,
+without a segment ``..``, and inside the package once all links are followed; a path that does not
+exist is judged by the part of it that does. If paths out of the package are allowed, it may be
+anything.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _IS_WINDOWS = os.name == "nt"
 
 
 class Place(NamedTuple):
-    """An absolute path, with symbolic links followed, and what is there.
+    """Absolute path, with symbolic links followed, and the kind of file there.
 
-    Text, as there are many of them.
+    The path is text, as there are many of them.
     """
 
     path: str
@@ -50,24 +50,24 @@ class Place(NamedTuple):
 
 
 class ResolvedPath(NamedTuple):
-    """The same as :class:`Place`, with a path that is one."""
+    """The same as :class:`Place`, with a ``pathlib.Path``."""
 
     path: Path
     kind: PathKind
 
 
 class Absences(Protocol):
-    """What a package has and this copy of it lacks (``package/integrity/absent_files.py``)."""
+    """Files of a package that this copy of it lacks (``package/integrity/absent_files.py``)."""
 
     def kind_at(self, path: str) -> PathKind:
-        """What would be at ``path``, absolute with links followed; MISSING for nothing."""
+        """Return the kind that ``path`` would have if no file were absent; MISSING for none."""
 
-    def files_beside(self, here: Collection[str], directory: str) -> list[str]:
-        """Names of absent files directly in ``directory``, which holds the files ``here``."""
+    def files_beside(self, present: Collection[str], directory: str) -> list[str]:
+        """Return names of absent files directly in ``directory``, whose files are ``present``."""
 
 
 class PathRefusedError(PathEscapesPackageError):
-    """A path that a package names may not be used; says which rule it breaks, and why."""
+    """Path of a package that may not be used; has the rule that it breaks, and the reason."""
 
     def __init__(self, rule: Rule, reason: str, remedy: str, *, reference: str, root: Path) -> None:
         message = f"path {quoted(reference)} {reason}: {remedy}"
@@ -76,22 +76,21 @@ class PathRefusedError(PathEscapesPackageError):
         self.reason = reason
 
     def finding(self, document: str, *, pointer: str = "") -> Finding:
-        """The finding that says the same where ``document`` names the path."""
+        """Return the finding with the same meaning for ``document``, which names the path."""
         message = f"path {quoted(self.reference)} {self.reason}"
         return finding(self.rule, document, message, pointer=pointer)
 
 
 class PathResolver:
-    """Resolves references in one package.
+    """Resolver of the references in one package.
 
-    What is found on the way is looked at once and remembered: use a new resolver for each time that
-    a package is opened.
+    Each path is looked at once and remembered: use a new resolver each time a package is opened.
 
     Args:
         root: of the package.
-        portable_names: by the strict rules; otherwise as a release of onnxruntime does.
+        portable_names: use the strict rules; otherwise those of a release of onnxruntime.
         is_confined: paths must stay in the package.
-        absences: what counts as being there although it is not; nothing, where left out.
+        absences: files that count as present although they are not; None for none.
 
     Attributes:
         root, real_root: the real path of the package root, as a path and as text.
@@ -101,8 +100,8 @@ class PathResolver:
         "_absences",
         "_accepted",
         "_is_confined",
+        "_looked_at",
         "_portable_names",
-        "_seen",
         "real_root",
         "root",
     )
@@ -120,19 +119,19 @@ class PathResolver:
         self._portable_names = portable_names
         self._is_confined = is_confined
         self._absences = absences
-        self._seen: dict[str, Place] = {}
+        self._looked_at: dict[str, Place] = {}
         self._accepted: set[str] = set()  # nearly all variants name the same file in their folders
 
     def resolve(self, reference: str, *, base: str = "") -> ResolvedPath:
-        """The same as :meth:`locate`, as a value."""
+        """Resolve like :meth:`locate`; return a ``pathlib.Path``."""
         path, kind = self.locate(reference, base=base)
         return ResolvedPath(Path(path), kind)
 
     def locate(self, reference: str, *, base: str = "") -> Place:
-        """The place of ``reference``, which is relative to ``base``; it need not exist.
+        """Return the place of ``reference``, which is relative to ``base``; it need not exist.
 
         Args:
-            reference: as the package has it.
+            reference: as the package states it.
             base: a directory relative to the root, with ``/``; "" is the root. It is trusted to be
                 portable.
 
@@ -144,13 +143,13 @@ class PathResolver:
         return self._walk(self.real_root, whole.split("/"), self.real_root, reference)
 
     def locate_in(self, folder: str, reference: str, *, within: str | None = None) -> Place:
-        """The place of ``reference``, which is relative to ``folder``; it need not exist.
+        """Return the place of ``reference``, which is relative to ``folder``; it need not exist.
 
-        Unlike to :meth:`locate`, a file's name with ``/`` at its end is nothing.
+        Unlike in :meth:`locate`, a file's name followed by ``/`` is MISSING.
 
         Args:
             folder: an absolute path with links followed.
-            reference: as the package has it.
+            reference: as the package states it.
             within: a folder, with links followed, that the path must stay in, even if paths may
                 leave the package.
 
@@ -164,20 +163,20 @@ class PathResolver:
         if fence is None:
             return self._follow(os.path.join(folder, reference), None, reference)  # noqa: PTH118
         names = reference.split("/")
-        place = self._walk(folder, names, fence, reference)
-        if place.kind is not PathKind.DIRECTORY and names[-1] in ("", "."):
-            return Place(place.path, PathKind.MISSING)
-        return place
+        resolved = self._walk(folder, names, fence, reference)
+        if resolved.kind is not PathKind.DIRECTORY and names[-1] in ("", "."):
+            return Place(resolved.path, PathKind.MISSING)
+        return resolved
 
     def why_not_a_name(self, name: str) -> str | None:
-        """The same as :func:`why_not_a_name`; what may be a name is not judged again as a path."""
+        """Return :func:`why_not_a_name`; an accepted name is not judged again as a path."""
         reason = why_not_a_name(name)
         if reason is None:
             self._accepted.add(name)
         return reason
 
     def _check_text(self, reference: str, *, is_confined: bool) -> None:
-        """PathRefusedError for a text that is no path, or (``is_confined``) may lead outside."""
+        """Raise PathRefusedError for a text that is no path, or (``is_confined``) may lead out."""
         if is_confined and reference in self._accepted:
             return
         if self._portable_names:
@@ -199,43 +198,43 @@ class PathResolver:
             self._accepted.add(reference)
 
     def _walk(self, folder: str, names: list[str], fence: str, reference: str) -> Place:
-        """Follows ``names`` below ``folder``; no link on the way may lead out of ``fence``."""
-        place = None
+        """Follow ``names`` below ``folder``; no link on the way may lead out of ``fence``."""
+        reached = None
         for name in names:
             if name in ("", "."):
                 continue
             path = f"{folder}{os.sep}{name}"
-            place = self._look_at(path)
-            folder = place.path
+            reached = self._look_at(path)
+            folder = reached.path
             if folder != path:
                 self._require_inside(folder, fence, reference)
-        return self._look_at(folder) if place is None else place
+        return self._look_at(folder) if reached is None else reached
 
     def _look_at(self, path: str) -> Place:
-        """What is at ``path``, whose parent has no links; a link is followed wherever it leads."""
-        seen = self._seen.get(path)
-        if seen is None:
-            seen = _look_at(path)
-            if seen.kind is PathKind.MISSING and self._absences is not None:
-                seen = Place(seen.path, self._absences.kind_at(seen.path))
-            self._seen[path] = seen
-        return seen
+        """Return the place at ``path``, whose parent has no links; links are followed anywhere."""
+        resolved = self._looked_at.get(path)
+        if resolved is None:
+            resolved = _look_at(path)
+            if resolved.kind is PathKind.MISSING and self._absences is not None:
+                resolved = Place(resolved.path, self._absences.kind_at(resolved.path))
+            self._looked_at[path] = resolved
+        return resolved
 
     def kind_at(self, path: str) -> PathKind:
-        """What is at ``path``, absolute, links followed, or would be if nothing were absent."""
+        """Return the kind of file at ``path`` (absolute, links followed), absent ones included."""
         kind = kind_at(path)
         if kind is PathKind.MISSING and self._absences is not None:
             return self._absences.kind_at(path)
         return kind
 
     def is_absent(self, path: str) -> bool:
-        """Whether nothing is at ``path``, absolute with links followed, and something is absent."""
+        """Return True if ``path`` (absolute, links followed) is not on the disk, but absent."""
         if self._absences is None or kind_at(path) is not PathKind.MISSING:
             return False
         return self._absences.kind_at(path) is not PathKind.MISSING
 
     def files_in(self, directory: str) -> list[str]:
-        """Names of the files directly in ``directory``, sorted, with those that are absent."""
+        """Return the names of files directly in ``directory``, sorted, absent ones included."""
         if self._absences is None:
             return list_names(Path(directory), PathKind.FILE)
         is_here = kind_at(directory) is PathKind.DIRECTORY
@@ -286,7 +285,7 @@ def _separated(reference: str) -> str:
 
 
 def _look_at(path: str) -> Place:
-    """What is at ``path``; of a link, what it leads to, and then the place's path is another."""
+    """Return the place at ``path``; a link gives the place that it leads to, with another path."""
     try:
         status = os.lstat(path)
         if is_link(status):

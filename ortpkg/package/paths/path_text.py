@@ -1,6 +1,6 @@
-"""What a path or a name in a package may look like: by its text alone, the same on every system.
+"""Check paths and names of a package by their text alone, the same on every system.
 
-A package is written on one machine and opened on another, so that names are those that every
+A package is written on one machine and opened on another, so its names must be those that every
 supported operating system can hold.
 """
 
@@ -11,8 +11,8 @@ import re
 _MOST_NAME_NBYTES = 255  # of one name, on every common file system
 _MOST_REFERENCE_CHARACTERS = 4096  # Linux's PATH_MAX
 _DRIVE = re.compile(r"[A-Za-z]:")
-# C0, DEL, C1 (terminals obey some of these), and what reorders text, so that a name shows as
-# another one.
+# C0, DEL, C1 (terminals obey some of these), and characters that reorder text, so that a name
+# looks like another one.
 _CONTROL_CHARACTERS = "\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[{_CONTROL_CHARACTERS}]")
 _NOT_IN_NAMES = re.compile(rf'[{_CONTROL_CHARACTERS}<>:"|?*/\\]')
@@ -24,20 +24,14 @@ _RESERVED_ON_WINDOWS = re.compile(
 
 
 def why_not_a_path(reference: str) -> str | None:
-    """Why ``reference`` may not be used as a path at all, also where it may lead anywhere.
-
-    None if it may.
-    """
+    """Return why ``reference`` cannot be a path at all, wherever it may lead; None if it can."""
     if len(reference) > _MOST_REFERENCE_CHARACTERS:
         return f"is longer than {_MOST_REFERENCE_CHARACTERS} characters"
     return "holds control characters" if _CONTROL.search(reference) else None
 
 
 def why_not_portable(reference: str) -> str | None:
-    """Why ``reference`` may not be used as a path in a package; None if it may.
-
-    It looks at the text only.
-    """
+    """Return why ``reference`` may not be a path in a package, by its text; None if it may."""
     if not reference:
         return "is empty"
     if reason := why_not_a_path(reference):
@@ -55,14 +49,11 @@ def why_not_portable(reference: str) -> str | None:
 
 
 def why_not_a_name(name: str) -> str | None:
-    """Why ``name`` may not name a file or folder of a package (component, variant, ...).
-
-    None if it may.
-    """
+    """Return why ``name`` may not name a file or folder of a package; None if it may."""
     if not name:
         return "is empty"
-    if found := _NOT_IN_NAMES.search(name):
-        return _why_not_in_names(found.group(), name)
+    if match := _NOT_IN_NAMES.search(name):
+        return _why_not_in_names(match.group(), name)
     if name in (".", ".."):
         return "leads out of its folder" if name == ".." else "is a folder's name for itself"
     if name[-1] in ". ":
@@ -79,7 +70,7 @@ def why_not_a_name(name: str) -> str | None:
 
 
 def _why_not_in_names(character: str, name: str) -> str:
-    """Why ``name``, whose first character that no name may hold is ``character``, is none."""
+    """Return the reason for a name that holds ``character``, its first forbidden one."""
     if _CONTROL.search(name):
         return "holds control characters"
     if "/" in name or "\\" in name:

@@ -1,4 +1,4 @@
-"""Whether a set of file names means the same on every operating system, as archives need."""
+"""Check that a set of file names means the same on every operating system, as archives need."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _MOST_DEPTH = 32
 
 
 def why_not_portable_file(name: str) -> str | None:
-    """Why ``name`` (relative, with ``/``) may not name a file of an archive; None if it may.
+    """Return why ``name`` (relative, with ``/``) may not be a file of an archive, or None.
 
-    Stricter than a reference in a document: a file has one spelling, so no empty or ``.`` segments.
+    This is stricter than for a reference in a document: a file has one spelling, so empty segments
+    and ``.`` are refused.
     """
     if len(name.encode("utf-8", "surrogatepass")) > _MOST_PATH_NBYTES:
         return f"is longer than {_MOST_PATH_NBYTES} bytes"
@@ -27,10 +28,10 @@ def why_not_portable_file(name: str) -> str | None:
 
 
 def find_collision(names: Iterable[str]) -> tuple[str, str] | None:
-    """Two of ``names`` that some file system takes for one, or a file that is a folder too.
+    """Return two of ``names`` that some file system takes for one, or a file that is a folder too.
 
-    Case counts as equal (full case folding), and so do the ways to compose a letter, in the names
-    of folders too. A name that ends with ``/`` is a folder's own; others imply their folders.
+    Case (full case folding) and the composition of letters are ignored, in the names of folders
+    too. A name that ends with ``/`` is a folder's own; others imply their folders.
     """
     spellings: dict[str, str] = {}
     files: dict[str, str] = {}
