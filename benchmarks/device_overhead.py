@@ -38,7 +38,8 @@ _DEFAULT_KINDS = (
     "recurrent",
     "four-bits",
 )
-_DEVICE = "gpu"
+#: A name that has no vendor in any package of onnxruntime; onnxruntime-gpu takes "gpu" for CUDA's.
+_DEVICE = "webgpu"
 
 
 class _Runs(ABC):

@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 _SUFFIX, _CUDA_EP = "ExecutionProvider", "CUDAExecutionProvider"
 #: onnxruntime's numbers (OrtDevice) of the kinds of devices that have memory of their own.
 _DEVICE_TYPES = {"GPU": 1, "NPU": 3}
-#: (kind, PCI vendor) → name of the device for ``bind_output``, which takes no number of a vendor.
-_WORDS = {("GPU", 0): "gpu", ("NPU", 0): "npu", ("GPU", 0x10DE): "cuda", ("NPU", 0x19E5): "cann"}
+#: Names of devices for ``bind_output``, which takes no number of a vendor.
+_WORDS = ("gpu", "webgpu", "cuda", "npu", "cann")
 
 
 class _Block:
@@ -71,12 +71,12 @@ class OnnxRuntimeMemory(DeviceAllocator):
     def __init__(self, ep_name: str, info: Any, device_type: str) -> None:
         self.name = f"{ep_name.removesuffix(_SUFFIX)}:{info.device_id}"
         self.info = info
-        self.word = _WORDS.get((device_type, int(info.device_vendor_id)))
         self._ep_name = ep_name
         self._new_block = _BlockInTurns if takes_turns(ep_name) else _Block
         self._numbers = DeviceNumbers(
             _DEVICE_TYPES[device_type], int(info.device_vendor_id), int(info.device_id)
         )
+        self.word = _word_of(self._numbers)
 
     def allocate(self, nbytes: int) -> Any:
         return self._new((nbytes,), ElementType.UINT8).block
@@ -176,6 +176,19 @@ class CudaMemory(OnnxRuntimeMemory):
                 shape, int(element_type), "cuda", self.info.device_id
             )
         return self.tensor_of(value, None)
+
+
+def _word_of(numbers: DeviceNumbers) -> str | None:
+    """Return onnxruntime's name of a device; None if none of its names has that vendor.
+
+    The vendor of a name depends on the package: onnxruntime-gpu takes "gpu" for NVIDIA's.
+    """
+    for word in _WORDS:
+        with contextlib.suppress(Exception):  # an older release may lack the name, or the question
+            device = onnxruntime.OrtDevice.make(word, numbers.device_id)
+            if numbers == (device.device_type(), device.device_vendor_id(), device.device_id()):
+                return word
+    return None
 
 
 def cuda_memory(ep_name: str, options: Mapping[str, str]) -> OnnxRuntimeMemory | None:

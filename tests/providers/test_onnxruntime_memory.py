@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -50,11 +51,25 @@ def _device_that_keeps_values(monkeypatch: pytest.MonkeyPatch) -> None:
         targets[0].array[...] = sources[0].array
 
     stand_in = SimpleNamespace(
+        OrtDevice=SimpleNamespace(make=_device_maker({"cuda": 0x10DE, "cann": 0x19E5})),
         OrtValue=SimpleNamespace(ortvalue_from_shape_and_type=make, ortvalue_from_numpy=_Value),
         copy_tensors=copy,
         OrtDeviceMemoryType=SimpleNamespace(DEFAULT=0),
     )
     monkeypatch.setattr(onnxruntime_memory, "onnxruntime", stand_in)
+
+
+def _device_maker(vendors: Mapping[str, int]) -> Callable[[str, int], Any]:
+    """Return ``OrtDevice.make`` of an onnxruntime whose names of devices have these vendors."""
+
+    def make(word: str, device_id: int) -> Any:
+        return SimpleNamespace(
+            device_type=lambda: 3 if word in ("npu", "cann") else 1,
+            device_vendor_id=lambda: vendors.get(word, 0),
+            device_id=lambda: device_id,
+        )
+
+    return make
 
 
 class _Value:
@@ -131,6 +146,23 @@ def test_outputs_of_a_vendor_that_a_binding_cannot_name_are_arrays() -> None:
     assert memory.word is None
     runs = DeviceRuns(_Session(), ["x"], ["y"], memory)
     assert runs.slots == DeviceSlots(inputs=frozenset({0}))
+
+
+@pytest.mark.parametrize(
+    ("vendors", "word"),
+    [
+        ({"cuda": 0x10DE}, "gpu"),
+        # As in onnxruntime-gpu: by "gpu", outputs would go to CUDA's memory, which others lack.
+        ({"cuda": 0x10DE, "gpu": 0x10DE}, "webgpu"),
+        ({"cuda": 0x10DE, "gpu": 0x10DE, "webgpu": 0x10DE}, None),
+    ],
+)
+def test_outputs_are_bound_by_the_name_that_this_package_has_for_the_device(
+    vendors: Mapping[str, int], word: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SimpleNamespace(make=_device_maker(vendors))
+    monkeypatch.setattr(onnxruntime_memory.onnxruntime, "OrtDevice", device)
+    assert _memory().word == word
 
 
 @pytest.mark.parametrize(
