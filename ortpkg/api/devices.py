@@ -34,7 +34,7 @@ THIS_MACHINE = "this-machine"
 def profile_of_this_machine(
     name: str = THIS_MACHINE, *, eps: Collection[str] = ()
 ) -> MachineProfile:
-    """Probes this machine and asks its backends, for one value that can be stored.
+    """Probe this machine and asks its backends, for one value that can be stored.
 
     Args:
         name: the profile's; nothing of the machine that could name it or its user (host name,
@@ -77,7 +77,7 @@ def software_versions() -> dict[str, str]:
 
 
 def write_profile(profile: MachineProfile, path: Path) -> None:
-    """Writes a profile in one step, replacing a file that is there.
+    """Write a profile in one step, replacing a file that is there.
 
     ProfileError where that is not possible.
     """

@@ -200,7 +200,7 @@ class ModelPackage:
         canary_failures: Sequence[CanaryFailure] = (),
         **keywords: Unpack[WishedKeywords],
     ) -> Selection:
-        """Judges every variant on every EP device of a machine, with a reason for each.
+        """Judge every variant on every EP device of a machine, with a reason for each.
 
         Args:
             component: which component model; may be left out where there is only one.
@@ -388,7 +388,7 @@ class ModelPackage:
     def verify_samples(
         self, sample_sets: Iterable[SampleSet], *, timeout_s: float | None = None
     ) -> Verification:
-        """Compares samples.json and the files of ``sample_sets`` with digests.json.
+        """Compare samples.json and the files of ``sample_sets`` with digests.json.
 
         Raises DigestMismatchError where one is not as recorded, LimitExceededError where that takes
         longer than ``timeout_s``.

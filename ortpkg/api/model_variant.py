@@ -146,7 +146,7 @@ class ModelVariant:
         )
 
     def verify(self, *, progress: Progress | None = None) -> Verification:
-        """Compares the files that a session on it loads with digests.json.
+        """Compare the files that a session on it loads with digests.json.
 
         ``ortpkg.verify`` looks at all files of the package.
 

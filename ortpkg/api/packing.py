@@ -24,7 +24,7 @@ def pack(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Writes the package at ``root`` to the new file ``output`` (by convention ``name.ortpkg``).
+    """Write the package at ``root`` to the new file ``output`` (by convention ``name.ortpkg``).
 
     A zip file without compression, the same bytes for the same package on every system. Every file
     is compared with digests.json on the way; a package without one gets one in the archive.
@@ -65,7 +65,7 @@ def unpack(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackReport:
-    """Unpacks the file ``path`` to ``root``, a new directory that appears once all is verified.
+    """Unpack the file ``path`` to ``root``, a new directory that appears once all is verified.
 
     Args:
         path: a packed package; any zip file of one that has one meaning only.

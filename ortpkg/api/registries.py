@@ -31,7 +31,7 @@ def install(
     trust_policy: str | PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> InstallReport:
-    """Installs a package in the store: its documents, and the files of what this machine runs.
+    """Install a package in the store: its documents, and the files of what this machine runs.
 
     Afterwards ``ModelPackage(name)`` opens it.
 
@@ -89,7 +89,7 @@ def pull(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> PullReport:
-    """Copies a package to ``root``, a new folder that may be changed.
+    """Copy a package to ``root``, a new folder that may be changed.
 
     The arguments and errors are those of :func:`install`; ``reference`` may be the name of an
     installed package, too, of which comes what is installed if nothing else is asked for. With
@@ -121,7 +121,7 @@ def push(
     tags: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> PublishReport:
-    """Publishes the package at ``root``: what the registry has not, then its tags.
+    """Publish the package at ``root``: what the registry has not, then its tags.
 
     Args:
         root: the package's directory.

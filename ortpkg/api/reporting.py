@@ -1,4 +1,4 @@
-"""Makes what a report shows: selections on machines, sessions that are never run, findings."""
+"""Make what a report shows: selections on machines, sessions that are never run, findings."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def make_report(
 
 
 def _verify_wishes(wishes: ReportWishes) -> None:
-    """Raises UsageError for what is wrong whatever the package."""
+    """Raise UsageError for what is wrong whatever the package."""
     if len(wishes.profiles) > _MOST_MACHINES:
         raise UsageError(
             f"a report shows at most {_MOST_MACHINES} other machines, not {len(wishes.profiles)}"
@@ -217,7 +217,7 @@ def _sizes(session: InferenceSession, wishes: ReportWishes) -> dict[str, int]:
 
 
 def _verify_sizes(wishes: ReportWishes, models: Sequence[PlannedModel]) -> None:
-    """Raises UsageError for the size of a dimension that no planned model has."""
+    """Raise UsageError for the size of a dimension that no planned model has."""
     known = {name: None for model in models for name in model.sizes}
     for name in wishes.sizes:
         if name not in known:

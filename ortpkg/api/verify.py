@@ -91,7 +91,7 @@ def record_digests(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> VerificationReport:
-    """Writes digests.json anew, for the files as they are now: after documents were edited by hand.
+    """Write digests.json anew, for the files as they are now: after documents were edited by hand.
 
     It records whatever is there as right. Damage that nobody has noticed is never found again, so
     verify first, and record only what you changed yourself.

@@ -1,4 +1,4 @@
-"""Measures every variant of a package that can run here, for later selections."""
+"""Measure every variant of a package that can run here, for later selections."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def bench(
     on_step: OnStep = lambda _step: None,
     on_note: Callable[[str], None] = lambda _text: None,
 ) -> BenchReport:
-    """Measures each variant on each EP device that can run it, each in a child process of its own.
+    """Measure each variant on each EP device that can run it, each in a child process of its own.
 
     Only one benchmark of a user runs at a time; another one waits, and ``on_note`` is told.
     Failures (a crash, a hang, an error, wrong outputs) are results, not exceptions, and put the
@@ -196,7 +196,7 @@ def _with_reference(
 
 
 def _order(result: CandidateResult) -> tuple[int, float]:
-    """Orders results: usable ones by their median, inaccurate ones, those not measured."""
+    """Order results: usable ones by their median, inaccurate ones, those not measured."""
     if result.outcome is Outcome.MEASURED and result.times:
         return 0, result.times.p50_s
     if result.times:
@@ -248,7 +248,7 @@ def _recorded(
     wishes: BenchWishes,
     notes: list[str],
 ) -> BenchReport:
-    """Keeps what may be kept, and says what may not."""
+    """Keep what may be kept, and say what may not."""
     if not wishes.record:
         return replace(report, notes=tuple(dict.fromkeys(notes)), quarantined=())
     problem = write_quarantine(package.info, report.quarantined)
@@ -272,7 +272,7 @@ def _recorded(
 
 @contextlib.contextmanager
 def _only_benchmark(on_note: Callable[[str], None]) -> Iterator[str]:
-    """Holds the user's lock for benchmarks; yields why that cannot be done, "" where it is held."""
+    """Hold the user's lock for benchmarks; yield why that cannot be done, "" where it is held."""
     path = bench_lock_path()
 
     def tell(waited_s: float) -> None:

@@ -100,7 +100,7 @@ class RecordingSession:
 
 
 def record(*, root: str, trust: bool, folder: str, sizes: Mapping[str, int]) -> dict[str, Any]:
-    """Runs the pipeline at ``root``.
+    """Run the pipeline at ``root``.
 
     Writes feeds and outputs of component n to ``folder``/n.feeds and n.outputs.
 

@@ -22,7 +22,7 @@ _EMBEDDED = "embedded"
 def state_measured_costs(
     options: SessionOptions, package: PackageInfo, variant: VariantInfo, ep_device: EpDevice
 ) -> None:
-    """Adds to ``options`` how long the variant takes on ``ep_device`` and on the embedded CPU.
+    """Add to ``options`` how long the variant takes on ``ep_device`` and on the embedded CPU.
 
     Nothing where cost does not decide, where the caller states costs, and where nothing was
     measured, or not as this machine is now.

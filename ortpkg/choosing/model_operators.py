@@ -46,7 +46,7 @@ class ModelNeeds:
 
 
 def operator_evidence(offer: MachineOffer) -> OperatorEvidence:
-    """Tells a selection on ``offer`` what models need, and what EP devices have of it."""
+    """Tell a selection on ``offer`` what models need, and what EP devices have of it."""
     return OperatorEvidence(needs=ModelNeeds().of_variant, support=offer.operator_support)
 
 

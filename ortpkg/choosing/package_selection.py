@@ -70,7 +70,7 @@ def select_component(
     trust: bool = False,
     publisher: Callable[[], PublisherTrust] | None = None,
 ) -> Selection:
-    """Selects a variant of ``component``, and logs the decision.
+    """Select a variant of ``component``, and log the decision.
 
     The component may have been narrowed to some of its variants. What is raised: see
     :meth:`~ortpkg.ModelPackage.select`.
@@ -269,7 +269,7 @@ def _devices_to_ask(
 
 @contextlib.contextmanager
 def records_read_once() -> Iterator[None]:
-    """Has what is recorded of a package read once in the block, however many components it has."""
+    """Have what is recorded of a package read once in the block, however many components it has."""
     token = _kept_records.set({})
     try:
         yield

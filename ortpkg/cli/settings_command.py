@@ -132,10 +132,10 @@ def _verify_variables() -> None:
         )
     if os.environ.get(_PROVIDERS_VARIABLE):
         from ortpkg.session.default_providers import (
-            stated_ep_names,  # numpy and onnx: only where somebody says it
+            configured_ep_names,  # numpy and onnx: only where somebody says it
         )
 
-        stated_ep_names()
+        configured_ep_names()
     verify_emulated_names()
     for ep in filter(None, map(str.strip, os.environ.get(_PROVIDERS_VARIABLE, "").split(","))):
         try:

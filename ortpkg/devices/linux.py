@@ -18,7 +18,7 @@ from ortpkg.devices.machine import Machine
 
 
 def probe_linux(root: Path) -> Machine:
-    """Reads the machine under ``root`` ("/" for this one).
+    """Read the machine under ``root`` ("/" for this one).
 
     Takes a few milliseconds; raises nothing.
     """

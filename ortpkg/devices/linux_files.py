@@ -1,4 +1,4 @@
-"""Reads the small files of sysfs and procfs under a root.
+"""Read the small files of sysfs and procfs under a root.
 
 Never raises, never waits, never reads much.
 

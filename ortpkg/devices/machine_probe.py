@@ -16,7 +16,7 @@ from ortpkg.devices.machine import Machine
 
 
 def probe(root: Path | str = "/") -> Machine:
-    """Finds out what this machine has. Never raises: what cannot be found out is None, or a note.
+    """Find out what this machine has. Never raises: what cannot be found out is None, or a note.
 
     What NVIDIA's GPUs have free is left open, because only their tool tells, slowly; see
     :func:`with_free_memory`.

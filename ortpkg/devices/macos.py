@@ -34,7 +34,7 @@ _APPLE = 0x106B
 
 
 def probe_macos() -> Machine:
-    """Asks the system's tools (about 0.3 s); what one does not answer is left out and noted."""
+    """Ask the system's tools (about 0.3 s); what one does not answer is left out and noted."""
     # -i: names that this kind of Mac does not have are passed over.
     sysctl = output_of(["/usr/sbin/sysctl", "-i", *_SYSCTL_NAMES], timeout_s=_TIMEOUT_S)
     displays = output_of(

@@ -52,7 +52,7 @@ def parse_profile_document(data: bytes, file: Path | str) -> dict[str, Any]:
 
 
 def fail_at(file: Path | str, pointer: str, message: str) -> NoReturn:
-    """Raises the ProfileError for one place of the document."""
+    """Raise the ProfileError for one place of the document."""
     raise _error(file, [f"{pointer}: {message}"], pointer)
 
 

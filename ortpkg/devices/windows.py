@@ -52,7 +52,7 @@ _MOST_CHARACTERS = 256
 
 
 def probe_windows(windows: WindowsInterfaces | None = None) -> Machine:
-    """Reads this machine (a few milliseconds), or what ``windows`` answers.
+    """Read this machine (a few milliseconds), or what ``windows`` answers.
 
     What is not told is unknown, or a note.
     """

@@ -44,7 +44,7 @@ class DoctorReport:
 
 
 def doctor(situation: Situation | None = None) -> DoctorReport:
-    """Examines this machine (or a situation that was gathered before).
+    """Examine this machine (or a situation that was gathered before).
 
     Takes a few seconds where backends are asked.
 

@@ -131,7 +131,7 @@ def _is_failure(note: str) -> bool:
 
 
 def gather() -> Situation:
-    """Looks at this machine, this environment and this process.
+    """Look at this machine, this environment and this process.
 
     Backends are asked in child processes.
     """

@@ -46,7 +46,7 @@ class ProgramCounter:
         self._ends: list[int] = []
 
     def add_start(self, step: int) -> None:
-        """Begins a lifetime at ``step``.
+        """Begin a lifetime at ``step``.
 
         PlanVerificationError where the one before has not ended, or ended later.
         """
@@ -61,7 +61,7 @@ class ProgramCounter:
         self._starts.append(step)
 
     def add_end(self, step: int) -> None:
-        """Ends the lifetime that began last.
+        """End the lifetime that began last.
 
         PlanVerificationError where none is open, or it began later.
         """
@@ -145,7 +145,7 @@ def plan_allocations(
     enable_reuse_by_size: bool = True,
     parallel: bool = False,
 ) -> AllocationPlan:
-    """Plans where each value of ``plan`` lies.
+    """Plan where each value of ``plan`` lies.
 
     Args:
         plan: the execution plan.
@@ -221,7 +221,7 @@ class _Planner:
         self._outputs = frozenset(plan.outputs)
 
     def plan(self) -> AllocationPlan:
-        """Walks the steps once, in their order, and decides about each value where it is made."""
+        """Walk the steps once, in their order, and decide for each value where it is made."""
         self._place_existing()
         releases = []
         for number, step in enumerate(self._plan.steps):
@@ -259,7 +259,7 @@ class _Planner:
             self._lifetimes[index].add_start(0)
 
     def _place(self, number: int, step: NodeStep, slot: int, index: int) -> None:
-        """Decides the kind of one output; first rule that fits."""
+        """Decide the kind of one output; first rule that fits."""
         if index in self._outputs:
             self._kinds[index] = AllocKind.ALLOCATE_OUTPUT
             return
@@ -321,7 +321,7 @@ class _Planner:
         return free.pop() if free else None
 
     def _release(self, number: int, step: NodeStep) -> tuple[int, ...]:
-        """Counts down what ``step`` used; returns the values that died.
+        """Count down what ``step`` used; return the values that died.
 
         Their buffers can be taken from now on.
         """

@@ -1,4 +1,4 @@
-"""Runs nodes in the plan's order, without waiting for asynchronous ones until a result is needed.
+"""Run nodes in the plan's order, without waiting for asynchronous ones until a result is needed.
 
 A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way
 it gets as a :class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an
@@ -25,7 +25,7 @@ class AsyncExecutor:
         self._waits_for = tuple(step.waits_for for step in plan.steps)
 
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
-        """Runs ``instructions`` on ``frame``.
+        """Run ``instructions`` on ``frame``.
 
         When it returns or raises, no node is under way any more.
 
@@ -55,7 +55,7 @@ def _start(
     instruction: Instruction,
     frame: ExecutionFrame,
 ) -> None:
-    """Calls one node; what it returns is stored, or under way."""
+    """Call one node; what it returns is stored, or under way."""
     context = NodeContext(frame, instruction)
     context.arguments = [frame.values[index] for index in instruction.inputs]
     try:
@@ -77,7 +77,7 @@ def _start(
 def _join(
     under_way: dict[int, tuple[Pending, NodeContext]], number: int, frame: ExecutionFrame
 ) -> None:
-    """Waits for one node, if it is under way still, and stores what it returns."""
+    """Wait for one node, if it is still under way, and store what it returns."""
     if number not in under_way:
         return
     pending, context = under_way[number]

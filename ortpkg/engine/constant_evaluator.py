@@ -1,4 +1,4 @@
-"""Computes single nodes on constants for folding, with providers' kernels, under a memory limit."""
+"""Compute single nodes on constants for folding, with providers' kernels, under a memory limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts copy nodes where values cross between the CPU's memory and memory that it cannot read.
+"""Put copy nodes where values cross between the CPU's memory and memory that it cannot read.
 
 ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing where
 the CPU reads all memories. Afterwards each node finds its inputs where its kernel reads them:
@@ -63,7 +63,7 @@ def insert_copies(
     devices: Mapping[str, OrtDevice],
     kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
 ) -> Crossings:
-    """Rewires ``graph`` and the graphs inside it so that no kernel is handed what it cannot read.
+    """Rewire ``graph`` and the graphs inside it so that no kernel is handed what it cannot read.
 
     Args:
         graph: partitioned; its inputs and outputs keep their names.
@@ -210,7 +210,7 @@ class _Inserter:
         return is_there or is_shared or owner.is_constant(value)
 
     def place(self, graph: Graph) -> None:
-        """Rewires the nodes of ``graph``, and, where they stand, the graphs inside it."""
+        """Rewire the nodes of ``graph``, and, where they stand, the graphs inside it."""
         kernels = self._kernels_of(graph)
         for index in topological_order(graph):
             node = graph.node(index)
@@ -249,7 +249,7 @@ class _Inserter:
         return CPU_DEVICE if device.is_host_accessible or node.subgraphs else device
 
     def _made_on(self, graph: Graph, node: Node, slot: int, device: OrtDevice) -> None:
-        """Notes where an output lies.
+        """Note where an output lies.
 
         One that the graph hands out is copied to the CPU's memory, under its name.
         """

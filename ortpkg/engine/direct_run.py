@@ -1,4 +1,4 @@
-"""Runs a graph that is one compiled partition, as most models on a native library are.
+"""Run a graph that is one compiled partition, as most models on a native library are.
 
 Such a run needs no execution frame: the partition gets the feeds, and its results are the run's. A
 result that needs care, e.g. one that shares memory with a feed, is left to a frame.

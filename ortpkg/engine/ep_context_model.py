@@ -42,7 +42,7 @@ def dump_ep_context_model(
     providers: Iterable[ExecutionProvider],
     options: EpContextOptions,
 ) -> Path | None:
-    """Writes the context model of a partitioned model, and returns its path.
+    """Write the context model of a partitioned model, and return its path.
 
     Args:
         model: after partitioning, before anything that only our own kernels understand.

@@ -112,7 +112,7 @@ class ExecutableGraph:
         outputs: Sequence[int] | None = None,
         targets: Mapping[int, Any] | None = None,
     ) -> list[Value]:
-        """Runs the graph once.
+        """Run the graph once.
 
         Args:
             feeds: one value per graph input; None takes the default that the graph has for it.

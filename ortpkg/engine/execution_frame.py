@@ -183,7 +183,7 @@ class ExecutionFrame:
     # --- memory -----------------------------------------------------------------------------------
 
     def bind(self, targets: Mapping[int, Tensor]) -> None:
-        """Has outputs computed in ``targets`` (value index → memory), if shape and type fit."""
+        """Have outputs computed in ``targets`` (value index → memory), if shape and type fit."""
         self.views = list(self.views)
         for index, target in targets.items():
             self.views[index] = target
@@ -258,7 +258,7 @@ class ExecutionFrame:
         self._charges[value_index] = self._charges.get(value_index, 0) + nbytes
 
     def complete_node(self, instruction: Instruction) -> None:
-        """Gives back what died with a node: buffers, charges, and the trace's entries."""
+        """Give back what died with a node: buffers, charges, and the trace's entries."""
         for index in instruction.releases:
             if index not in self._buffers:
                 self._discharge(index)
@@ -270,7 +270,7 @@ class ExecutionFrame:
                 self._tracer.trace_free(index, instruction.step)
 
     def forget(self, index: int) -> None:
-        """Drops a dead value and gives back what it was charged (parallel execution)."""
+        """Drop a dead value and gives back what it was charged (parallel execution)."""
         self.values[index] = None
         self._discharge(index)
 
@@ -282,7 +282,7 @@ class ExecutionFrame:
             self.parts.give_back(index)
 
     def close(self) -> None:
-        """Gives back all charges; the run is over."""
+        """Give back all charges; the run is over."""
         for nbytes in self._charges.values():
             self.control.discharge(nbytes)
         self._charges.clear()
@@ -292,7 +292,7 @@ class ExecutionFrame:
     # --- results ----------------------------------------------------------------------------------
 
     def store(self, context: NodeContext, result: Value) -> None:
-        """Takes over what a kernel returned. ValueError where the number of outputs is wrong."""
+        """Take over what a kernel returned. ValueError where the number of outputs is wrong."""
         outputs = context.instruction.outputs
         results = result if type(result) is tuple else (result,)
         if len(results) < len(outputs):
@@ -415,7 +415,7 @@ class ExecutionFrame:
     def run_subgraph(
         self, instruction: Instruction, attribute: str, feeds: Sequence[Value]
     ) -> list[Value]:
-        """Runs a sub-graph of a node on ``feeds``, with the outer values that it uses."""
+        """Run a sub-graph of a node on ``feeds``, with the outer values that it uses."""
         return self._ground.run_subgraph(
             instruction.node_index, attribute, feeds, self.values, self.control
         )

@@ -166,7 +166,7 @@ def create_execution_plan(
     kernels: Mapping[int, KernelDef],
     given: Mapping[str, OrtDevice] | None = None,
 ) -> ExecutionPlan:
-    """Plans the execution of a partitioned graph.
+    """Plan the execution of a partitioned graph.
 
     Args:
         viewer: the graph with its nodes in topological order (Kahn's algorithm).
@@ -238,7 +238,7 @@ def _locations(
 def _near_their_readers(
     steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
 ) -> list[OrtDevice]:
-    """Moves a value that all memories share to its only reader's, whose allocator gives room."""
+    """Move a value that all memories share to its only reader's, whose allocator gives room."""
     if all(step.device == CPU_DEVICE for step in steps):
         return locations
     readers: dict[int, set[OrtDevice]] = {}
@@ -304,7 +304,7 @@ def _taken_strictly(step: NodeStep) -> set[int]:
 
 
 def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
-    """Raises InvalidGraphError if a main graph takes a value that it is not given nor makes."""
+    """Raise InvalidGraphError if a main graph takes a value that it is not given nor makes."""
     if viewer.graph.parent is not None or not outer:
         return
     missing = frozenset(outer)

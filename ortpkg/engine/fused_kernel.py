@@ -61,7 +61,7 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
 
 
 def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -> Compute:
-    """Calls a partition's compute function with its node's state, and checks what it returns.
+    """Call a partition's compute function with its node's state, and check what it returns.
 
     That is held against the partition's body at every run: kinds and element types always; ranks
     and known sizes of a plug-in, and of what comes out of a context, since that the model says of
@@ -217,7 +217,7 @@ def _told(provider: str, graph: Graph, name: str, value: Value) -> str:
 
 
 def _check_inputs(body: Graph, values: Sequence[Value]) -> None:
-    """Raises TypeError where what goes into a partition is not what its body declares."""
+    """Raise TypeError where what goes into a partition is not what its body declares."""
     for name, value in zip(body.inputs, values, strict=True):
         fits = value_check(body.type_of(name), with_shape=True)
         if fits is None or value is None or isinstance(value, PendingValue):

@@ -1,4 +1,4 @@
-"""Divides a graph among execution providers: first come, first served, or by what nodes cost.
+"""Divide a graph among execution providers: first come, first served, or by what nodes cost.
 
 Source: the partitioning article. Each provider is asked in order what it can run of the nodes. A
 capability without a meta definition assigns one node; with one it is a sub-graph that becomes a
@@ -58,7 +58,7 @@ def partition_graph(
     graph_path: str = "",
     policy: CostPolicy | None = None,
 ) -> PartitionResult:
-    """Gives each node of ``graph``, which it changes, and of its sub-graphs to a provider.
+    """Give each node of ``graph``, which it changes, and of its sub-graphs to a provider.
 
     Args:
         graph: the graph, shapes and types inferred.
@@ -81,7 +81,7 @@ def _partition_with_subgraphs(
     counted: dict[str, set[int]],
     policy: CostPolicy | None,
 ) -> PartitionResult:
-    """Starts a partition; ``counted``: provider → identities of constants that it reads so far."""
+    """Start a partition; ``counted``: provider → identities of constants that it reads so far."""
     own = _Partitioner(graph, providers, graph_path, counted, policy).partition()
     partitions, fused, choices = list(own.partitions), dict(own.fused), list(own.choices)
     for node in graph.nodes:
@@ -152,7 +152,7 @@ class _Partitioner:
         )
 
     def _choose(self, policy: CostPolicy) -> tuple[dict[int, str], PartitionChoice | None]:
-        """Gives nodes to those that cost picks; each provider is then asked about its own alone."""
+        """Give nodes to those that cost picks; each provider is then asked about its own alone."""
         viewer = GraphViewer(self._graph, topological_order(self._graph))
 
         def ask(provider: ExecutionProvider) -> list[tuple[int, ...]]:
@@ -176,7 +176,7 @@ class _Partitioner:
             self._add_partition(last, left_over, self._graph)
 
     def _place(self, provider: ExecutionProvider) -> None:
-        """Asks one provider, assigns its single nodes, fuses and compiles its sub-graphs."""
+        """Ask one provider, assigns its single nodes, fuses and compiles its sub-graphs."""
         claims = _Claims()
         self._ask(provider, claims)
         if provider is not self._providers[-1] and self._insert_casts(provider):
@@ -186,7 +186,7 @@ class _Partitioner:
         self._compile(provider, claims.fused, claims.replaced)
 
     def _insert_casts(self, provider: ExecutionProvider) -> bool:
-        """Puts nodes into float32 that ``provider`` left, and would take so.
+        """Put nodes into float32 that ``provider`` left, and would take so.
 
         Returns whether there are any.
         """
@@ -210,7 +210,7 @@ class _Partitioner:
         return constraint_types(self._graph, node)
 
     def _ask(self, provider: ExecutionProvider, claims: _Claims) -> None:
-        """Adds what ``provider`` claims of the free nodes to ``claims``, a node per sub-graph."""
+        """Add what ``provider`` claims of the free nodes to ``claims``, a node per sub-graph."""
         viewer = GraphViewer(self._graph, topological_order(self._graph))
         names = {node.index: node.name for node in self._graph.nodes}
         claimed: set[int] = set()
@@ -283,7 +283,7 @@ class _Partitioner:
         return False
 
     def _fuse(self, provider: ExecutionProvider, nodes: Sequence[Node], meta: MetaDef) -> FusedNode:
-        """Replaces ``nodes`` by one node, and returns it with its body."""
+        """Replace ``nodes`` by one node, and return it with its body."""
         body = partition_body(self._graph, nodes, meta, provider.name)
         for node in nodes:
             self._graph.remove_node(node)
@@ -344,7 +344,7 @@ class _Partitioner:
         *,
         fused_node: str = "",
     ) -> None:
-        """Looks nodes up in ``graph``: a fused node's body, or else the partitioner's own."""
+        """Look nodes up in ``graph``: a fused node's body, or else the partitioner's own."""
         counted = self._counted.setdefault(provider.name, set())
         partition = Partition(
             provider=provider.name,

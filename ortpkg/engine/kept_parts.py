@@ -29,7 +29,7 @@ class KeptParts:
         self._texts: dict[int, int] = {}
 
     def keep(self, value_index: int, value: Value) -> bool:
-        """Counts the parts of a value that a node has made; whether it has any.
+        """Count the parts of a value that a node has made; whether it has any.
 
         LimitExceededError where they pass the limit.
         """

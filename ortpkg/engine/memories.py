@@ -73,7 +73,7 @@ class Memories:
         return found
 
     def copy(self, device: OrtDevice, source: DeviceTensor, target: DeviceTensor) -> None:
-        """Copies within a memory that the CPU cannot read."""
+        """Copy within a memory that the CPU cannot read."""
         self.device_allocator(device).copy(source, target)
 
     def copy_s(self, device: OrtDevice, nbytes: int) -> float:
@@ -102,7 +102,7 @@ class Memories:
 
     @contextmanager
     def _copying(self, device: OrtDevice, shown: str, name: str) -> Iterator[None]:
-        """Raises what happens inside as an ExecutionProviderError that names the constant."""
+        """Raise what happens inside as an ExecutionProviderError that names the constant."""
         try:
             yield
         except OrtpkgError:

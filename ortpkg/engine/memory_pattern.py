@@ -188,7 +188,7 @@ def has_symbolic_sizes(allocation: AllocationPlan) -> bool:
 def plan_memory_pattern(
     allocation: AllocationPlan, sizes: Mapping[int, int], locations: Sequence[OrtDevice]
 ) -> MemoryPatternGroup:
-    """Lays out the buffers of ``sizes`` (owner → bytes) in one block per location."""
+    """Lay out the buffers of ``sizes`` (owner → bytes) in one block per location."""
     patterns = []
     for location in locations:
         buffers = [

@@ -1,4 +1,4 @@
-"""Chooses between two allocation plans by what their memory pattern takes.
+"""Choose between two allocation plans by what their memory pattern takes.
 
 Reuse by size gives a buffer to later values of its size, and so ties all their lifetimes to one
 place. Where runs allocate one by one that saves memory. Where a pattern lays everything out, the

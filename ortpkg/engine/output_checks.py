@@ -1,4 +1,4 @@
-"""Checks what foreign code returns against the graph: kinds, element types, ranks, known sizes.
+"""Check what foreign code returns against the graph: kinds, element types, ranks, known sizes.
 
 Made once per node, asked at every run: nothing is copied or looked through, but for the members of
 sequences.
@@ -82,7 +82,7 @@ def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
 
 
 def _text_check(declared: TensorType) -> Fits:
-    """Looks through texts, too, since an array of objects may hold anything."""
+    """Look through texts, too, since an array of objects may hold anything."""
     shape = declared.shape
 
     def fits(value: Value) -> bool:

@@ -1,4 +1,4 @@
-"""Runs nodes on several threads as soon as their inputs are there (``ORT_PARALLEL``).
+"""Run nodes on several threads as soon as their inputs are there (``ORT_PARALLEL``).
 
 The thread that calls ``run`` works too, so that a run makes progress even when other runs keep the
 pool busy. Which values die when is counted at run time here, for the order is not the plan's.
@@ -53,7 +53,7 @@ class ParallelExecutor:
             self._uses[index] += 1
 
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
-        """Runs all ``instructions``; raises the first error once no other node is running."""
+        """Run all ``instructions``; raise the first error once no other node is running."""
         run = _ParallelRun(
             instructions,
             frame,
@@ -136,7 +136,7 @@ class _ParallelRun:
                 pass
 
     def work(self) -> None:
-        """Runs ready nodes until none is left, or one has failed."""
+        """Run ready nodes until none is left, or one has failed."""
         with np.errstate(all="ignore"), polled(self._frame.control.check):
             while (number := self._ready.get()) is not None and self.error is None:
                 try:

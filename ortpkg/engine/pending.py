@@ -76,7 +76,7 @@ def begun(result: Any) -> Value | Pending:
 
 
 def finished(pending: Pending, context: OpKernelContext) -> Value:
-    """Waits for ``pending``.
+    """Wait for ``pending``.
 
     A run that should end looks for that meanwhile, and then cancels what can be cancelled.
 
@@ -89,7 +89,7 @@ def finished(pending: Pending, context: OpKernelContext) -> Value:
 
 
 def settle(futures: Iterable[Future[Any]]) -> None:
-    """Cancels what it can and waits for the rest, which reads memory of the next run."""
+    """Cancel what it can and waits for the rest, which reads memory of the next run."""
     remaining = list(futures)
     uninterrupted(lambda: wait([future for future in remaining if not future.cancel()]))
 

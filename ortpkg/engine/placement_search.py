@@ -248,7 +248,7 @@ class _Search:
     def _read_and_make(
         self, node: int, provider: int, known: dict[tuple[str, int], _Known], out: frozenset[int]
     ) -> int:
-        """Brings ``known`` up to date for the node's values.
+        """Bring ``known`` up to date for the node's values.
 
         Returns what that costs in transfers.
         """

@@ -1,4 +1,4 @@
-"""Proves a plan safe: no live values share bytes, each is used while it lives, where it is read.
+"""Prove a plan safe: no live values share bytes, each is used while it lives, where it is read.
 
 Where it is read: no kernel is handed a value in memory that it does not read.
 
@@ -55,7 +55,7 @@ class _Extents:
         ]
 
     def add(self, start: int, stop: int) -> None:
-        """Adds a range that has become live."""
+        """Add a range that has become live."""
         position = bisect_right(self.stops, start)
         if stop <= start or bisect_left(self.starts, stop) > position:
             self.beside.append((start, stop))
@@ -64,7 +64,7 @@ class _Extents:
             self.stops.insert(position, stop)
 
     def remove(self, start: int, stop: int) -> None:
-        """Takes away a range that :meth:`add` was given."""
+        """Take away a range that :meth:`add` was given."""
         position = bisect_left(self.starts, start)
         if self.starts[position : position + 1] == [start] and self.stops[position] == stop:
             del self.starts[position], self.stops[position]
@@ -80,13 +80,13 @@ class _LiveValues:
         self._extents: dict[object, _Extents] = {}
 
     def add(self, index: int, lies: _Range) -> None:
-        """Adds a value. Several may lie in the same range."""
+        """Add a value. Several may lie in the same range."""
         if lies not in self._values:
             self._extents.setdefault(lies.memory, _Extents()).add(lies.start, lies.stop)
         self._values.setdefault(lies, {})[index] = None
 
     def remove(self, index: int, lies: _Range) -> None:
-        """Takes a value away that was added with that range."""
+        """Take a value away that was added with that range."""
         values = self._values[lies]
         del values[index]
         if not values:
@@ -103,7 +103,7 @@ class _LiveValues:
 def verify_plan(
     plan: ExecutionPlan, allocation: AllocationPlan, patterns: MemoryPatternGroup | None = None
 ) -> None:
-    """Raises PlanVerificationError if ``allocation`` (with ``patterns``) is unsafe for ``plan``."""
+    """Raise PlanVerificationError if ``allocation`` (with ``patterns``) is unsafe for ``plan``."""
     _Verifier(plan, allocation, patterns).verify()
 
 
@@ -137,7 +137,7 @@ class _Verifier:
         return last
 
     def verify(self) -> None:
-        """Replays the steps with the live values; PlanVerificationError at the first fault."""
+        """Replay the steps with the live values; PlanVerificationError at the first fault."""
         self._verify_pattern_bounds()
         self._verify_interface()
         live = _LiveValues()
@@ -188,7 +188,7 @@ class _Verifier:
                 )
 
     def _verify_memories(self, number: int, step: NodeStep) -> None:
-        """Checks that inputs lie where kernels read them: with their provider, or on the CPU."""
+        """Check that inputs lie where kernels read them: with their provider, or on the CPU."""
         for slot, index in enumerate(step.inputs):
             if index == ABSENT:
                 continue

@@ -42,7 +42,7 @@ class Profiler:
     def record(
         self, name: str, category: str, start_ns: int, arguments: Mapping[str, Any] | None = None
     ) -> None:
-        """Adds an event that began at ``start_ns`` (``time.perf_counter_ns``) and ends now."""
+        """Add an event that began at ``start_ns`` (``time.perf_counter_ns``) and ends now."""
         end_ns = time.perf_counter_ns()
         event = {
             "cat": category,
@@ -104,7 +104,7 @@ class Profiler:
         return dict(durations)
 
     def end(self, prefix: str) -> str:
-        """Writes the trace and returns the file's path; "" where that was done.
+        """Write the trace and returns the file's path; "" where that was done.
 
         The trace is a JSON array of events by start time, one a line, as onnxruntime writes it. So
         is the name: prefix, time of day and milliseconds of the beginning; of two that began

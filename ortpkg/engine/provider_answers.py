@@ -1,4 +1,4 @@
-"""Checks what EPs answer while a graph is partitioned: a plug-in may answer anything."""
+"""Check what EPs answer while a graph is partitioned: a plug-in may answer anything."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def capabilities_of(
 
 
 def _verify_meta(provider: ExecutionProvider, meta: object) -> None:
-    """Raises ExecutionProviderError for what no node can be called, or be connected by."""
+    """Raise ExecutionProviderError for what no node can be called, or be connected by."""
     name: object = getattr(meta, "name", "")
     borders: list[Any] = [getattr(meta, "inputs", None), getattr(meta, "outputs", None)]
     are_names = all(
@@ -96,7 +96,7 @@ def guarded_kernel(kernel: KernelDef, provider: ExecutionProvider) -> KernelDef:
 
 
 def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
-    """Calls ``end``, with which something of ``provider`` ends.
+    """Call ``end``, with which something of ``provider`` ends.
 
     A plug-in that fails there is logged, and no more.
     """
@@ -122,7 +122,7 @@ def answers_of(
 
 
 def verify_callable(provider: ExecutionProvider, compute_infos: Sequence[NodeComputeInfo]) -> None:
-    """Raises ExecutionProviderError for one that cannot be called, before anybody counts on it."""
+    """Raise ExecutionProviderError for one that cannot be called, before anybody counts on it."""
     for info in compute_infos:
         for name in ("compute", "create_state", "release_state"):
             if not callable(getattr(info, name)):

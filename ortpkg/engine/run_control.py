@@ -81,7 +81,7 @@ class RunControl:
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
 
     def charge(self, nbytes: int) -> None:
-        """Counts ``nbytes`` more.
+        """Count ``nbytes`` more.
 
         LimitExceededError, and nothing counted, where that passes the limit.
         """
@@ -90,12 +90,12 @@ class RunControl:
             self._charged += nbytes
 
     def discharge(self, nbytes: int) -> None:
-        """Gives back ``nbytes``."""
+        """Give back ``nbytes``."""
         with self._lock:
             self._charged -= nbytes
 
     def charge_shared(self, parts: Mapping[int, int]) -> None:
-        """Counts the parts (identity → bytes) that no other value of the run holds yet.
+        """Count the parts (identity → bytes) that no other value of the run holds yet.
 
         LimitExceededError, and nothing counted, where they pass the limit.
         """
@@ -108,7 +108,7 @@ class RunControl:
                 self._shared[part] = uses + 1, nbytes
 
     def discharge_shared(self, parts: Iterable[int]) -> None:
-        """Gives back what :meth:`charge_shared` counted, where nobody else holds it."""
+        """Give back what :meth:`charge_shared` counted, where nobody else holds it."""
         with self._lock:
             for part in parts:
                 uses, nbytes = self._shared.pop(part)
@@ -118,7 +118,7 @@ class RunControl:
                     self._charged -= nbytes
 
     def check_allocation(self, nbytes: int) -> None:
-        """Raises LimitExceededError where ``nbytes`` more would pass the memory limit."""
+        """Raise LimitExceededError where ``nbytes`` more would pass the memory limit."""
         self._check_room(nbytes)
 
     def _check_room(self, nbytes: int) -> None:
@@ -130,7 +130,7 @@ class RunControl:
             )
 
     def check(self) -> None:
-        """Raises CancelledError if the caller ended the run, LimitExceededError if time is up."""
+        """Raise CancelledError if the caller ended the run, LimitExceededError if time is up."""
         if self._is_terminated is not None and self._is_terminated():
             raise CancelledError("the run was ended by its caller (RunOptions.terminate)")
         if self._deadline is not None and time.monotonic() > self._deadline:

@@ -1,4 +1,4 @@
-"""Lets runs into a session while it is open and its mapped files are whole.
+"""Let runs into a session while it is open and its mapped files are whole.
 
 Closing waits for those that are in.
 """
@@ -18,7 +18,7 @@ class MappedSource(Protocol):
     """A file whose bytes weights lie in."""
 
     def verify_length(self) -> None:
-        """Raises ModelFileError where the file has become shorter than what was mapped of it."""
+        """Raise ModelFileError where the file has become shorter than what was mapped of it."""
         ...
 
 
@@ -46,7 +46,7 @@ class RunGate:
         _GATES.add(self)
 
     def forget(self) -> None:
-        """Starts anew in a fork, which lacks the threads whose runs were inside.
+        """Start anew in a fork, which lacks the threads whose runs were inside.
 
         A run of the thread that forked is not counted any more when it leaves.
         """

@@ -1,4 +1,4 @@
-"""Runs a graph's nodes one after the other, in the order of the plan."""
+"""Run a graph's nodes one after the other, in the order of the plan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortpkg.kernels.polling import polled
 
 
 def execute_sequentially(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
-    """Runs ``instructions`` on ``frame``: prepare memory, run the kernel, release what died.
+    """Run ``instructions`` on ``frame``: prepare memory, run the kernel, release what died.
 
     Raises:
         RunError: RUNTIME_EXCEPTION with the node's name and the kernel's text.

@@ -73,7 +73,7 @@ class SizeClassPlanner:
         *,
         verifies: bool = False,
     ) -> None:
-        """Plans for one graph.
+        """Plan for one graph.
 
         Args:
             plan, allocation: of the graph.

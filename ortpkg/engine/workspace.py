@@ -155,7 +155,7 @@ class WorkspacePool:
         return None
 
     def add(self, size_class: SizeClass, patterns: MemoryPatternGroup) -> PatternEntry:
-        """Keeps the patterns of a class; those not used for longest go where there are too many."""
+        """Keep the patterns of a class; those not used for longest go where there are too many."""
         entry = PatternEntry(size_class, patterns)
         with self._lock:
             self._entries.insert(0, entry)
@@ -176,12 +176,12 @@ class WorkspacePool:
             return Workspace(self._allocation, entry.patterns, self._allocate)
 
     def give_back(self, entry: PatternEntry, workspace: Workspace) -> None:
-        """Ends the caller's use of ``workspace``."""
+        """End the caller's use of ``workspace``."""
         if self._keeps_blocks:
             entry.idle.append(workspace)
 
     def clear(self) -> None:
-        """Forgets all idle blocks; patterns stay."""
+        """Forget all idle blocks; patterns stay."""
         with self._lock:
             for entry in self._entries:
                 entry.idle.clear()

@@ -1,4 +1,4 @@
-"""Clears the cache of contexts: what would go is found first, to be told or deleted."""
+"""Clear the cache of contexts: what would go is found first, to be told or deleted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CacheClearing:
             yield from sessions.files_of(key)
 
     def carry_out(self) -> None:
-        """Deletes it; what another process holds open (on Windows) stays."""
+        """Delete it; what another process holds open (on Windows) stays."""
         for key in self.contexts:
             self.cache.drop(key)
         for path in (*self.leftovers, *self.kernels, *self.refusals):

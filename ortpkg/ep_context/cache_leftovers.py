@@ -50,7 +50,7 @@ def find_leftovers(directory: Path, *, own: str = "") -> list[Leftover]:
 
 
 def drop_leftovers(directory: Path, *, own: str = "") -> int:
-    """Deletes what :func:`find_leftovers` finds; returns how many there were."""
+    """Delete what :func:`find_leftovers` finds; return how many there were."""
     found = find_leftovers(directory, own=own)
     for each in found:
         with contextlib.suppress(OSError):

@@ -85,7 +85,7 @@ class CachedSessions:
         data: Mapping[str, str],
         details: Mapping[str, Any],
     ) -> None:
-        """Keeps a model, if the disk lets it; what killed sessions left half written goes.
+        """Keep a model, if the disk lets it; what killed sessions left half written goes.
 
         Args:
             key: of :func:`session_key`.
@@ -118,13 +118,13 @@ class CachedSessions:
         self.prune()
 
     def drop(self, key: str) -> None:
-        """Deletes a model; its contexts stay."""
+        """Delete a model; its contexts stay."""
         for ending in (_NOTE, _MODEL):
             with contextlib.suppress(OSError):
                 (self._directory / f"{key}{ending}").unlink(missing_ok=True)
 
     def prune(self) -> None:
-        """Deletes models whose contexts are gone, and, of too many, the least recently used."""
+        """Delete models whose contexts are gone, and, of too many, the least recently used."""
         for key in self.outdated():
             self.drop(key)
 

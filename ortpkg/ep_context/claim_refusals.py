@@ -67,7 +67,7 @@ def read_refusal(directory: Path, descriptor: ContextDescriptor) -> ClaimRefusal
 
 
 def write_refusal(directory: Path, descriptor: ContextDescriptor, refusal: ClaimRefusal) -> None:
-    """Keeps it, if the disk lets it."""
+    """Keep it, if the disk lets it."""
     if len(refusal.makes) > _MOST_NODES:
         return
     document = {

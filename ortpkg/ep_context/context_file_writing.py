@@ -1,4 +1,4 @@
-"""Writes the files that ``ep_context_file`` reads, each in one step."""
+"""Write the files that ``ep_context_file`` reads, each in one step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INDEX_NBYTES_PER_ENTRY = 2048
 
 
 def write_context_file(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Writes the contexts to a file, in place of what is there, in one step.
+    """Write the contexts to a file, in place of what is there, in one step.
 
     EpContextWriteError where that fails.
     """
@@ -78,7 +78,7 @@ def context_chunks(
 
 
 def create_context_file(path: Path, ep_name: str, chunks: Callable[[], Iterator[Part]]) -> bool:
-    """Writes a new file of contexts, in one step.
+    """Write a new file of contexts, in one step.
 
     False where the very same file is there already, and stays.
 
@@ -104,7 +104,7 @@ def offset_past_index(entries: Sequence[ContextEntry]) -> int:
 
 
 def check_context_file_place(path: Path, ep_name: str, *, magic: bytes = MAGIC) -> None:
-    """Raises EpContextWriteError where what is no context file has the name of a new one.
+    """Raise EpContextWriteError where what is no context file has the name of a new one.
 
     ``magic``: the first bytes of such a file.
     """

@@ -133,7 +133,7 @@ class EpContextCache:
         return found
 
     def write(self, entry: ContextEntry, *, model: str) -> bool:
-        """Keeps a context, then makes room; whether it could.
+        """Keep a context, then makes room; whether it could.
 
         A disk that is full or read-only keeps nothing, and the log says so.
         """
@@ -202,7 +202,7 @@ class EpContextCache:
         return sorted(found, key=lambda entry: (-entry.used_ns, entry.key))
 
     def prune(self, most_nbytes: int, *, keep: str = "") -> int:
-        """Drops what was used least recently until all is at most ``most_nbytes``.
+        """Drop what was used least recently until all is at most ``most_nbytes``.
 
         Returns how many entries went.
 
@@ -234,7 +234,7 @@ class EpContextCache:
         return [path for path in paths if path.is_file()]
 
     def drop(self, key: str) -> None:
-        """Deletes an entry; what another process holds open (on Windows) stays."""
+        """Delete an entry; what another process holds open (on Windows) stays."""
         for path in (self.note_path(key), self.context_path(key)):
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)

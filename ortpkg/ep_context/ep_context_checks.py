@@ -44,7 +44,7 @@ class CheckedBlobs:
     """The blobs of one file that are known, by the file's stamp, to be what its index says."""
 
     def __init__(self, path: Path, stamp: FileStamp) -> None:
-        """Reads what is known of the file.
+        """Read what is known of the file.
 
         Args:
             path: the file.
@@ -63,7 +63,7 @@ class CheckedBlobs:
         return _text(blob) in self._known
 
     def add(self, blob: tuple[int, str]) -> None:
-        """Remembers a blob (offset, SHA-256) that was compared.
+        """Remember a blob (offset, SHA-256) that was compared.
 
         Not of a file that is younger than two seconds.
         """

@@ -82,7 +82,7 @@ class OrtEpContextDataBuffer:
         return 0 if self._data is None else len(self._data)
 
     def allocate(self, size: int) -> None:
-        """Makes room for so many bytes, all zero.
+        """Make room for so many bytes, all zero.
 
         UsageError for a second call, or more than ``max_size``.
         """
@@ -94,7 +94,7 @@ class OrtEpContextDataBuffer:
         self._data = bytearray(size)
 
     def write(self, data: Any, offset: int = 0) -> None:
-        """Copies bytes to ``offset``.
+        """Copy bytes to ``offset``.
 
         UsageError before :meth:`allocate`, and where they do not fit.
         """
@@ -145,7 +145,7 @@ class ContextDataFunctions:
 
     @property
     def writer(self) -> Callable[[str, memoryview], None] | None:
-        """Hands data on under a name; raises what the function raises."""
+        """Hand data on under a name; raise what the function raises."""
         return None if self.write_function is None else self._write
 
     def _read(self, name: str) -> memoryview:

@@ -119,7 +119,7 @@ def find_mismatch(
 
 
 def verify_descriptor(found: object, ep_name: str) -> None:
-    """Raises TypeError for a provider's word on its environment that cannot be compared later."""
+    """Raise TypeError for a provider's word on its environment that cannot be compared later."""
     if not isinstance(found, ContextDescriptor):
         raise TypeError(
             f"describe_environment returned {type(found).__name__} where a ContextDescriptor"
@@ -152,7 +152,7 @@ def verify_descriptor(found: object, ep_name: str) -> None:
 
 
 def descriptor_from_json(document: object) -> ContextDescriptor:
-    """Reads what :meth:`ContextDescriptor.to_json` wrote; unknown keys are ignored.
+    """Read what :meth:`ContextDescriptor.to_json` wrote; unknown keys are ignored.
 
     Raises ValueError with a sentence where it is not one.
     """

@@ -104,7 +104,7 @@ class ContextFile:
         checked: CheckedBlobs | None = None,
         place: tuple[Path, FileStamp] | None = None,
     ) -> None:
-        """Reads the index of ``data``.
+        """Read the index of ``data``.
 
         Args:
             data: the file or the payload.
@@ -273,7 +273,7 @@ def _arity(value: Any) -> tuple[int, int] | None:
 def map_context_file(
     path: Path, *, ep_name: str, mapped: MappedContext | None = None
 ) -> MappedContext:
-    """Maps a file of contexts, unless it was ``mapped`` already.
+    """Map a file of contexts, unless it was ``mapped`` already.
 
     EpContextError where it cannot be read.
     """
@@ -286,7 +286,7 @@ def map_context_file(
 
 
 def open_context_file(path: Path, *, ep_name: str) -> ContextFile:
-    """Maps a context file of ortpkg's. EpContextError where it is missing or no context file."""
+    """Map a context file of ortpkg's. EpContextError where it is missing or no context file."""
     return read_context_file(map_context_file(path, ep_name=ep_name), ep_name=ep_name)
 
 

@@ -24,7 +24,7 @@ from ortpkg.graph.graph import Node
 def check_context_entry(
     entry: ContextEntry, node: Node, attributes: EpContextAttributes, *, ep_name: str
 ) -> None:
-    """Raises EpContextError, naming the field, where ``entry`` is not what ``node`` was made with.
+    """Raise EpContextError, naming the field, where ``entry`` is not what ``node`` was made with.
 
     Notes are free text: those that are no descriptor of ours say nothing, and only the arity is
     compared.

@@ -139,7 +139,7 @@ class EpContextOptions:
 
 
 def ep_context_options(entries: Mapping[str, str], model_path: Path | None) -> EpContextOptions:
-    """Reads a session's config entries.
+    """Read a session's config entries.
 
     Args:
         entries: config entries of the session options.

@@ -1,4 +1,4 @@
-"""Finds an EPContext node's context: in the node, in a file beside the model, or in the group.
+"""Find an EPContext node's context: in the node, in a file beside the model, or in the group.
 
 Source: the EPContext design, inference workflow.
 """
@@ -39,7 +39,7 @@ class EpContextReader:
         mains: Sequence[EpContextAttributes],
         form: ContextForm | None = None,
     ) -> None:
-        """Looks among the model's own nodes and files.
+        """Look among the model's own nodes and files.
 
         Args:
             ep_name: of the execution provider.
@@ -167,7 +167,7 @@ class EpContextReader:
         return judged
 
     def _check_judged(self, entry: ContextEntry, path: Path) -> None:
-        """Raises EpContextError if an earlier session left the context of a file not judged."""
+        """Raise EpContextError if an earlier session left the context of a file not judged."""
         judged = self._judged_at(path)
         if judged is not None and (entry.file is None or entry.file.stamp != judged.stamp):
             raise self._unjudged(path)
@@ -180,7 +180,7 @@ class EpContextReader:
         )
 
     def check_judged_files(self) -> None:
-        """Raises EpContextError if a file that was judged has changed since.
+        """Raise EpContextError if a file that was judged has changed since.
 
         Call it before a library opens a file by its path, and after reading bytes of a mapped file:
         a write into the file changes the mapping, so that other bytes are read than were judged.

@@ -57,7 +57,7 @@ class WrittenGroup:
     files: Mapping[Path, FileStamp | None]
 
     def remove(self) -> tuple[Path, ...]:
-        """Removes it: its last session failed, so that nothing of it is to stay.
+        """Remove it: its last session failed, so that nothing of it is to stay.
 
         Returns what was removed.
         """
@@ -107,7 +107,7 @@ class EpContextWorkspace:
     def add(
         self, path: Path, entries: Sequence[ContextEntry], *, form: ContextForm | None = None
     ) -> Path:
-        """Adds what a session compiled; returns the group's binary, as its first session named it.
+        """Add what a session compiled; return the group's binary, as its first session named it.
 
         ``form``: in which the binary is written; None for ortpkg's own. What the group's first
         session says holds for all.
@@ -134,7 +134,7 @@ class EpContextWorkspace:
             return path if self._growing is None else self._growing.path
 
     def stop(self, finish: FinishGroup | None = None) -> WrittenGroup | None:
-        """Writes the group's binary and clears the workspace. None where nothing was compiled.
+        """Write the group's binary and clears the workspace. None where nothing was compiled.
 
         Whoever called it removes what comes back, where the session fails after all.
 
@@ -165,7 +165,7 @@ class EpContextWorkspace:
         )
 
     def add_model(self, files: Sequence[Path]) -> None:
-        """Notes the files of a context model that names the group's binary.
+        """Note the files of a context model that names the group's binary.
 
         Does nothing where that is written already.
         """
@@ -174,7 +174,7 @@ class EpContextWorkspace:
                 self._growing.files.update({path: file_stamp(path) for path in files})
 
     def abandon(self) -> AbandonedGroup | None:
-        """Clears what was compiled and never written, because a session of the group failed.
+        """Clear what was compiled and never written, because a session of the group failed.
 
         The next session begins a group anew.
 
@@ -230,7 +230,7 @@ class EpContextWorkspace:
         return loaded
 
     def clear(self) -> None:
-        """Forgets loaded contexts that no session has taken."""
+        """Forget loaded contexts that no session has taken."""
         with self._lock:
             self._loaded.clear()
 
@@ -242,7 +242,7 @@ class EpContextWorkspace:
 
 
 def _remove_unchanged(files: Mapping[Path, FileStamp | None]) -> tuple[Path, ...]:
-    """Removes the files that are as they were; returns which."""
+    """Remove the files that are as they were; return which."""
     removed = []
     for path, stamp in files.items():
         if stamp is not None and file_stamp(path) == stamp:
@@ -263,7 +263,7 @@ def shared_workspace(ep_name: str) -> EpContextWorkspace:
 
 
 def abandon_groups(ep_names: Iterable[str], reason: BaseException) -> list[AbandonedGroup]:
-    """Gives up these execution providers' unfinished groups, and logs what that removed."""
+    """Give up these execution providers' unfinished groups, and log what that removed."""
     found = []
     for name in ep_names:
         group = shared_workspace(name).abandon()

@@ -1,4 +1,4 @@
-"""Keeps compiled contexts in nodes, in one binary or in a group's, and makes the nodes.
+"""Keep compiled contexts in nodes, in one binary or in a group's, and make the nodes.
 
 Source: the EPContext design, generation guidelines.
 """
@@ -63,7 +63,7 @@ class EpContextWriter:
         finish_group: FinishGroup | None = None,
         form: ContextForm | None = None,
     ) -> None:
-        """Keeps nothing yet.
+        """Keep nothing yet.
 
         Args:
             ep_name: of the execution provider; it names the binary.
@@ -123,7 +123,7 @@ class EpContextWriter:
         )
 
     def keep(self, fused: Sequence[Node], entries: Sequence[ContextEntry]) -> list[Node]:
-        """Takes one graph's contexts; returns the EPContext node of each fused node.
+        """Take one graph's contexts; return the EPContext node of each fused node.
 
         In place of a fused node, an EPContext node of the source model may stand: it stays what it
         is, with its context carried over.
@@ -180,7 +180,7 @@ class EpContextWriter:
         return payload
 
     def finish(self) -> None:
-        """Writes the session's binary; of a group, only the last session does.
+        """Write the session's binary; of a group, only the last session does.
 
         Raises EpContextWriteError where it cannot.
         """
@@ -211,13 +211,13 @@ class EpContextWriter:
             ) from error
 
     def add_model(self, files: Sequence[Path]) -> None:
-        """Notes that the context model was written: its files."""
+        """Note that the context model was written: its files."""
         self._written = self._written_group = None
         if self._options.share:
             shared_workspace(self._ep_name).add_model(files)
 
     def abandon(self, reason: BaseException) -> None:
-        """Cleans up after a failed session: its binary without a model, its unfinished group.
+        """Clean up after a failed session: its binary without a model, its unfinished group.
 
         Nothing stays of a group whose last session failed before its model was there, its binary
         included.

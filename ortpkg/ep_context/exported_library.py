@@ -17,7 +17,7 @@ from ortpkg.errors import CompileError, EpContextError, ModelFileError, quoted
 
 
 def write_library(path: Path, ep_name: str, entries: Sequence[ContextEntry]) -> None:
-    """Writes what was compiled of fused nodes, in place of what is there, in one step.
+    """Write what was compiled of fused nodes, in place of what is there, in one step.
 
     Raises CompileError where two have one name, EpContextWriteError where it cannot be written.
     """

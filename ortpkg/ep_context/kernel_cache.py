@@ -77,7 +77,7 @@ class KernelCache:
         return found
 
     def write(self, kernels: Mapping[str, CachedKernel]) -> None:
-        """Keeps kernels by their keys, then makes room.
+        """Keep kernels by their keys, then makes room.
 
         A disk that is full or read-only keeps nothing, and the log says so.
         """

@@ -43,7 +43,7 @@ class MappedContext:
 
 
 def map_context(path: Path) -> MappedContext:
-    """Opens and maps a file.
+    """Open and maps a file.
 
     ModelFileError where it is missing, no regular file, or cannot be read.
     """

@@ -15,7 +15,7 @@ class MappedParts:
     """The mapped files that arrays lie in, each once; arrays elsewhere do not count."""
 
     def __init__(self, arrays: Iterable[Any]) -> None:
-        """Finds the files behind arrays, through all views."""
+        """Find the files behind arrays, through all views."""
         found: dict[int, mmap.mmap] = {}
         for array in arrays:
             base = array
@@ -27,7 +27,7 @@ class MappedParts:
         self._mappings = tuple(found.values())
 
     def verify_length(self, *, ep_name: str, partition_name: str = "") -> None:
-        """Raises EpContextError where a file became shorter: to read what is gone ends the process.
+        """Raise EpContextError where a file became shorter: to read what is gone ends the process.
 
         It takes the system's word for each file's size, in less than a microsecond.
         """

@@ -81,7 +81,7 @@ def distance(
     expected: Mapping[str, Array],
     tolerances: Mapping[str, Tolerance] | None,
 ) -> Distance:
-    """Compares the outputs that are expected; one that is missing is infinitely far off.
+    """Compare the outputs that are expected; one that is missing is infinitely far off.
 
     ``tolerances``: output → tolerance, for every one; None where the caller knows of none.
     """

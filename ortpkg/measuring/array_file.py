@@ -21,7 +21,7 @@ _INDEX = "index"
 
 
 def write_arrays(path: Path, feeds: Sequence[Mapping[str, Any]]) -> None:
-    """Writes one set of named arrays per run. What is no array (a sequence, a map) is left out."""
+    """Write one set of named arrays per run. What is no array (a sequence, a map) is left out."""
     index: list[list[dict[str, str]]] = []
     members: dict[str, Array] = {}
     for number, feed in enumerate(feeds):

@@ -177,7 +177,7 @@ def canary(
     trust: bool = False,
     provider_options: Mapping[str, str] = EMPTY,
 ) -> CanaryResult:
-    """Tries one verdict's variant on its EP device, in a child within ``plan``'s limits.
+    """Try one verdict's variant on its EP device, in a child within ``plan``'s limits.
 
     ``provider_options`` come before the package's of the same key.
     """

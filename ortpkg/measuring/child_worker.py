@@ -40,7 +40,7 @@ def measure(
     spawned_ns: int,
     timeout_s: float,
 ) -> dict[str, Any]:
-    """Measures one candidate for one round.
+    """Measure one candidate for one round.
 
     Args:
         session: :meth:`BenchCandidate.session_arguments`.
@@ -136,12 +136,12 @@ class _Runs:
         return time.monotonic_ns() + self._last_ns < self._ends_ns
 
     def first_run_s(self) -> float:
-        """Runs the first feed, as a session's first run, which may still compile; seconds."""
+        """Run the first feed, as a session's first run, which may still compile; seconds."""
         self._first_outputs = self._run(0)
         return self._last_ns / 1e9
 
     def write_outputs(self, path: Path, count: int, most_s: float) -> None:
-        """Writes the outputs of ``count`` feeds, or as many as ``most_s`` allows, to ``path``."""
+        """Write the outputs of ``count`` feeds, or as many as ``most_s`` allows, to ``path``."""
         from ortpkg.measuring.array_file import (
             write_arrays,  # loaded before the session was made
         )

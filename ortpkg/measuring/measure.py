@@ -1,4 +1,4 @@
-"""Measures candidates, each in a child process, all in every round: noise hits all alike.
+"""Measure candidates, each in a child process, all in every round: noise hits all alike.
 
 In each round the order starts at another candidate, so that none always runs after the same
 neighbour.
@@ -86,7 +86,7 @@ def measure_candidates(
     plan: Plan,
     on_step: OnStep = lambda _step: None,
 ) -> tuple[tuple[CandidateResult, ...], bool]:
-    """Measures all; returns a result for each, and whether Ctrl-C ended it early.
+    """Measure all; return a result for each, and whether Ctrl-C ended it early.
 
     What was measured by then stays.
 
@@ -107,7 +107,7 @@ def measure_candidates(
 def run_once(
     candidate: BenchCandidate, workload: Workload, plan: Plan
 ) -> tuple[CandidateResult, list[dict[str, npt.NDArray[Any]]]]:
-    """Loads a candidate in a child and runs each feed once, untimed: result and outputs."""
+    """Load a candidate in a child and runs each feed once, untimed: result and outputs."""
     state = _Progress(candidate=candidate, ended=_without_child(candidate))
     outputs: list[dict[str, npt.NDArray[Any]]] = []
     if state.ended is None:

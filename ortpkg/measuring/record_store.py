@@ -134,7 +134,7 @@ def _damaged_records(stored: StoredRecord, digest: str, offer: MachineOffer) -> 
 def write_records(
     package: PackageInfo, offer: MachineOffer, measurements: Sequence[Measurement]
 ) -> str:
-    """Keeps measurements that were made on ``offer`` just now.
+    """Keep measurements that were made on ``offer`` just now.
 
     Returns why it could not, "" where it did.
 
@@ -175,7 +175,7 @@ def write_records(
 
 
 def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -> str:
-    """Keeps failures; each replaces one of the same variant and EP device.
+    """Keep failures; each replaces one of the same variant and EP device.
 
     Returns as :func:`write_records`.
 
@@ -201,7 +201,7 @@ def write_quarantine(package: PackageInfo, entries: Sequence[QuarantineEntry]) -
 
 
 def write_canary_pass(package: PackageInfo, entry: CanaryPass) -> str:
-    """Keeps that a canary passed. Returns as :func:`write_records`."""
+    """Keep that a canary passed. Returns as :func:`write_records`."""
     places = {entry.key}
     return _change(
         package,
@@ -229,7 +229,7 @@ def has_passed_canary(package: PackageInfo, place: VersionedPlace) -> bool:
 def clear_records(
     package: PackageInfo | None = None, *, quarantine_only: bool = False, variant: str = ""
 ) -> int:
-    """Deletes what is recorded; returns how many measurements and quarantine entries that were.
+    """Delete what is recorded; return how many measurements and quarantine entries that were.
 
     Args:
         package: of which package; None for all. Its content decides: what was recorded of another

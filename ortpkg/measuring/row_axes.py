@@ -1,4 +1,4 @@
-"""Decides whether the first dimension of a model's output is that of the rows that are fed.
+"""Decide whether the first dimension of a model's output is that of the rows that are fed.
 
 Sizes that are equal by chance say nothing: a model of ``[n, 2]`` that gives ``[d, 2]`` may find
 three things in three rows, all of them in the first. The names of dimensions decide, as the model

@@ -36,7 +36,7 @@ class RunTimes:
 
 
 def run_times(rounds: Sequence[Sequence[int]]) -> RunTimes:
-    """Sums up rounds of run times in nanoseconds: one round or more, each of one run or more."""
+    """Sum up rounds of run times in nanoseconds: one round or more, each of one run or more."""
     together = sorted(time_ns for times in rounds for time_ns in times)
     medians = [statistics.median(times) for times in rounds]
     return RunTimes(

@@ -1,4 +1,4 @@
-"""Finds the precision that a variant computes in, from its metadata or its model."""
+"""Find the precision that a variant computes in, from its metadata or its model."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class CanaryResult:
 
 
 def check_variant(candidate: BenchCandidate, workload: Workload, plan: Plan) -> CanaryResult:
-    """Makes a session in a child process and runs the first feed once.
+    """Make a session in a child process and runs the first feed once.
 
     Outputs are compared as far as the workload says what is expected. A crash, a hang, an error and
     wrong outputs have a cause; a variant that its EP leaves to another one, or that needs trust,

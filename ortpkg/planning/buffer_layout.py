@@ -155,7 +155,7 @@ def _best_gap(taken: Sequence[tuple[int, int]], need: int) -> int:
 
 
 def _lay_out_by_step(buffers: Sequence[Buffer], alignment: int) -> dict[int, int]:
-    """Allocates and frees in the order of the steps.
+    """Allocate and frees in the order of the steps.
 
     A buffer keeps its place from its first step to its last.
     """
@@ -201,7 +201,7 @@ class _FreeRanges:
         return start
 
     def give_back(self, start: int, nbytes: int) -> None:
-        """Frees a range, joined with the free ranges beside it."""
+        """Free a range, joined with the free ranges beside it."""
         end = start + nbytes
         position = bisect_left(self._ranges, (start, 0))
         if position < len(self._ranges) and self._ranges[position][0] == end:

@@ -1,4 +1,4 @@
-"""Reads a package as onnxruntime 1.26 and 1.27 do: what they open, refuse and make of it.
+"""Read a package as onnxruntime 1.26 and 1.27 do: what they open, refuse and make of it.
 
 They read the metadata generation only, ignore what they do not know, confine nothing to the
 package, have no limits, and resolve the model of every variant, also of those that they would not

@@ -25,7 +25,7 @@ DecisionLog = Callable[[dict[str, Any]], None]
 def log_decision(
     selection: Selection, package: PackageInfo, *, duration_s: float, log: DecisionLog | None
 ) -> None:
-    """Gives ``log`` the record of the decision, and Python's logging one line at the level INFO.
+    """Give ``log`` the record of the decision, and Python's logging one line at the level INFO.
 
     Args:
         selection: what was decided.

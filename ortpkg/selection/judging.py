@@ -1,4 +1,4 @@
-"""Judges the variants of a component on every EP device, and finds the best.
+"""Judge the variants of a component on every EP device, and find the best.
 
 The rules of matching are asked of every variant, once for those that require the same; they give
 each variant that matches an EP device its rank. The rules of fit may read a variant's model: they

@@ -59,7 +59,7 @@ MatchRule = Callable[[Requirements, EpDevice, SelectionRequest], Judgement | Non
 def matches_variant(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement:
-    """Applies MATCH_RULES in order; the first rejection ends it."""
+    """Apply MATCH_RULES in order; the first rejection ends it."""
     judgement = Judgement()
     for rule in MATCH_RULES:
         said = rule(requirements, ep_device, request)

@@ -177,7 +177,7 @@ def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
 
 
 def verify_wishes(wishes: SelectionWishes) -> None:
-    """Raises UsageError for what is wrong whatever the machine.
+    """Raise UsageError for what is wrong whatever the machine.
 
     That is a backend, policy, device or EP that is no text, a policy that does not exist, a limit
     that is none.

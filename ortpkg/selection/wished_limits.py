@@ -79,7 +79,7 @@ def check_where_keys(
     *,
     package_version: str | None = None,
 ) -> None:
-    """Raises UsageError for a key that no variant's metadata has, which is a typo.
+    """Raise UsageError for a key that no variant's metadata has, which is a typo.
 
     The key ``version`` is known, too, where the package states its version.
     """

@@ -1,4 +1,4 @@
-"""``InferenceSession``, its options and the stages of its start.
+"""``InferenceSession``, its options, and the stages of creating it.
 
 Other folders may import: ``added_transformers``, ``caller_warnings``, ``compile_models``,
 ``default_providers``, ``environment``, ``explain_context_cache``, ``inference_session``,

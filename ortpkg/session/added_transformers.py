@@ -1,7 +1,7 @@
-"""Graph transformers and rewrite rules of a caller's own, as a session takes them.
+"""Graph transformers and rewrite rules that the caller of a session adds.
 
-What a caller hands in is code that we do not know: it is checked before it runs, what it raises
-becomes an error that names it, and a graph whose inputs or outputs it changed is refused.
+They are unknown code: each is checked before it runs, an exception becomes an error that names the
+transformer, and a graph whose inputs or outputs were changed is refused.
 """
 
 from __future__ import annotations
@@ -20,38 +20,42 @@ from ortpkg.engine.transformers.rule_driver import RuleDriver
 from ortpkg.errors import InvalidSessionOptionError, OrtpkgError, SessionError, printable, quoted
 from ortpkg.graph.graph import Graph
 
-#: Level → a caller's own graph transformers and rewrite rules, in order.
+#: Level → graph transformers and rewrite rules of the caller, in order.
 OwnTransformers = Mapping[TransformLevel, Sequence[GraphTransformer | RewriteRule]]
-#: Level → what is added to it, in order.
+#: Level → transformers that run after the built-in ones of the level, in order.
 AddedTransformers = Mapping[TransformLevel, tuple[GraphTransformer, ...]]
 
 NO_TRANSFORMERS: AddedTransformers = MappingProxyType({})
 
 
 def added_transformers(
-    given: Mapping[Any, Iterable[GraphTransformer | RewriteRule]] | None,
+    transformers: Mapping[Any, Iterable[GraphTransformer | RewriteRule]] | None,
 ) -> AddedTransformers:
-    """What ``given`` (level → transformers and rules) adds, guarded.
+    """Return the caller's transformers by level, each guarded against errors and misuse.
 
-    Raises InvalidSessionOptionError for what is no mapping of levels to lists, a level that there
-    is not, and what is neither transformer nor rule.
+    Args:
+        transformers: level (or its name) → transformers and rules; None for none.
+
+    Raises:
+        InvalidSessionOptionError: not a mapping of levels to lists, an unknown level, or an object
+            that is neither a transformer nor a rule.
     """
-    if given is not None and not isinstance(given, Mapping):
-        raise _no_lists_by_level(given)
-    found: dict[TransformLevel, tuple[GraphTransformer, ...]] = {}
-    for key, each in (given or {}).items():
+    if transformers is not None and not isinstance(transformers, Mapping):
+        raise _no_lists_by_level(transformers)
+    guarded: dict[TransformLevel, tuple[GraphTransformer, ...]] = {}
+    for key, additions in (transformers or {}).items():
         level = _level(key)
-        if not isinstance(each, Iterable):
-            raise _no_lists_by_level(each)
-        found[level] = found.get(level, ()) + tuple(
-            _GuardedTransformer(_as_transformer(one)) for one in each
+        if not isinstance(additions, Iterable):
+            raise _no_lists_by_level(additions)
+        guarded[level] = guarded.get(level, ()) + tuple(
+            _GuardedTransformer(_as_transformer(addition)) for addition in additions
         )
-    return found
+    return guarded
 
 
-def _no_lists_by_level(given: Any) -> InvalidSessionOptionError:
+def _no_lists_by_level(value: Any) -> InvalidSessionOptionError:
     return InvalidSessionOptionError(
-        f"transformers: {quoted(type(given).__name__)} where {{level: [transformer or rule, ...]}}"
+        f"transformers: {quoted(type(value).__name__)} where {{level: [transformer or rule, ...]}}"
         " belongs",
         key="transformers",
     )
@@ -61,44 +65,51 @@ def _level(key: Any) -> TransformLevel:
     try:
         return TransformLevel[key.upper()] if isinstance(key, str) else TransformLevel(key)
     except (KeyError, ValueError) as error:
-        known = ", ".join(f"TransformLevel.{level.name}" for level in TransformLevel)
+        names = ", ".join(f"TransformLevel.{level.name}" for level in TransformLevel)
         raise InvalidSessionOptionError(
-            f"transformers: {quoted(key)} is none of {known}", key="transformers"
+            f"transformers: {quoted(key)} is none of {names}", key="transformers"
         ) from error
 
 
-def _as_transformer(one: Any) -> GraphTransformer:
-    if isinstance(one, RewriteRule):
-        return RuleDriver(one.name, [one])
-    if not isinstance(getattr(one, "name", None), str) or not callable(getattr(one, "apply", None)):
+def _as_transformer(addition: Any) -> GraphTransformer:
+    if isinstance(addition, RewriteRule):
+        return RuleDriver(addition.name, [addition])
+    if not isinstance(getattr(addition, "name", None), str) or not callable(
+        getattr(addition, "apply", None)
+    ):
         raise InvalidSessionOptionError(
-            f"transformers: {quoted(type(one).__name__)} is neither a RewriteRule nor a graph"
+            f"transformers: {quoted(type(addition).__name__)} is neither a RewriteRule nor a graph"
             " transformer, which has a name and apply(graph, context)",
             key="transformers",
         )
-    transformer: GraphTransformer = one
+    transformer: GraphTransformer = addition
     return transformer
 
 
 class _GuardedTransformer:
-    """Around a transformer of the caller's."""
+    """The caller's transformer; its errors name it, and it may not change the graph's interface."""
 
     def __init__(self, transformer: GraphTransformer) -> None:
         self.name = transformer.name
         self._transformer = transformer
 
     def apply(self, graph: Graph, context: TransformContext) -> int:
-        """Applies it; SessionError names it where it fails or changes the graph's interface."""
+        """Apply the transformer and return the number of changes that it made.
+
+        Raises:
+            SessionError: the transformer failed, changed the graph's inputs or outputs, or did not
+                return a number.
+        """
         interface = (graph.inputs, graph.outputs)
         try:
             changes = self._transformer.apply(graph, context)
         except OrtpkgError:
             raise
         except Exception as error:
-            said = printable(error) or type(error).__name__
+            reason = printable(error) or type(error).__name__
             raise SessionError(
                 f"the graph transformer {quoted(self.name)} failed in graph {quoted(graph.name)}:"
-                f" {said}"
+                f" {reason}"
             ) from error
         if (graph.inputs, graph.outputs) != interface:
             raise SessionError(

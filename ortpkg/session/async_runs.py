@@ -18,22 +18,22 @@ from ortpkg.kernels.op_kernel import Value
 #: Called with the outputs, the caller's data, and an error text that is "" where the run succeeded.
 AsyncCallback = Callable[[Sequence[Value], Any, str], None]
 
-#: Whether the current thread is one that calls back; such a thread cannot wait for itself.
+#: Marks threads that call back: such a thread cannot wait for itself.
 _calling_back = threading.local()
 
 
 class AsyncRuns:
-    """One session's; its threads are made for the first of them.
+    """Background runs of one session; threads start with the first run.
 
-    An executor of the standard library does the work, in the hands of a thread that gets no signals
-    (:mod:`ortpkg.engine.helper_threads` says why).
+    A thread pool of the standard library does the work. A thread that receives no signals owns the
+    pool (:mod:`ortpkg.engine.helper_threads` explains why).
     """
 
     def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
-        """Start anew in a fork, which lacks our threads."""
+        """Start anew in a forked process, which does not have the parent's threads."""
         self._made_in = os.getpid()
         self._calls: _Calls = SimpleQueue()
         self._serving = threading.Lock()
@@ -44,21 +44,27 @@ class AsyncRuns:
     def submit(
         self, run: Callable[[], Sequence[Value]], callback: AsyncCallback, user_data: Any
     ) -> None:
-        """Calls ``run`` in another thread, then ``callback(outputs, user_data, error)``."""
+        """Call ``run`` in another thread, then ``callback(outputs, user_data, error)``."""
         if self._made_in != os.getpid():
             self._forget()
         self._is_used = True
         self._tell(partial(_run_and_call, run, callback, user_data)).get()
 
     def shutdown(self) -> None:
-        """Waits for all, unless a callback calls it: then what else was begun ends by itself."""
+        """Wait for all runs.
+
+        Called from a callback, return at once: the other runs then end by themselves.
+        """
         if self._is_used and self._made_in == os.getpid():
             ended = self._tell(None)
             if not getattr(_calling_back, "is_true", False):
                 ended.get()
 
     def _tell(self, call: Callable[[], object] | None) -> SimpleQueue[None]:
-        """Have the thread begin ``call``, or end all for None; returns what hears when it has."""
+        """Have the thread begin ``call``, or end all calls if it is None.
+
+        Return a queue that gets an item once it has begun.
+        """
         if not self._serving.locked():
             _thread.start_new_thread(_serve, (self._calls, self._serving))
         begun: SimpleQueue[None] = SimpleQueue()
@@ -66,14 +72,14 @@ class AsyncRuns:
         return begun
 
 
-#: Messages to the thread: a call to begin (None: end all calls) and a queue that is told when it
-#: has begun; None ends the thread.
+#: Messages to the thread: a call to begin (None: end all calls) and a queue that gets
+#: an item when it has begun; None ends the thread.
 _Calls = SimpleQueue[tuple[Callable[[], object] | None, SimpleQueue[None]] | None]
 
 
 def _serve(calls: _Calls, serving: threading.Lock) -> None:
     if not serving.acquire(blocking=False):
-        return  # an interrupt had another one started
+        return  # an interrupt made another thread start
     threads = ThreadPoolExecutor(thread_name_prefix="ortpkg-run-async")
     while (message := calls.get()) is not None:
         call, begun = message
@@ -83,7 +89,7 @@ def _serve(calls: _Calls, serving: threading.Lock) -> None:
         else:
             threads.submit(call)
         begun.put(None)
-        del message, call  # and the session that it holds
+        del message, call  # and with them the session
     threads.shutdown(wait=False)
 
 

@@ -1,6 +1,6 @@
-"""A whole session in the cache of contexts: looked up before the source model is read.
+"""Whole sessions in the context cache, looked up before the source model is read.
 
-See :mod:`ortpkg.ep_context.cached_sessions`. It is for models from files on native libraries; other
+See :mod:`ortpkg.ep_context.cached_sessions`. Used for models in files on native libraries; other
 sessions ask the cache partition by partition.
 """
 
@@ -56,13 +56,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionCaching:
-    """One session's place in the cache.
+    """Entry of one session in the context cache.
 
     Attributes:
         sessions: the cache.
-        key: of the session.
+        key: key of the session.
         source: the model's file.
-        stamp: what the file system said of it before it was read.
+        stamp: size and times of the model's file, taken before it was read.
     """
 
     sessions: CachedSessions
@@ -71,11 +71,11 @@ class SessionCaching:
     stamp: FileStamp | None
 
     def find(self) -> CachedSession | None:
-        """The session as it was partitioned; None where it is not in the cache."""
+        """Return the session as it was partitioned, or None if it is not in the cache."""
         return self.sessions.find(self.key, self.source.parent)
 
     def drop(self, reason: BaseException) -> None:
-        """Deletes what could not be used."""
+        """Delete a cached session that could not be used, and log why."""
         _log.info("a cached session of %s is dropped: %s", self.source, reason)
         self.sessions.drop(self.key)
 
@@ -88,32 +88,36 @@ class SessionCaching:
         data: Mapping[Path, FileStamp | None],
         providers: Sequence[ExecutionProvider],
     ) -> None:
-        """Keeps the partitioned model, if all that was compiled of it is in the cache.
+        """Store the partitioned model if all its compiled contexts are in the cache.
 
         Args:
-            model: after partitioning, before anything that only our own kernels understand.
-            result: of partitioning.
+            model: the model after partitioning, before transformations that only our own kernels
+                understand.
+            result: the outcome of partitioning.
             symbolic_dimensions: names that the source declares.
-            data: files of the source's weights, with their stamps from before anything was read of
-                them.
-            providers: of the session.
+            data: files of the source's weights, with stamps taken before any of them was read.
+            providers: execution providers of the session.
         """
-        if any(isinstance(each, SparseInitializer) for each in model.graph.initializers.values()):
-            return  # one that is an output comes out as it is, which the copy would not have
-        kept = {
-            each.name: each.kept_contexts
-            for each in providers
-            if isinstance(each, CompilingProvider)
+        if any(
+            isinstance(initializer, SparseInitializer)
+            for initializer in model.graph.initializers.values()
+        ):
+            return  # a copy of the model would lose a sparse output's form
+        contexts_by_provider = {
+            provider.name: provider.kept_contexts
+            for provider in providers
+            if isinstance(provider, CompilingProvider)
         }
         contexts = {
-            node: kept[kernel.provider].get(node.name) for node, kernel in result.fused.items()
+            node: contexts_by_provider[kernel.provider].get(node.name)
+            for node, kernel in result.fused.items()
         }
         names = _below(self.source.parent, list(data))
         if (
             not contexts
             or None in contexts.values()
             or names is None
-            or _left_nbytes(model.graph) > MOST_MODEL_NBYTES
+            or _uncompiled_nbytes(model.graph) > MOST_MODEL_NBYTES
         ):
             return
         digests = {name: file_sha256(self.source.parent / name) for name in names}
@@ -121,28 +125,28 @@ class SessionCaching:
         if "" in digests.values() or any(
             file_stamp(path) != stamp for path, stamp in stamps.items()
         ):
-            return  # what was compiled may be of what was there before
-        places = {node: place for node, place in contexts.items() if place is not None}
+            return  # a file changed meanwhile: the contexts may belong to the old one
+        stored = {node: context for node, context in contexts.items() if context is not None}
         self.sessions.write(
             self.key,
-            _with_context_nodes(model, places),
-            contexts=[place.key for place in places.values()],
+            _with_context_nodes(model, stored),
+            contexts=[context.key for context in stored.values()],
             data=digests,
             details={
-                "partitions": [asdict(each) for each in result.partitions],
+                "partitions": [asdict(partition) for partition in result.partitions],
                 "symbolic_dimensions": list(symbolic_dimensions),
                 "refusals": {
-                    each.name: each.refusal_text
-                    for each in providers
-                    if isinstance(each, NativeExecutionProvider) and each.refusal_text
+                    provider.name: provider.refusal_text
+                    for provider in providers
+                    if isinstance(provider, NativeExecutionProvider) and provider.refusal_text
                 },
             },
         )
 
 
-def _with_context_nodes(model: Model, places: Mapping[Node, KeptContext]) -> bytes:
-    """The model with an EPContext node in place of each node that was compiled."""
-    stand_ins = {node: _context_node(node, place) for node, place in places.items()}
+def _with_context_nodes(model: Model, contexts: Mapping[Node, KeptContext]) -> bytes:
+    """Return the serialized model with an EPContext node in place of each compiled node."""
+    stand_ins = {node: _context_node(node, context) for node, context in contexts.items()}
     model.opset_imports.setdefault(MICROSOFT_DOMAIN, 1)
     proto = to_model_proto(
         model,
@@ -158,7 +162,7 @@ def _with_context_nodes(model: Model, places: Mapping[Node, KeptContext]) -> byt
 
 
 def may_be_cached(source: ModelSource, options: SessionOptions) -> bool:
-    """Whether a session on that model with these options could be in the cache as a whole."""
+    """Return True if a session on this model with these options can be cached as a whole."""
     entries = options.config_entries
     return (
         isinstance(source, str | os.PathLike)
@@ -177,9 +181,9 @@ def may_be_cached(source: ModelSource, options: SessionOptions) -> bool:
 def caching_of(
     source: ModelSource, options: SessionOptions, providers: Sequence[ExecutionProvider]
 ) -> SessionCaching | None:
-    """The session's place in the cache; None where its providers have none.
+    """Return the session's cache entry, or None if its providers cannot be cached.
 
-    ``source`` and ``options`` are such that :func:`may_be_cached`.
+    ``source`` and ``options`` must satisfy :func:`may_be_cached`.
     """
     cache = context_cache_of(options.config_entries)
     if cache is None or not isinstance(source, str | os.PathLike):
@@ -205,25 +209,25 @@ def caching_of(
 
 
 def files_of_weights(graph: Graph) -> dict[Path, FileStamp | None]:
-    """The files that a loaded model's weights lie in, with the file system's stamp of each."""
+    """Return the files that hold a loaded model's weights, each with its stamp."""
     sources = {
-        each.source.path
+        initializer.source.path
         for current in all_graphs(graph)
-        for each in current.initializers.values()
-        if isinstance(each, MappedInitializer) and isinstance(each.source, MappedFile)
+        for initializer in current.initializers.values()
+        if isinstance(initializer, MappedInitializer) and isinstance(initializer.source, MappedFile)
     }
     return {path: file_stamp(path) for path in sorted(sources)}
 
 
-def as_recorded(state: SessionState, found: CachedSession) -> SessionState:
-    """The state of a session from the cache, telling of nodes as the one that was kept."""
-    for ep_name, text in found.details["refusals"].items():
+def as_recorded(state: SessionState, cached: CachedSession) -> SessionState:
+    """Return the state of a cached session with the partitions and warnings of the original one."""
+    for ep_name, text in cached.details["refusals"].items():
         _log.warning("%s leaves nodes to other execution providers: %s", ep_name, text)
-    partitions = tuple(_partition(each) for each in found.details["partitions"])
+    partitions = tuple(_partition(document) for document in cached.details["partitions"])
     return replace(
         state,
         partitions=partitions,
-        symbolic_dimensions=tuple(found.details["symbolic_dimensions"]),
+        symbolic_dimensions=tuple(cached.details["symbolic_dimensions"]),
     )
 
 
@@ -233,45 +237,47 @@ def _partition(document: Mapping[str, Any]) -> Partition:
 
 
 def _environments(providers: Sequence[ExecutionProvider]) -> list[object]:
-    """What the compiling providers depend on, in order.
+    """Return what the compiled contexts of the providers depend on, in order.
 
-    Empty where there is none, or another kind among them.
+    Empty if there is no compiling provider, or one whose contexts cannot be cached as a whole.
     """
-    found: list[object] = []
+    environments: list[object] = []
     for provider in providers:
         if isinstance(provider, NativeExecutionProvider):
             try:
                 environment = provider.describe_environment()
             except (
                 OrtpkgError
-            ):  # its contexts are nobody's to keep; what else is wrong, the session will tell
+            ):  # its contexts cannot be cached; the session reports whatever else is wrong
                 return []
-            found.append([provider.name, provider.backend, provider.options, environment.to_json()])
+            environments.append(
+                [provider.name, provider.backend, provider.options, environment.to_json()]
+            )
         elif not isinstance(provider, CPUExecutionProvider):
             return []
-    return found
+    return environments
 
 
 def _below(folder: Path, files: Sequence[Path]) -> list[str] | None:
-    """Their names from the folder; None where one lies elsewhere, behind a link."""
+    """Return the files' paths relative to the folder; None if a link leads out of it."""
     try:
         return [path.resolve().relative_to(folder.resolve()).as_posix() for path in files]
     except (OSError, ValueError):
         return None
 
 
-def _context_node(fused: Node, place: KeptContext) -> Node:
+def _context_node(fused: Node, context: KeptContext) -> Node:
     return EpContextAttributes(
         main_context=True,
-        ep_cache_context=context_file_name(place.key).encode(),
+        ep_cache_context=context_file_name(context.key).encode(),
         embed_mode=False,
-        partition_name=place.partition_name,
-        source=place.source,
+        partition_name=context.partition_name,
+        source=context.source,
     ).node_for(fused)
 
 
-def _left_nbytes(graph: Graph) -> int:
-    """Bytes of the constants that nodes outside of partitions need."""
+def _uncompiled_nbytes(graph: Graph) -> int:
+    """Return the size in bytes of the constants that nodes outside of partitions need."""
     return sum(
         constant.nbytes
         for current in all_graphs(graph)

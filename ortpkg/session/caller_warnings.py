@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the program that called ortpkg, however deep they arise."""
+"""Warnings that point at the line of the caller's program, however deep in ortpkg they arise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def warn_caller(message: str) -> None:
-    """A UserWarning at the nearest line outside this package."""
+    """Issue a UserWarning at the nearest line outside this package."""
     level = 2
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ortpkg":

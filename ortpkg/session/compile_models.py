@@ -1,8 +1,8 @@
-"""Compiles models to context models, each by itself, or as a group that shares one binary.
+"""Compile models to context models, one by one, or as a group that shares one binary.
 
-What a session does where ``ep.context_enable`` is set, for a list of models, on the EP device that
-this machine offers; in a child process, so that a compiler that crashes, hangs or exits is an error
-here.
+It does what a session does with ``ep.context_enable``, for a list of models, on an EP device of
+this machine. A child process compiles, so that a compiler that crashes, hangs or exits becomes an
+error here.
 """
 
 from __future__ import annotations
@@ -60,15 +60,16 @@ _FUNCTION = "ortpkg.session.compile_models:compile_for_parent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileJob:
-    """One model to compile.
+    """A model to compile.
 
     Attributes:
-        model: the source.
-        output: the context model to make; nothing is there yet.
-        prefix: of the names of its partitions, unique among the models of a group.
-        data_folder: where the source's external data lies; "" for beside it.
-        provider_options: of the EP for this model, beside those of the request.
-        context_digests: SHA-256 of the native contexts that the source may have; None: of any.
+        model: path of the source model.
+        output: path of the context model to write; no file exists there yet.
+        prefix: prefix of the partition names, unique among the models of a group.
+        data_folder: folder of the source's external data; "" for the source's own folder.
+        provider_options: options of the EP for this model, added to those of the request.
+        context_digests: SHA-256 of the native contexts that the source may contain; None allows
+            any.
     """
 
     model: str
@@ -81,25 +82,25 @@ class CompileJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileRequest:
-    """What to compile, and for what.
+    """Models to compile, and the execution provider to compile them for.
 
     Attributes:
-        jobs: in order; the first names the binary of a group.
+        jobs: the models in order; the first names the binary of a group.
         ep: the execution provider's full name or an alias.
         device: "cpu", "gpu" or "npu"; None for the first that the EP offers.
-        backend: whose EP of that name: "onnxruntime", a plug-in's, ...; None for the first that has
-            it.
-        provider_options: of the EP.
-        config_entries: of the sessions that compile; what this request says itself comes before
-            them.
-        is_embedded: contexts go into the models instead of a file beside them.
-        is_shared: the models make a session group: one binary, equal weights once.
-        for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
-        memory_limit_nbytes: the child process that compiles is ended when it, with what it started,
-            holds more; None: no limit.
-        for_device: a device that is not here, as
-            :func:`~ortpkg.providers.absent_devices.find_absent_device` takes it; "" for one of
-            this machine. Contexts are then made as onnxruntime's EP makes them.
+        backend: provider of the EP: "onnxruntime", a plug-in's name, ...; None for the first that
+            has it.
+        provider_options: options of the EP.
+        config_entries: config entries of the compiling sessions; the other fields of this request
+            take precedence.
+        is_embedded: True to store contexts in the models instead of in a file beside them.
+        is_shared: True to make a session group: one binary, equal weights stored once.
+        for_onnxruntime: True to write contexts in the form that onnxruntime's EP of this name
+            reads.
+        memory_limit_nbytes: most bytes that the compiling child process and its children may hold
+            before they are ended; None: no limit.
+        for_device: an absent device as :func:`~ortpkg.providers.absent_devices.find_absent_device`
+            takes it, for which onnxruntime's EP compiles; "" for a device of this machine.
     """
 
     jobs: tuple[CompileJob, ...]
@@ -120,10 +121,10 @@ class CompiledShare:
     """Share of a model that compiled code covers, each from 0 to 1.
 
     Attributes:
-        nodes: of its nodes, after basic optimizations.
-        work: of its operations, as they are counted from sizes; open ones are nominal.
-        calls: operations that calling the other nodes one by one, and the code in several pieces
-            between them, costs; per operation of the model.
+        nodes: share of the nodes, after basic optimizations.
+        work: share of the operations, counted from sizes; unknown sizes get nominal values.
+        calls: estimated cost in operations, per operation of the model, of calling the other nodes
+            one by one and the compiled code in several pieces between them.
     """
 
     nodes: float
@@ -133,17 +134,17 @@ class CompiledShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledModel:
-    """A context model that was made.
+    """A context model that was written.
 
     Attributes:
-        output: its file.
-        partitions: how many EPContext nodes it has.
-        other_nodes: how many nodes are left to other EPs.
-        share: what part of the source the compiled code covers; None where nobody tells.
-        left_by: why nodes are left to other EPs, as far as the EP says.
-        files: all files that it needs beside it, by name.
-        device: the kind of device that it was compiled for; "" where the EP reports none.
-        absent_device: what it was compiled for where that is not here; else "".
+        output: path of the model.
+        partitions: number of EPContext nodes.
+        other_nodes: number of nodes left to other EPs.
+        share: share of the source that compiled code covers; None if the EP does not report it.
+        left_by: reasons for leaving nodes to other EPs, as far as the EP gives them.
+        files: names of all files that the model needs beside it.
+        device: kind of device that it was compiled for; "" if the EP reports none.
+        absent_device: device that it was compiled for if this machine does not have it; else "".
     """
 
     output: Path
@@ -159,18 +160,21 @@ class CompiledModel:
 def compile_models(
     request: CompileRequest, *, timeout_s: float, notify: Callable[[str], None] | None = None
 ) -> list[CompiledModel]:
-    """Compiles in a child process; an interrupt ends the child.
+    """Compile models in a child process; an interrupt ends the child.
 
     Args:
-        request: what to compile, and for what.
-        timeout_s: for all of it.
-        notify: is told where models of a group keep weights of their own, and why.
+        request: the models, and the execution provider to compile for.
+        timeout_s: limit for all models together, in seconds.
+        notify: called with a text for each model of a group that keeps weights of its own.
+
+    Returns:
+        One result per job, in order.
 
     Raises:
-        CompileError: the compiler failed, crashed, hung, held too much memory or took no node; what
-            was written so far may be there.
-        NoSuitableVariantError: the EP is not here, or has no such device.
-        InvalidSessionOptionError: a config entry, or an option of the EP, is not what it should be.
+        CompileError: the compiler failed, crashed, hung, used too much memory or took no node;
+            files written so far may remain.
+        NoSuitableVariantError: the EP is not available here, or has no such device.
+        InvalidSessionOptionError: a config entry or an option of the EP is wrong.
         UsageError: two models would be written to one file.
     """
     check_outputs_differ(request)
@@ -194,18 +198,18 @@ def compile_models(
     return [
         CompiledModel(
             **{
-                **each,
-                "output": Path(each["output"]),
-                "files": tuple(each["files"]),
-                "share": CompiledShare(**each["share"]) if each["share"] else None,
+                **document,
+                "output": Path(document["output"]),
+                "files": tuple(document["files"]),
+                "share": CompiledShare(**document["share"]) if document["share"] else None,
             }
         )
-        for each in result.value["models"]
+        for document in result.value["models"]
     ]
 
 
 def check_outputs_differ(request: CompileRequest) -> None:
-    """UsageError where two models would be written to one file."""
+    """Raise UsageError if two models would be written to one file."""
     outputs = [job.output for job in request.jobs]
     if len(set(outputs)) < len(outputs):
         twice = next(output for output in outputs if outputs.count(output) > 1)
@@ -213,20 +217,21 @@ def check_outputs_differ(request: CompileRequest) -> None:
 
 
 def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
-    """In the child: compiles, and says as JSON what came of it.
-
-    Errors of ours are told, not raised.
-    """
+    """Compile in the child process and return the results, or our own errors, as JSON."""
     jobs = tuple(CompileJob(**job) for job in request["jobs"])
     notes = _Notes()
     GROUP_LOG.addHandler(notes)
     try:
         models = _compile(CompileRequest(**{**request, "jobs": jobs}))
     except OrtpkgError as error:
-        told = {"kind": type(error).__name__, "code": error.code.value, "message": str(error)}
+        description = {
+            "kind": type(error).__name__,
+            "code": error.code.value,
+            "message": str(error),
+        }
         return {
             "error": {
-                **told,
+                **description,
                 "key": error.key if isinstance(error, InvalidSessionOptionError) else "",
             }
         }
@@ -239,7 +244,7 @@ def compile_for_parent(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Notes(logging.Handler):
-    """Keeps what is logged, for the parent."""
+    """Log handler that collects messages for the parent process."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -259,7 +264,7 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
     ep_device = find_ep_device(request.ep, request.device, backend=request.backend)
     if request.for_onnxruntime and ep_device.backend == "onnxruntime":
         return _compile_in_onnxruntime(request, ep_device)
-    made = []
+    compiled = []
     for number, job in enumerate(request.jobs):
         options = _session_options(request, job, is_last=number == len(request.jobs) - 1)
         devices = [(ep_device, {**request.provider_options, **job.provider_options})]
@@ -272,22 +277,22 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
             if digests is None
             else partial(load_only, model=Path(job.model), digests=digests),
             is_confined=True,
-            allow_fallback=True,  # what takes no node is told below
+            allow_fallback=True,  # a model of which no node was taken is reported below
         )
         if not Path(job.output).exists():
             entries = session.get_placement().entries
-            why = next(
+            reason = next(
                 (
-                    each.reason
-                    for each in entries
-                    if each.ep_name == ep_device.ep_name and each.reason
+                    entry.reason
+                    for entry in entries
+                    if entry.ep_name == ep_device.ep_name and entry.reason
                 ),
                 "",
             )
             session.close()
             error = CompileError(
                 f"{ep_device.ep_name} took no node of {quoted(Path(job.model).name)}: there is"
-                f" nothing to compile{f' ({why})' if why else ''}{_advice(ep_device)}",
+                f" nothing to compile{f' ({reason})' if reason else ''}{_advice(ep_device)}",
                 ep_name=ep_device.ep_name,
             )
             abandon_groups([ep_device.ep_name], error)
@@ -298,8 +303,8 @@ def _compile(request: CompileRequest) -> list[CompiledModel]:
             Path(job.output), "" if ep_device.device is None else ep_device.device.type
         )
         left_by = refusal_summary(partitions) if described.other_nodes else ""
-        made.append(replace(described, share=_share_of(partitions), left_by=left_by))
-    return made
+        compiled.append(replace(described, share=_share_of(partitions), left_by=left_by))
+    return compiled
 
 
 def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
@@ -321,13 +326,13 @@ def _share_of(partitions: Sequence[Partition]) -> CompiledShare | None:
 
 
 def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> list[CompiledModel]:
-    """By onnxruntime itself: what comes out is its own, from the first byte to the last."""
+    """Compile with onnxruntime, whose output is stored unchanged."""
     from ortpkg.providers.onnxruntime_compiler import (
         OnnxRuntimeCompiler,  # onnxruntime, where it is compiled with
     )
 
     compiler = OnnxRuntimeCompiler(ep_device, request.provider_options)
-    made = []
+    compiled = []
     for number, job in enumerate(request.jobs):
         is_last = number == len(request.jobs) - 1
         compiler.compile(
@@ -337,10 +342,10 @@ def _compile_in_onnxruntime(request: CompileRequest, ep_device: EpDevice) -> lis
             is_embedded=request.is_embedded,
             config_entries={**request.config_entries, **_sharing_entries(request, is_last=is_last)},
         )
-        made.append(
+        compiled.append(
             _described(Path(job.output), "" if ep_device.device is None else ep_device.device.type)
         )
-    return made
+    return compiled
 
 
 def _sharing_entries(request: CompileRequest, *, is_last: bool) -> dict[str, str]:
@@ -359,9 +364,10 @@ def _advice(ep_device: EpDevice) -> str:
 
 
 def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -> EpDevice:
-    """The first EP device of that EP, kind and backend that this machine offers.
+    """Return the first EP device of this EP, kind and backend that the machine offers.
 
-    Raises NoSuitableVariantError, which says what there is, where there is none.
+    Raises:
+        NoSuitableVariantError: there is none; the message lists what the machine has.
     """
     name = resolve_ep_name(ep)
     try:
@@ -371,13 +377,15 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
     if not factory.is_available():
         raise NoSuitableVariantError(absent_library_text(name, factory.backend))
     offered = factory.get_supported_devices(probe().hardware)
-    for each in offered:
-        if device is None or (each.device is not None and each.device.type == device):
-            return each
+    for ep_device in offered:
+        if device is None or (ep_device.device is not None and ep_device.device.type == device):
+            return ep_device
     if not offered and factory.nothing_offered_note:
         raise NoSuitableVariantError(factory.nothing_offered_note)
     kinds = (
-        ", ".join(dict.fromkeys(str(each.device.type) for each in offered if each.device))
+        ", ".join(
+            dict.fromkeys(str(ep_device.device.type) for ep_device in offered if ep_device.device)
+        )
         or "no devices"
     )
     raise NoSuitableVariantError(
@@ -386,7 +394,7 @@ def find_ep_device(ep: str, device: str | None, *, backend: str | None = None) -
 
 
 def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool) -> SessionOptions:
-    own = {
+    entries = {
         CONTEXT_ENABLE: "1",
         CONTEXT_FILE_PATH: job.output,
         CONTEXT_EMBED_MODE: "1" if request.is_embedded else "0",
@@ -399,7 +407,7 @@ def _session_options(request: CompileRequest, job: CompileJob, *, is_last: bool)
     options = SessionOptions()
     for key, value in {
         **request.config_entries,
-        **{key: value for key, value in own.items() if value},
+        **{key: value for key, value in entries.items() if value},
     }.items():
         options.add_session_config_entry(key, value)
     return options
@@ -409,7 +417,9 @@ def _described(output: Path, device: str) -> CompiledModel:
     graph = load_model(output).graph
     contexts = [ep_context_attributes(node) for node in ep_context_nodes(graph)]
     files = dict.fromkeys(
-        each.context_path for each in contexts if each.main_context and not each.embed_mode
+        context.context_path
+        for context in contexts
+        if context.main_context and not context.embed_mode
     )
     return CompiledModel(
         output=output,
@@ -420,15 +430,22 @@ def _described(output: Path, device: str) -> CompiledModel:
     )
 
 
-def _error(told: Mapping[str, str], request: CompileRequest) -> OrtpkgError:
-    if told["kind"] == NoSuitableVariantError.__name__:
-        return NoSuitableVariantError(told["message"])
-    if told["kind"] in {UsageError.__name__, ProfileError.__name__}:  # of ``for_device``
-        return UsageError(told["message"])
-    if told["kind"] == InvalidSessionOptionError.__name__:
-        return InvalidSessionOptionError(told["message"], key=told["key"])
-    status = "" if told["code"] in (StatusCode.FAIL, StatusCode.EP_FAIL) else f" ({told['code']})"
-    return CompileError(f"{told['message']}{status}", ep_name=resolve_ep_name(request.ep))
+def _error(description: Mapping[str, str], request: CompileRequest) -> OrtpkgError:
+    if description["kind"] == NoSuitableVariantError.__name__:
+        return NoSuitableVariantError(description["message"])
+    if description["kind"] in {
+        UsageError.__name__,
+        ProfileError.__name__,
+    }:  # raised for ``for_device``
+        return UsageError(description["message"])
+    if description["kind"] == InvalidSessionOptionError.__name__:
+        return InvalidSessionOptionError(description["message"], key=description["key"])
+    status = (
+        ""
+        if description["code"] in (StatusCode.FAIL, StatusCode.EP_FAIL)
+        else f" ({description['code']})"
+    )
+    return CompileError(f"{description['message']}{status}", ep_name=resolve_ep_name(request.ep))
 
 
 def _listed(request: CompileRequest) -> str:

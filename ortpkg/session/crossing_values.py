@@ -1,7 +1,7 @@
-"""A session's inputs and outputs as they cross between processes: JSON and raw bytes.
+"""Inputs and outputs of a session as JSON and raw bytes, to pass them between processes.
 
-Tensors of every element type, sequences, maps and absent values; what a caller gets owns its
-memory.
+Handles tensors of every element type, sequences, maps and absent values. The receiver owns the
+memory of what it gets.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ _NONE, _TENSOR, _TEXTS, _LIST, _MAP, _PLAIN = "none", "tensor", "texts", "list",
 
 
 def pack_values(values: Sequence[Value]) -> tuple[list[Any], list[Buffer]]:
-    """A description of each value, and the buffers that these tell of.
+    """Return a description of each value, and the buffers that the descriptions refer to.
 
-    RunError for what cannot cross.
+    Raises:
+        RunError: a value cannot be passed to another process.
     """
     buffers: list[Buffer] = []
-    return [_packed(each, buffers) for each in values], buffers
+    return [_packed(value, buffers) for value in values], buffers
 
 
 def unpack_values(described: Sequence[Any], buffers: Sequence[Buffer]) -> list[Value]:
-    """The values. ValueError where descriptions and buffers do not fit."""
+    """Return the values; ValueError if descriptions and buffers do not match."""
     source = iter(buffers)
-    return [_unpacked(each, source) for each in described]
+    return [_unpacked(description, source) for description in described]
 
 
 def _packed(value: Value, buffers: list[Buffer]) -> list[Any]:
     if value is None:
         return [_NONE]
     if isinstance(value, list | tuple):
-        return [_LIST, [_packed(each, buffers) for each in value]]
+        return [_LIST, [_packed(element, buffers) for element in value]]
     if isinstance(value, dict):
-        return [_MAP, [[key, _packed(each, buffers)] for key, each in value.items()]]
+        return [_MAP, [[key, _packed(element, buffers)] for key, element in value.items()]]
     if isinstance(value, np.ndarray | np.generic):
         return _packed_tensor(np.asarray(value), buffers)
     if isinstance(value, str | int | float):
@@ -55,7 +56,7 @@ def _packed(value: Value, buffers: list[Buffer]) -> list[Any]:
 
 def _packed_tensor(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> list[Any]:
     if array.dtype.kind in "OUS":
-        buffers.append(json.dumps([_text_of(each) for each in array.reshape(-1)]).encode())
+        buffers.append(json.dumps([_text_of(text) for text in array.reshape(-1)]).encode())
         return [_TEXTS, list(array.shape)]
     try:
         element_type = element_type_of(array.dtype.newbyteorder("="))
@@ -75,9 +76,9 @@ def _unpacked(described: Sequence[Any], buffers: Iterator[Buffer]) -> Value:
     if kind == _PLAIN:
         return rest[0]
     if kind == _LIST:
-        return [_unpacked(each, buffers) for each in rest[0]]
+        return [_unpacked(element, buffers) for element in rest[0]]
     if kind == _MAP:
-        return {key: _unpacked(each, buffers) for key, each in rest[0]}
+        return {key: _unpacked(element, buffers) for key, element in rest[0]}
     shape = tuple(rest[0])
     data = next(buffers)
     if kind == _TEXTS:

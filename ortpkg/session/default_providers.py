@@ -1,10 +1,9 @@
-"""Which execution providers a session has if nobody names any: all that the machine supports.
+"""Default execution providers of a session: all that the machine supports.
 
 The order is that of ``ep_names.KNOWN_EPS``, the one table of priorities. A provider is *supported*
-where its library is installed and offers a device of this machine, or where its name says for which
-kind of device it is and the machine has one. Plug-ins, libraries that wheels bring for onnxruntime
-(ADR 17), and built-in providers that are there only where they are named, are not among them (ADR
-16).
+if its library is installed and offers a device of this machine, or if its name implies a kind of
+device that the machine has. Plug-ins, libraries that wheels bring for onnxruntime (ADR 17), and
+built-in providers that must be named are not among them (ADR 16).
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ from ortpkg.providers.onnxruntime_factory import installed_distributions
 from ortpkg.providers.openvino_factory import OpenVinoEpFactory
 from ortpkg.session.options import ExecutionMode, SessionOptions
 
-#: Environment variable: names of providers, separated by commas, in the place of the built-in list.
+#: Environment variable: names of providers, separated by commas, instead of the built-in list.
 PROVIDERS_VARIABLE = "ORTPKG_PROVIDERS"
 
 _log = logging.getLogger(__name__)
 
 
-def stated_ep_names() -> tuple[str, ...]:
-    """What ``ORTPKG_PROVIDERS`` names, in its order; nothing where it is not set.
+def configured_ep_names() -> tuple[str, ...]:
+    """Return the names in ``ORTPKG_PROVIDERS``, in their order; nothing if it is not set.
 
-    Raises UsageError where it is set and names nothing.
+    Raises:
+        UsageError: it is set and names nothing.
     """
     text = os.environ.get(PROVIDERS_VARIABLE, "").strip()
     names = [resolve_ep_name(part.strip()) for part in text.split(",") if part.strip()]
@@ -51,13 +51,11 @@ def stated_ep_names() -> tuple[str, ...]:
 
 
 def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
-    """Names of the providers of a session with ``options`` that nobody names any for, in order.
+    """Return the default providers of a session with these options, in order, the CPU last.
 
-    CPU is last.
-
-    The CPU provider alone where the options ask for what only the embedded engine does: limits of
-    memory and time that hold without a child process, the same bits in each run, parallel execution
-    of nodes, a model written after its transformation.
+    It is the CPU provider alone if the options need the embedded engine: limits of memory and time
+    that hold without a child process, the same bits in each run, parallel execution of nodes, a
+    model written after its transformation.
     """
     return (CPU_EP,) if _needs_the_engine(options) else supported_ep_names()
 
@@ -65,10 +63,11 @@ def default_ep_names(options: SessionOptions) -> tuple[str, ...]:
 def may_do_without(
     error: ExecutionProviderError, providers: Sequence[ExecutionProvider], options: SessionOptions
 ) -> bool:
-    """Whether a session goes on with the CPU alone after a provider failed that nobody asked for.
+    """Return True if a session may continue on the CPU after a default provider failed.
 
-    It closes the others and says so. Not where the embedded provider was alone, a compiled context
-    is at fault, which the model asks for, or contexts are to be made.
+    Then all other providers are closed, and a warning is logged. Return False if the embedded
+    provider was the only one, if a compiled context in the model is at fault, or if contexts are to
+    be made.
     """
     if isinstance(error, EpContextError) or options.config_entries.get(CONTEXT_ENABLE) == "1":
         return False
@@ -86,7 +85,7 @@ def may_do_without(
 
 @cache
 def supported_ep_names() -> tuple[str, ...]:
-    """What this machine supports, asked once per process; CPU last."""
+    """Return the providers that this machine supports, the CPU last; looked up once per process."""
     if not (installed_distributions() or OpenVinoEpFactory().is_available() or has_compiler()):
         return (CPU_EP,)  # there is nothing to ask, and hardware need not be looked at
     hardware = probe().hardware
@@ -103,11 +102,11 @@ def supported_ep_names() -> tuple[str, ...]:
 
 
 def _is_supported(factory: EpFactory, offers: Sequence[EpDevice]) -> bool:
-    """Whether the provider is offered a device here, or its name says what it runs on.
+    """Return True if the provider offers a device here, or its name implies one that is here.
 
-    What runs compiled contexts alone runs no model of which nobody knows more.
+    A provider that only runs compiled contexts is not supported: an arbitrary model has none.
     """
-    has_device = any(each.device is not None and is_offered_unnamed(each) for each in offers)
+    has_device = any(offer.device is not None and is_offered_unnamed(offer) for offer in offers)
     return has_device or bool(offers and factory.ep_name in IMPLIED_DEVICE_TYPES)
 
 

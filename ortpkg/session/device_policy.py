@@ -1,4 +1,4 @@
-"""Which EP devices a session takes where a policy, or the caller's function, chooses for it."""
+"""EP devices that a policy, or a function of the caller, chooses for a session."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ortpkg.selection.policies import POLICIES, device_kind
 from ortpkg.session.onnxruntime_enums import OrtExecutionProviderDevicePolicy
 from ortpkg.session.ort_ep_device import OrtEpDevice, offered_ep_devices
 
-#: Called with all devices, what the model says of itself, what the runtime says (nothing), and how
-#: many to choose.
+#: Called with all devices, the model's metadata, the runtime's metadata (empty), and the most
+#: devices to choose.
 PolicyDelegate = Callable[
     [Sequence[OrtEpDevice], Mapping[str, str], Mapping[str, str], int], Sequence[OrtEpDevice]
 ]
@@ -22,12 +22,13 @@ _MOST_CHOSEN = 8
 
 
 def devices_of_policy(policy: DevicePolicy, model: Model) -> list[EpDevice]:
-    """The devices to use, in order; the CPU provider of the engine joins the session besides.
+    """Return the devices to use, in order; the session adds the embedded CPU provider.
 
-    A policy gives one: the first of the kind that it prefers most of those that are there. DEFAULT
+    A policy gives one device: the first of the most preferred kind that the machine has. DEFAULT
     prefers the CPU, as in onnxruntime.
 
-    Raises UsageError where a function chooses none, too many, or what it was not offered.
+    Raises:
+        UsageError: a function chose no device, too many, or one that was not offered.
     """
     offered = offered_ep_devices()
     if isinstance(policy, OrtExecutionProviderDevicePolicy):
@@ -37,8 +38,8 @@ def devices_of_policy(policy: DevicePolicy, model: Model) -> list[EpDevice]:
         ]
         return [
             min(
-                (each.ep_device for each in offered),
-                key=lambda each: order.preference(device_kind(each)),
+                (ep_device.ep_device for ep_device in offered),
+                key=lambda candidate: order.preference(device_kind(candidate)),
             )
         ]
     chosen = list(policy(tuple(offered), _metadata(model), {}, _MOST_CHOSEN))
@@ -46,20 +47,20 @@ def devices_of_policy(policy: DevicePolicy, model: Model) -> list[EpDevice]:
         raise UsageError(
             f"the policy's function chose {len(chosen)} devices; 1 to {_MOST_CHOSEN} were expected"
         )
-    for each in chosen:
-        if each not in offered:
+    for device in chosen:
+        if device not in offered:
             raise UsageError(
-                f"the policy's function chose {quoted(each)}, which is none of the devices it was"
+                f"the policy's function chose {quoted(device)}, which is none of the devices it was"
                 " given"
             )
-    return [each.ep_device for each in chosen]
+    return [device.ep_device for device in chosen]
 
 
 def _metadata(model: Model) -> dict[str, str]:
-    said = {
+    attributes = {
         "producer_name": model.producer_name,
         "graph_name": model.graph.name,
         "domain": model.domain,
         "description": model.doc_string,
     }
-    return {**said, **model.metadata_props}
+    return {**attributes, **model.metadata_props}

@@ -138,7 +138,7 @@ def is_host(device: str | OrtDevice, device_id: int = 0, vendor_id: int = -1) ->
     try:
         memory_of(device, device_id, vendor_id)
     except UsageError:
-        check_is_host(device, device_id)  # says what is possible without one
+        check_is_host(device, device_id)  # its error says what is possible
     return False
 
 
@@ -160,8 +160,8 @@ def may_be(tensor: DeviceTensor, declared: ValueType | None) -> bool:
         return False
     sizes = tensor.shape if declared.shape is None else declared.shape
     return len(sizes) == tensor.ndim and all(
-        not isinstance(size, int) or size == own
-        for size, own in zip(sizes, tensor.shape, strict=True)
+        not isinstance(size, int) or size == actual
+        for size, actual in zip(sizes, tensor.shape, strict=True)
     )
 
 
@@ -209,6 +209,6 @@ def placed(value: Any, target: object) -> Any:
     array = as_array(value)
     is_number = isinstance(array, np.ndarray) and not array.dtype.hasobject
     if not is_number:
-        return array  # texts, sequences and maps lie in the CPU's memory whoever asks
+        return array  # texts, sequences and maps always lie in the CPU's memory
     source = array if array.flags.c_contiguous else array.copy(order="C")
     return open_memory_named(target.memory).upload(source)

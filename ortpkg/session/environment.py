@@ -1,6 +1,6 @@
-"""What onnxruntime's module keeps per process: providers, logging, the seed, threads, allocators.
+"""Process-wide functions of onnxruntime's module: providers, logging, seed, threads, allocators.
 
-Each function has onnxruntime's name and does what it does there, or as near as this engine comes;
+Each function has onnxruntime's name and behaves as it does there, as far as this engine allows;
 docs/interop.md has the table. Imports neither numpy nor onnx.
 """
 
@@ -49,7 +49,7 @@ _COMPATIBILITY_KEY = "ep_compatibility_info."
 _lock = threading.Lock()
 #: Name of the registration → plug-in.
 _libraries: dict[str, Plugin] = {}
-#: Threads of sessions that share them: (intra-op, inter-op); None where nobody asked for any.
+#: Threads of sessions that share them: (intra-op, inter-op); None if not set.
 _global_threads: tuple[int, int] | None = None
 
 
@@ -57,46 +57,46 @@ _global_threads: tuple[int, int] | None = None
 
 
 def get_all_providers() -> list[str]:
-    """Every execution provider that onnxruntime 1.31 knows, by default priority; CPU is last."""
+    """Return every execution provider of onnxruntime 1.31, by default priority, the CPU last."""
     return list(RELEASE_EPS)
 
 
 def get_available_providers() -> list[str]:
-    """The execution providers that a session can take here, by default priority, CPU last.
+    """Return the execution providers that a session can use here, by priority, the CPU last.
 
-    Those of ortpkg, of an installed openvino and onnxruntime, and of the libraries that were
-    registered.
+    They are those of ortpkg, of an installed openvino and onnxruntime, and of registered libraries.
     """
-    found = available_factories(probe().hardware, named=_registered_eps()).factories
-    return list(dict.fromkeys(factory.ep_name for factory in found))
+    factories = available_factories(probe().hardware, named=_registered_eps()).factories
+    return list(dict.fromkeys(factory.ep_name for factory in factories))
 
 
 def get_device() -> str:
-    """The kind of device that the embedded engine computes on: "CPU"."""
+    """Return the kind of device that the embedded engine computes on: "CPU"."""
     return "CPU"
 
 
 def get_ep_devices() -> list[OrtEpDevice]:
-    """What the available execution providers offer on the devices of this machine."""
+    """Return the devices of this machine that the available execution providers offer."""
     return offered_ep_devices(named=_registered_eps())
 
 
 def get_hardware_devices() -> list[OrtHardwareDevice]:
-    """What the machine has, whether or not an execution provider offers it."""
+    """Return the devices of this machine, including those that no execution provider offers."""
     return [OrtHardwareDevice(device) for device in probe().hardware]
 
 
 def register_execution_provider_library(registration_name: str, library_path: str) -> None:
-    """Takes a plug-in that nobody installed; its EP is of this machine until it is unregistered.
+    """Register a plug-in that is not installed; its EP is available until it is unregistered.
 
     Args:
-        registration_name: for :func:`unregister_execution_provider_library`.
-        library_path: ``"package.module:factory"``, as an entry point would have it
-            (docs/plugins.md).
+        registration_name: name for :func:`unregister_execution_provider_library`.
+        library_path: ``"package.module:factory"``, as in an entry point (docs/plugins.md).
 
-    Raises EpLibraryError where the name is taken or the path is that of a native library, which
-    needs onnxruntime itself; ExecutionProviderError where the plug-in cannot be loaded; TypeError
-    for what is no text.
+    Raises:
+        EpLibraryError: the name is taken, or the path is that of a native library, which needs
+            onnxruntime itself.
+        ExecutionProviderError: the plug-in cannot be loaded.
+        TypeError: an argument is not a string.
     """
     for text in (registration_name, library_path):
         if not isinstance(text, str):
@@ -116,9 +116,10 @@ def register_execution_provider_library(registration_name: str, library_path: st
 
 
 def unregister_execution_provider_library(registration_name: str) -> None:
-    """Forgets a registered plug-in; sessions that have it keep it.
+    """Remove a registered plug-in; sessions that use it keep it.
 
-    EpLibraryError for another name.
+    Raises:
+        EpLibraryError: nothing is registered under this name.
     """
     with _lock:
         plugin = _libraries.pop(registration_name, None)
@@ -132,9 +133,13 @@ def unregister_execution_provider_library(registration_name: str) -> None:
 def get_hardware_device_ep_incompatibility_details(
     ep_name: str, device: OrtHardwareDevice
 ) -> dict[str, Any]:
-    """Why an EP cannot use a device: ``reasons_bitmask`` (0: it can), ``notes``, ``error_code``.
+    """Return why an EP cannot use a device.
 
-    Raises UnknownExecutionProviderError for a name that nothing here has.
+    Returns:
+        ``reasons_bitmask`` (0: it can), ``notes`` and ``error_code``.
+
+    Raises:
+        UnknownExecutionProviderError: no execution provider here has this name.
     """
     factory = find_factory(ep_name)
     reason, notes = OrtDeviceEpIncompatibilityReason.NONE, None
@@ -156,50 +161,61 @@ def get_hardware_device_ep_incompatibility_details(
 def get_model_compatibility_for_ep_devices(
     ep_devices: Sequence[OrtEpDevice | EpDevice], compatibility_info: str
 ) -> OrtCompiledModelCompatibility:
-    """How well a model with that compatibility string runs on devices of one execution provider.
+    """Rate how well a compiled model runs on devices of one execution provider.
 
-    Raises UsageError for no devices, or those of several providers; TypeError for what is no text.
+    Args:
+        ep_devices: devices of one execution provider.
+        compatibility_info: the compatibility string of the model.
+
+    Raises:
+        UsageError: no devices, or devices of several providers.
+        TypeError: ``compatibility_info`` is not a string.
     """
     if not isinstance(compatibility_info, str):
         raise TypeError(f"compatibility_info is a text, not {type(compatibility_info).__name__}")
-    devices = [as_ep_device(each) for each in ep_devices]
-    names = {(each.ep_name, each.backend) for each in devices}
+    devices = [as_ep_device(ep_device) for ep_device in ep_devices]
+    names = {(device.ep_name, device.backend) for device in devices}
     if len(names) != 1:
         raise UsageError(
             f"devices of exactly one execution provider are rated together, not of {len(names)}"
         )
     ep_name, backend = names.pop()
     rating = find_factory(ep_name, backend=backend).validate_compiled_model_compatibility_info(
-        [each.device for each in devices if each.device is not None], compatibility_info
+        [device.device for device in devices if device.device is not None], compatibility_info
     )
     return OrtCompiledModelCompatibility[rating.value]
 
 
 def get_compatibility_info_from_model(model_path: str, ep_type: str) -> str | None:
-    """The compatibility string that a compiled model carries for an EP; None where it has none.
+    """Return a compiled model's compatibility string for an EP; None if it has none.
 
-    Raises UsageError for an empty path or name, and for a file that is missing or no model.
+    Raises:
+        UsageError: an empty path or name, or a file that is missing or not a model.
     """
     if not model_path or not ep_type:
         raise UsageError("a path of a model and the name of an execution provider are needed")
-    return _stated_compatibility(Path(model_path), ep_type)
+    return _compatibility_of(Path(model_path), ep_type)
 
 
 def get_compatibility_info_from_model_bytes(model: bytes, ep_type: str) -> str | None:
-    """:func:`get_compatibility_info_from_model` for a serialized model."""
+    """Return a serialized model's compatibility string for an EP; None if it has none.
+
+    Raises:
+        UsageError: an empty name, or bytes that are not a model.
+    """
     if not model or not ep_type:
         raise UsageError("a serialized model and the name of an execution provider are needed")
-    return _stated_compatibility(model, ep_type)
+    return _compatibility_of(model, ep_type)
 
 
-def _stated_compatibility(source: Path | bytes, ep_type: str) -> str | None:
-    from ortpkg.graph.onnx_reader import load_model  # onnx and numpy: only where a model is read
+def _compatibility_of(source: Path | bytes, ep_type: str) -> str | None:
+    from ortpkg.graph.onnx_reader import (
+        load_model,
+    )  # imports onnx and numpy: only if a model is read
 
     try:
         return load_model(source).metadata_props.get(f"{_COMPATIBILITY_KEY}{ep_type}")
-    except (
-        ModelError
-    ) as error:  # onnxruntime's is a RuntimeError here, whatever is wrong with the model
+    except ModelError as error:  # onnxruntime raises a RuntimeError for every broken model
         raise UsageError(f"the model cannot be read: {error}") from error
 
 
@@ -212,12 +228,12 @@ def _registered_eps() -> list[str]:
 
 
 def get_version_string() -> str:
-    """ortpkg's version, as ``ortpkg.__version__``."""
+    """Return ortpkg's version (``ortpkg.__version__``)."""
     return __version__
 
 
 def get_build_info() -> str:
-    """What runs here, in one line: ortpkg, the release it mirrors, Python, computing libraries."""
+    """Return one line with the versions of ortpkg, the mirrored release, Python and libraries."""
     libraries = ", ".join(
         f"{name}={version}" for name in _LIBRARIES if (version := _version_of(name))
     )
@@ -238,12 +254,12 @@ def _version_of(distribution: str) -> str:
 
 
 def has_collective_ops() -> bool:
-    """False: operators that exchange tensors among processes are not here."""
+    """Return False: there are no operators that exchange tensors among processes."""
     return False
 
 
 def print_debug_info() -> None:
-    """Prints what is installed and which devices there are; ``ortpkg doctor`` says more."""
+    """Print installed versions and available devices; ``ortpkg doctor`` prints more."""
     print(get_build_info())
     print(f"platform: {platform.platform()}")
     for device in get_ep_devices():
@@ -253,27 +269,28 @@ def print_debug_info() -> None:
 def preload_dlls(
     cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None
 ) -> None:
-    """Does nothing: no library of CUDA is used in this process.
+    """Do nothing: no library of CUDA is used in this process.
 
     An installed onnxruntime loads its own.
     """
 
 
 def disable_telemetry_events() -> None:
-    """Does nothing: nothing is ever sent."""
+    """Do nothing: nothing is ever sent."""
 
 
 def enable_telemetry_events() -> None:
-    """Does nothing: nothing is ever sent."""
+    """Do nothing: nothing is ever sent."""
 
 
 # --- settings of the process ----------------------------------------------------------------------
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """What ortpkg's loggers let through: 0 all, 1 info, 2 warnings, 3 errors, 4 fatal only.
+    """Set the level of ortpkg's loggers: 0 all, 1 info, 2 warnings, 3 errors, 4 fatal only.
 
-    UsageError for another number.
+    Raises:
+        UsageError: another number.
     """
     number = _whole_number("severity", severity)
     if number not in range(len(_SEVERITIES)):
@@ -282,14 +299,14 @@ def set_default_logger_severity(severity: int) -> None:
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
-    """Checks its argument only: nothing is logged below severity 0, nor in onnxruntime."""
+    """Check the argument only: nothing is logged below severity 0, as in onnxruntime."""
     _whole_number("verbosity", verbosity)
 
 
 def set_seed(seed: int) -> None:
-    """Seeds the random operators without a ``seed`` of their own, in sessions made from now on."""
+    """Seed the random operators without a ``seed``, in sessions created from now on."""
     number = _whole_number("seed", seed, bits=64)
-    from ortpkg.kernels.random_seed import set_random_seed  # numpy: only where it is wanted
+    from ortpkg.kernels.random_seed import set_random_seed  # imports numpy: only if it is needed
 
     set_random_seed(number)
 
@@ -297,9 +314,12 @@ def set_seed(seed: int) -> None:
 def set_global_thread_pool_sizes(
     intra_op_num_threads: int = 0, inter_op_num_threads: int = 0
 ) -> None:
-    """Threads of sessions with ``use_per_session_threads = False``.
+    """Set the numbers of threads of sessions with ``use_per_session_threads = False``.
 
-    0 leaves the number to each of them.
+    0 leaves the number to each session.
+
+    Raises:
+        UsageError: a negative number.
     """
     global _global_threads  # noqa: PLW0603 - one setting per process is what the function promises
     sizes = (
@@ -313,13 +333,13 @@ def set_global_thread_pool_sizes(
 
 
 def global_thread_pool_sizes() -> tuple[int, int] | None:
-    """(intra-op, inter-op) as they were set; None where nobody set them."""
+    """Return (intra-op, inter-op) as they were set; None if they were not."""
     with _lock:
         return _global_threads
 
 
 def create_and_register_allocator(mem_info: OrtMemoryInfo, arena_cfg: OrtArenaCfg | None) -> None:
-    """Checks its arguments only: each session keeps its own blocks, which its runs share."""
+    """Check the arguments only: each session keeps its own blocks, which its runs share."""
     _check_allocator(CPU_EP, mem_info, arena_cfg)
 
 
@@ -329,10 +349,10 @@ def create_and_register_allocator_v2(
     options: Mapping[str, str],  # noqa: ARG001 - onnxruntime's argument
     arena_cfg: OrtArenaCfg | None,
 ) -> None:
-    """:func:`create_and_register_allocator` for a provider.
+    """Check the arguments only, as :func:`create_and_register_allocator` does, for a provider.
 
-    Raises UnknownExecutionProviderError for one whose allocators sessions cannot share here: all
-    but the CPU's.
+    Raises:
+        UnknownExecutionProviderError: not the CPU provider; sessions share no other allocators.
     """
     _check_allocator(provider_type, mem_info, arena_cfg)
 

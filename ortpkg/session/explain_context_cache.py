@@ -1,4 +1,4 @@
-"""Says what the cache of contexts has for a model on an EP, and why not, without compiling."""
+"""Explain what the context cache holds for a model on an EP, without compiling."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ortpkg.session.session_state import create_session_state
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheQuestion:
-    """A session as it would be made.
+    """A session to look up in the cache.
 
     Attributes:
-        model: the file.
-        ep_device, provider_options: where it would run.
+        model: path of the model.
+        ep_device, provider_options: the device, and the options of its provider.
         entries: config entries of the session.
-        cache: as the config entry ``ortpkg.ep_context_cache``: "1", or a directory.
+        cache: value of the config entry ``ortpkg.ep_context_cache``: "1", or a directory.
     """
 
     model: Path
@@ -36,18 +36,20 @@ class CacheQuestion:
 
 
 def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
-    """One outcome per partition that the session would compile or find.
+    """Return one outcome per partition that the session would compile or find in the cache.
 
-    None where its EP compiles nothing.
+    Returns:
+        None if the EP compiles nothing.
 
-    Raises what making a session raises, and InvalidSessionOptionError for a cache that sessions do
-    not use.
+    Raises:
+        InvalidSessionOptionError: sessions do not use this cache.
+        OrtpkgError: any error of creating the session.
     """
     options = SessionOptions()
     for key, value in {**question.entries, CONTEXT_CACHE: question.cache}.items():
         options.add_session_config_entry(key, value)
-    if why := refused_cache(options.config_entries):
-        raise InvalidSessionOptionError(why, key=CONTEXT_CACHE)
+    if refusal := refused_cache(options.config_entries):
+        raise InvalidSessionOptionError(refusal, key=CONTEXT_CACHE)
     devices = [(question.ep_device, question.provider_options)]
     created = create_execution_providers(None, None, devices, None)
     model = load_model(
@@ -56,5 +58,9 @@ def explain_context_cache(question: CacheQuestion) -> list[CacheOutcome] | None:
     providers = register_execution_providers(created)
     state = create_session_state(model, options, providers, explains_cache=True)
     state.close()
-    compiling = [each for each in providers if isinstance(each, CompilingProvider)]
-    return [outcome for each in compiling for outcome in each.cache_outcomes] if compiling else None
+    compiling = [provider for provider in providers if isinstance(provider, CompilingProvider)]
+    return (
+        [outcome for provider in compiling for outcome in provider.cache_outcomes]
+        if compiling
+        else None
+    )

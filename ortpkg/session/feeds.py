@@ -1,7 +1,7 @@
-"""Checks what a caller feeds against what the model declares, and brings it into the engine's form.
+"""Check a caller's feeds against the model's inputs, and convert them to the engine's form.
 
-Tensors are numpy arrays (or numpy scalars), OrtValues, or lists of what numpy makes an array of, as
-in onnxruntime. Those on a device stay there where the session takes them so.
+Tensors are numpy arrays (or numpy scalars), OrtValues, or lists that numpy turns into arrays, as in
+onnxruntime. A tensor on a device stays there if the session can use it there.
 """
 
 from __future__ import annotations
@@ -37,16 +37,20 @@ _MOST_NAMES_SHOWN = 10
 _MOST_BYTES_SHOWN = 40
 _LEFT_OUT = object()
 _NO_MEMORIES: Mapping[str, str] = MappingProxyType({})
-#: Of so many texts a run asks once whether it is to end.
+#: Number of texts after which a run checks again whether it should end.
 _TEXTS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class _PlainInput:
-    """A tensor of numbers as a model declares it: its element type, and its shape if that is fixed.
+    """A numeric tensor as a model declares it.
 
-    ``shape``: of an input all of whose dimensions are fixed; else ``rank`` (None: any) and (axis,
-    size) pairs.
+    Attributes:
+        name: name of the input.
+        dtype: its element type.
+        shape: the shape if all dimensions are fixed; else None.
+        rank: the number of dimensions; None for any.
+        fixed: (axis, size) of the fixed dimensions.
     """
 
     name: str
@@ -57,7 +61,7 @@ class _PlainInput:
 
 
 class FeedCheck:
-    """:func:`check_feeds` for the inputs of one model, quick for arrays that are right as given."""
+    """:func:`check_feeds` for the inputs of one model, faster for arrays that fit exactly."""
 
     def __init__(
         self,
@@ -65,12 +69,12 @@ class FeedCheck:
         optional: Collection[str],
         memories: Mapping[str, str] = _NO_MEMORIES,
     ) -> None:
-        """Checks feeds of one model.
+        """Prepare the check for one model.
 
         Args:
-            inputs: all that it takes.
-            optional: names of those that need not be fed.
-            memories: name → memory of a device, for inputs that are taken there without a copy.
+            inputs: all inputs of the model.
+            optional: names of inputs that need not be fed.
+            memories: input → name of the device memory in which it is read without a copy.
         """
         self._inputs = inputs
         self._optional = optional
@@ -78,9 +82,9 @@ class FeedCheck:
         self._plain = _plain_inputs(inputs)
 
     def __call__(self, feeds: Mapping[str, Any], check: Callable[[], None]) -> list[Value]:
-        """As :func:`check_feeds`.
+        """Return one value per input, as :func:`check_feeds` does.
 
-        ``check`` raises where the run is to end, and is asked while that takes long.
+        ``check`` raises if the run should end; it is called repeatedly in a long check.
         """
         if self._plain is not None and type(feeds) is dict and len(feeds) == len(self._plain):
             values: list[Value] = []
@@ -88,8 +92,8 @@ class FeedCheck:
                 value = feeds.get(declared.name, _LEFT_OUT)
                 if type(value) is np.ndarray:
                     flags = value.flags
-                    # carray: C-contiguous, aligned and writable, as most are; a server's are not
-                    # the last, since they are views of the bytes that came.
+                    # carray: C-contiguous, aligned and writable, as most arrays are. A server's
+                    # are not writable, since they are views of the bytes received.
                     if not flags.carray and not (flags.c_contiguous and flags.aligned):
                         break
                 elif type(value) is not DeviceTensor:
@@ -114,8 +118,8 @@ class FeedCheck:
 
 
 def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...] | None:
-    """One per input; None where any of them is something else."""
-    found = []
+    """Return one entry per input; None if one of them is not a numeric tensor."""
+    plain = []
     for declared in inputs:
         kind = declared.value_type
         if not isinstance(kind, TensorType) or kind.element_type in (
@@ -126,7 +130,7 @@ def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...] | None:
         sizes = () if kind.shape is None else tuple(enumerate(kind.shape))
         fixed = tuple((axis, size) for axis, size in sizes if isinstance(size, int))
         is_fixed = kind.shape is not None and len(fixed) == len(sizes)
-        found.append(
+        plain.append(
             _PlainInput(
                 name=declared.name,
                 dtype=numpy_dtype(kind.element_type),
@@ -135,7 +139,7 @@ def _plain_inputs(inputs: Sequence[NodeArg]) -> tuple[_PlainInput, ...] | None:
                 fixed=fixed,
             )
         )
-    return tuple(found)
+    return tuple(plain)
 
 
 def _has_shape(shape: tuple[int, ...], rank: int, fixed: Sequence[tuple[int, int]]) -> bool:
@@ -153,30 +157,34 @@ def check_feeds(
     optional: Collection[str],
     memories: Mapping[str, str] = _NO_MEMORIES,
 ) -> list[Value]:
-    """One value per input, in order; None for an input in ``optional`` that is not fed.
+    """Return one value per input, in order; None for an optional input that is not fed.
 
-    A tensor in the memory that ``memories`` names for its input stays there; one in another is
-    copied to the CPU's.
+    Args:
+        feeds: input → value.
+        inputs: all inputs of the model.
+        optional: names of inputs that need not be fed.
+        memories: input → name of a device's memory. A tensor in this memory stays there; one in
+            another memory is copied to the CPU's.
 
-    Raises InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed
-    dimension.
+    Raises:
+        InvalidFeedError: an unknown or missing name, a wrong element type, rank or fixed dimension.
     """
-    known = [declared.name for declared in inputs]
+    names = [declared.name for declared in inputs]
     if not isinstance(feeds, Mapping):
         raise InvalidFeedError(
             f"the feeds are a {type(feeds).__name__}; a mapping from input names to values was"
             " expected",
             name="",
-            expected=_listed(known),
+            expected=_listed(names),
         )
-    all_known = frozenset(known)
+    all_names = frozenset(names)
     for name in feeds:
-        if name not in all_known:
+        if name not in all_names:
             raise InvalidFeedError(
-                f"the model has no input {quoted(name)}{did_you_mean(str(name), known)}; its"
-                f" inputs are {_listed(known)}",
+                f"the model has no input {quoted(name)}{did_you_mean(str(name), names)}; its"
+                f" inputs are {_listed(names)}",
                 name=str(name),
-                expected=_listed(known),
+                expected=_listed(names),
             )
     check_all_are_fed(feeds, inputs, optional)
     values: list[Value] = []
@@ -199,16 +207,16 @@ def _near_or_taken(value: Any, memory: str) -> Any:
 def check_all_are_fed(
     feeds: Mapping[str, Any], inputs: Sequence[NodeArg], optional: Collection[str]
 ) -> None:
-    """Raises InvalidFeedError, as onnxruntime words it, for an input that is fed by nothing."""
+    """Raise InvalidFeedError, with onnxruntime's text, if a required input is not fed."""
     needed = [
-        each
-        for each in inputs
-        if each.name not in optional and not isinstance(each.value_type, OptionalType)
+        declared
+        for declared in inputs
+        if declared.name not in optional and not isinstance(declared.value_type, OptionalType)
     ]
-    missing = [each for each in needed if each.name not in feeds]
+    missing = [declared for declared in needed if declared.name not in feeds]
     if missing:
         raise InvalidFeedError(
-            f"Required inputs ([{_listed([each.name for each in missing])}]) are missing from input"
+            f"Required inputs ([{_listed([arg.name for arg in missing])}]) are missing from input"
             f" feed ([{_listed([*map(str, feeds)])}]).",
             name=missing[0].name,
             expected=missing[0].type,
@@ -216,17 +224,18 @@ def check_all_are_fed(
 
 
 def check_output_names(names: Sequence[str] | None, outputs: Sequence[str]) -> list[int] | None:
-    """Positions of ``names`` among ``outputs``, None where no names are given.
+    """Return the positions of ``names`` among ``outputs``; None if no names are given.
 
-    Raises UsageError for an unknown name, TypeError for one text instead of a list of names, or for
-    what is no name.
+    Raises:
+        UsageError: an unknown name.
+        TypeError: one string instead of a list of names, or an element that is not a name.
     """
-    if names is None:  # as nearly always
+    if names is None:  # the usual case
         return None
     if isinstance(names, str):
         raise TypeError(f"output_names is a list of names, such as [{quoted(names)}], not one text")
-    given: list[Any] = list(names or ())
-    names = [name.decode(errors="replace") if isinstance(name, bytes) else name for name in given]
+    entries: list[Any] = list(names or ())
+    names = [name.decode(errors="replace") if isinstance(name, bytes) else name for name in entries]
     if not names:
         return None
     positions = {name: position for position, name in enumerate(outputs)}
@@ -268,7 +277,7 @@ def _checked(name: str, declared: ValueType | None, value: Any) -> Value:
 
 
 def _checked_sparse(name: str, declared: SparseTensorType, value: Any) -> Tensor:
-    """The tensor with its zeros: the engine computes with dense tensors."""
+    """Return the tensor with its zeros: the engine computes with dense tensors."""
     if not isinstance(value, SparseTensor):
         raise _wrong(name, f"a SparseTensor of {declared}", f"a {type(value).__name__}")
     if value.element_type() is not declared.element_type:
@@ -279,14 +288,14 @@ def _checked_sparse(name: str, declared: SparseTensorType, value: Any) -> Tensor
 
 
 def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, Any]:
-    """The map with Python's keys.
+    """Return a map with Python's keys.
 
     Its values are numbers or texts as declared, or sequences and maps of these.
     """
     if not isinstance(value, Mapping):
         raise _wrong(name, str(declared), f"a {type(value).__name__}")
     key_kind = str if declared.key is ElementType.STRING else int
-    found: dict[int | str, Any] = {}
+    checked: dict[int | str, Any] = {}
     for key, entry in value.items():
         if not isinstance(key, (str,) if key_kind is str else (int, np.integer)):
             raise _wrong(name, str(declared), f"a map with a key of type {type(key).__name__}")
@@ -296,10 +305,10 @@ def _checked_map(name: str, declared: MapType, value: Any) -> dict[int | str, An
                 raise _wrong(
                     name, str(declared), f"a map with a value of type {type(entry).__name__}"
                 )
-            found[key_kind(key)] = entry
+            checked[key_kind(key)] = entry
         else:
-            found[key_kind(key)] = _checked(name, declared.value, entry)
-    return found
+            checked[key_kind(key)] = _checked(name, declared.value, entry)
+    return checked
 
 
 def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
@@ -318,7 +327,7 @@ def _checked_tensor(name: str, declared: TensorType, value: Any) -> Tensor:
             else:
                 raise _wrong(name, f"{declared} (numpy {dtype})", f"numpy {array.dtype}")
     if declared.shape == () and array.size == 1:
-        # programs feed arrays of one element for scalars, which onnxruntime takes
+        # programs feed arrays of one element for scalars, which onnxruntime accepts
         array = array.reshape(())
     _check_shape(name, declared, array)
     return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C")
@@ -334,7 +343,7 @@ def _checked_device_tensor(name: str, declared: TensorType, value: DeviceTensor)
 
 
 def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
-    """Numbers of a list as the declared type, where that loses no fractions."""
+    """Return a list's numbers as the declared type; an error if fractions would be lost."""
     try:
         array = np.array(value)
     except ValueError as error:  # lists of different lengths
@@ -351,39 +360,40 @@ def _array_of_list(name: str, declared: TensorType, value: list[Any]) -> Tensor:
 
 def _checked_strings(name: str, declared: TensorType, value: Any) -> Tensor:
     array = value if isinstance(value, np.ndarray) else np.array(value, dtype=object)
-    # Of one length, NULs at their ends included; small floats are of kind V, too.
+    # Bytes of one length, NULs at their ends included; small floats are of kind V, too.
     is_bytes = array.dtype.type is np.void and array.dtype.names is None
     if array.dtype.kind not in "USO" and not is_bytes:
         raise _wrong(name, str(declared), f"numpy {array.dtype}")
     _check_shape(name, declared, array)
     texts = np.empty(array.shape, object)
-    given, made = array.reshape(-1), texts.reshape(-1)
-    for start in range(0, given.size, _TEXTS_AT_ONCE):
+    source, target = array.reshape(-1), texts.reshape(-1)
+    for start in range(0, source.size, _TEXTS_AT_ONCE):
         poll_run()
         block = slice(start, start + _TEXTS_AT_ONCE)
         try:
-            elements = _elements(given[block])
+            elements = _elements(source[block])
         except UnicodeDecodeError:
             raise _no_text(name, array, block) from None
-        made[block] = [_checked_text(name, declared, each) for each in elements]
+        target[block] = [_checked_text(name, declared, element) for element in elements]
     return texts
 
 
 def _elements(texts: Tensor) -> list[Any]:
-    """As Python's objects, those of bytes as text.
+    """Return texts as Python's strings, decoding bytes as UTF-8.
 
-    Raises UnicodeDecodeError for bytes that are no text.
+    Raises:
+        UnicodeDecodeError: bytes that are not text.
     """
     if texts.dtype.kind == "V":
-        return [each.tobytes().decode("utf-8") for each in texts]
-    found: list[Any] = (
+        return [element.tobytes().decode("utf-8") for element in texts]
+    elements: list[Any] = (
         np.char.decode(texts, "utf-8") if texts.dtype.kind == "S" else texts
     ).tolist()
-    return found
+    return elements
 
 
 def _no_text(name: str, array: Tensor, block: slice) -> InvalidFeedError:
-    """What is wrong with the first element of that part of the flat array that is no text."""
+    """Return the error for the first element that is not text in a block of the flat array."""
     elements = array.reshape(-1)[block]
     for position, element in enumerate(
         elements.tolist() if array.dtype.kind == "S" else map(bytes, elements)
@@ -391,7 +401,10 @@ def _no_text(name: str, array: Tensor, block: slice) -> InvalidFeedError:
         try:
             element.decode("utf-8")
         except UnicodeDecodeError as error:
-            index = [int(each) for each in np.unravel_index(block.start + position, array.shape)]
+            index = [
+                int(coordinate)
+                for coordinate in np.unravel_index(block.start + position, array.shape)
+            ]
             where = f"element {index} of input {quoted(name)}" if index else f"input {quoted(name)}"
             actual = (
                 f"the byte 0x{element[error.start]:02x} at position {error.start} of"
@@ -411,7 +424,7 @@ def _shown_bytes(element: bytes) -> str:
 
 
 def _checked_text(name: str, declared: TensorType, element: Any) -> str:
-    """The text; numbers as they are written."""
+    """Return the element as text; numbers as they are written."""
     if type(element) is str:
         return element
     if isinstance(element, int | float | np.generic):

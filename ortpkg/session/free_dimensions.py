@@ -1,4 +1,4 @@
-"""Fixes symbolic dimensions to the sizes that options state, by name or by denotation."""
+"""Fix symbolic dimensions to the sizes that session options give, by name or denotation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from ortpkg.graph.types import Dimension, TensorType
 def override_free_dimensions(
     graph: Graph, by_name: Mapping[str, int], by_denotation: Mapping[str, int] | None = None
 ) -> None:
-    """Gives dimensions their sizes in ``graph`` and all graphs inside it.
+    """Set dimensions to their sizes in ``graph`` and all graphs inside it.
 
-    Denotations are those of its inputs.
+    Args:
+        graph: the graph, changed in place.
+        by_name: symbolic dimension → size.
+        by_denotation: denotation of an input's dimension → size.
 
-    Raises InvalidSessionOptionError where two sizes are stated for one dimension, or one for a
-    dimension of another.
+    Raises:
+        InvalidSessionOptionError: two sizes for one dimension, or a size that differs from a fixed
+            dimension's.
     """
     sizes = dict(by_name)
     for name, axis, dimension, size in _denoted(graph, by_denotation or {}):
@@ -32,7 +36,7 @@ def override_free_dimensions(
 
 
 def _denoted(graph: Graph, sizes: Mapping[str, int]) -> Iterator[tuple[str, int, Dimension, int]]:
-    """Inputs' dimensions sized by their denotation: input, axis, declared dimension, size."""
+    """Yield the dimensions of inputs sized by denotation: input, axis, declared dimension, size."""
     for name in graph.inputs:
         value_type = graph.type_of(name)
         annotation = graph.annotations.get(name)
@@ -45,11 +49,11 @@ def _denoted(graph: Graph, sizes: Mapping[str, int]) -> Iterator[tuple[str, int,
                 yield name, axis, dimension, sizes[denotation]
 
 
-def _check_same(what: str, known: int, size: int) -> None:
-    if known != size:
+def _check_same(what: str, first: int, second: int) -> None:
+    if first != second:
         raise InvalidSessionOptionError(
-            f"the overrides of free dimensions contradict each other: {what} would be {known} and"
-            f" {size}",
+            f"the overrides of free dimensions contradict each other: {what} would be {first} and"
+            f" {second}",
             key="denotation",
         )
 

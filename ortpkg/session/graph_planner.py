@@ -1,6 +1,6 @@
-"""Plans a partitioned graph: steps, allocation, memory pattern, then kernels and weights.
+"""Plan a partitioned graph: steps, allocation, memory pattern, then kernels and weights.
 
-Sub-graphs (If, Loop, Scan) are planned before the graph around them is put together.
+Sub-graphs (If, Loop, Scan) are planned before the graph that contains them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from ortpkg.session.options import STRICT_FUSED_NODES_ENTRY, VERIFY_PLAN_ENTRY, 
 
 
 class GraphPlanner:
-    """Plans a partitioned graph and, before it, the sub-graphs of its nodes.
+    """Planner of a partitioned graph and of its nodes' sub-graphs.
 
     Attributes:
-        releases: what frees the states of compiled partitions, in order of creation.
+        releases: functions that free the states of compiled partitions, in order of creation.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class GraphPlanner:
         *,
         info_of: InfoOf | None = None,
     ) -> None:
-        """Plans for one session.
+        """Create the planner of one session.
 
         Args:
-            options: of the session.
-            providers: whose kernels the nodes run on.
+            options: options of the session.
+            providers: execution providers whose kernels run the nodes.
             fused: the compiled partition behind each fused node.
-            profiler: of the session, where it profiles.
-            threads: of parallel execution.
-            info_of: what the kernel factory of a node sees, where that is more than the graph says.
-                A graph planned so is a part of another, which lets runs in and checks files.
+            profiler: profiler of the session, if it profiles.
+            threads: threads of parallel execution.
+            info_of: information for the kernel factory of a node, if it is more than the graph has.
+                Such a graph is part of another, which admits runs and checks files.
         """
         self._options = options
         self._providers = providers
@@ -90,10 +90,10 @@ class GraphPlanner:
         self.releases: list[Callable[[], None]] = []
 
     def plan(self, graph: Graph) -> ExecutableGraph:
-        """Copies between memories.
+        """Insert copies between memories and plan the graph and its sub-graphs.
 
-        Then, for each graph, execution plan, allocation plan, memory pattern, verified if asked
-        for, kernels and weights.
+        For each graph: execution plan, allocation plan and memory pattern (verified if asked for),
+        kernels and weights.
         """
         self._crossings = insert_copies(graph, self._memories.devices, self._kernels)
         return self._plan(graph)
@@ -164,37 +164,42 @@ class GraphPlanner:
     def _size_classes(
         self, graph: Graph, plan: ExecutionPlan, allocation: AllocationPlan
     ) -> SizeClassPlanner | None:
-        """What plans memory for the sizes of a run; None for static sizes, and for sub-graphs."""
+        """Return the planner for the sizes of a run; None for static sizes, and for sub-graphs."""
         if graph.parent is not None or not has_symbolic_sizes(allocation):
             return None
         sources = symbol_sources(graph, plan)
         return SizeClassPlanner(plan, allocation, sources, verifies=self._verifies)
 
     def _gate(self, graph: Graph) -> RunGate | None:
-        """What runs enter by; None for a graph inside of another's run."""
+        """Return the gate that runs enter by; None for a graph that runs inside another's run."""
         is_whole = graph.parent is None and self._info_of is None
         return RunGate(_mapped_files(graph)) if is_whole else None
 
     def _constants(self, graph: Graph, plan: ExecutionPlan) -> dict[int, Value]:
-        """Each constant where its readers find it.
+        """Return each constant in the memory in which its readers expect it.
 
-        What lies in memory of a device is copied there now, once.
+        Constants for a device are copied there now, once.
         """
-        found: dict[int, Value] = {}
+        constants: dict[int, Value] = {}
         for name, initializer in graph.initializers.items():
             poll_load()
             index = plan.values.index_of(name)
-            found[index] = self._memories.placed(plan.locations[index], initializer.numpy(), name)
-        return found
+            constants[index] = self._memories.placed(
+                plan.locations[index], initializer.numpy(), name
+            )
+        return constants
 
     @staticmethod
     def _captures(plan: ExecutionPlan, subgraph: ExecutableGraph) -> tuple[int, ...]:
-        """Where a sub-graph finds its outer values among those of the graph around it."""
+        """Return the indices, in the surrounding graph, of a sub-graph's outer values."""
         names = (subgraph.plan.values.name_of(index) for index in subgraph.plan.outer_values)
         return tuple(plan.values.index_of(name) for name in names)
 
     def _executor(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> Execute:
-        """Runs the graph; in numpy's silence where that is not the run around it's, nor native."""
+        """Return the function that runs the graph.
+
+        It silences numpy's warnings unless all nodes are native or the surrounding run does.
+        """
         if is_parallel:
             assert self._threads is not None
             return ParallelExecutor(plan, self._threads, parallel_threads(self._options))
@@ -211,9 +216,9 @@ class GraphPlanner:
         return self._is_native(node) and not self._fused[node].is_foreign
 
     def _computes(self, graph: Graph, plan: ExecutionPlan, *, is_parallel: bool) -> list[Compute]:
-        """The compute function of each step.
+        """Return the compute function of each step.
 
-        Asynchronous ones wait where nothing can be done meanwhile.
+        Asynchronous ones wait if nothing can be done meanwhile.
         """
         computes = [self._compute(graph, graph.node(step.node_index), step) for step in plan.steps]
         if _overlaps(plan) and not is_parallel:
@@ -226,9 +231,9 @@ class GraphPlanner:
     def _workspace_pool(
         self, allocation: AllocationPlan, patterns: MemoryPatternGroup | None
     ) -> WorkspacePool | None:
-        """The blocks that runs take; None where no value has a place in one.
+        """Return the blocks that runs take; None if no value lies in one.
 
-        ``patterns``: where all shapes are static, the places of the values in their block.
+        ``patterns``: the layout of the values in their block, if all shapes are static.
         """
         if patterns is not None and not patterns.peak_size:
             return None
@@ -240,7 +245,7 @@ class GraphPlanner:
         return pool
 
     def _compute(self, graph: Graph, node: Node, step: NodeStep) -> Compute:
-        """The node's compute function; a fused node's state is released with the session."""
+        """Return the node's compute function; a fused node's state is released with the session."""
         poll_load()
         fused = self._fused.get(node)
         if is_copy(node):
@@ -268,7 +273,7 @@ class GraphPlanner:
 def _execute_silently(
     execute: Execute, instructions: Sequence[Instruction], frame: ExecutionFrame
 ) -> None:
-    # In a context of its own: an interrupt at the end of errstate would leave it as it is.
+    # In its own context: an interrupt at the end of errstate would leave the setting behind.
     copy_context().run(_execute_in_context, execute, instructions, frame)
 
 
@@ -280,21 +285,21 @@ def _execute_in_context(
 
 
 def _overlaps(plan: ExecutionPlan) -> bool:
-    """Whether a node can be under way while another runs."""
+    """Return True if a node can be under way while another runs."""
     return len(plan.steps) > 1 and any(step.kernel.is_async for step in plan.steps)
 
 
 def _mapped_files(graph: Graph) -> list[MappedFile]:
-    """The files that weights are mapped from, each once."""
-    found: dict[int, MappedFile] = {}
+    """Return the files that weights are mapped from, each once."""
+    files: dict[int, MappedFile] = {}
     for current in all_graphs(graph):
         for initializer in current.initializers.values():
             source = getattr(initializer, "source", None)
             if isinstance(source, MappedFile):
-                found[id(source)] = source
-    return list(found.values())
+                files[id(source)] = source
+    return list(files.values())
 
 
 def parallel_threads(options: SessionOptions) -> int:
-    """How many nodes may run at the same time in parallel execution."""
+    """Return the number of nodes that may run at the same time in parallel execution."""
     return options.inter_op_num_threads or usable_cores()

@@ -79,44 +79,43 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         allow_fallback: bool | None = None,
         **ignored: Any,
     ) -> None:
-        """Loads, partitions and plans a model.
+        """Load, partition and plan a model.
 
         Args:
             path_or_bytes: a model file, or a serialized model.
-            sess_options: copied; later changes have no effect.
+            sess_options: options of the session; copied, so later changes have no effect.
             providers: execution providers in order of priority, names or (name, options); the
-                embedded CPU provider is added last. None: those of the options, else what
-                ``ORTPKG_PROVIDERS`` names, else all that this machine supports, in the built-in
-                order (docs/adr/0016-default-providers.md). One that is not here is left out, with a
-                warning.
-            provider_options: options by position, where ``providers`` are plain names.
-            backend: what provides the named providers here ("embedded", "openvino", "onnxruntime",
-                a plug-in's name); None: the config entry ``ortpkg.backend``, else the first that
-                has them.
-            ep_devices: EP devices with options, as selection finds them, instead of ``providers``.
-            isolate: load and run the model in a child process wherever that is onnxruntime's or
-                OpenVINO's job, so that its limits hold whatever the library does, also while it
-                loads, and its crash is an error here. A session on a plug-in is in a child as a
-                whole (docs/plugins.md). Inputs and outputs are copied over, and runs of several
-                threads take turns.
-            check_contexts: called with the model's EPContext nodes, where it has any, before an
-                execution provider sees them; what it raises is raised. Of the files of contexts
-                only those are loaded that it returns, as it opened them; None: whatever the model
-                names.
+                embedded CPU provider is added last. None: those of the options, else those in
+                ``ORTPKG_PROVIDERS``, else all that this machine supports, in the built-in order
+                (docs/adr/0016-default-providers.md). Unavailable ones are left out, with a warning.
+            provider_options: options by position, if ``providers`` are plain names.
+            backend: implementation of the named providers ("embedded", "openvino", "onnxruntime", a
+                plug-in's name); None: the config entry ``ortpkg.backend``, else the first that has
+                them.
+            ep_devices: EP devices with options, as selection returns them, instead of
+                ``providers``.
+            isolate: True to load and run the model in a child process if onnxruntime or OpenVINO
+                runs it. Limits then hold whatever the library does, also while it loads, and its
+                crash is an error here. A session on a plug-in runs in a child as a whole
+                (docs/plugins.md). Inputs and outputs are copied, and runs of several threads take
+                turns.
+            check_contexts: called with the model's EPContext nodes, if it has any, before an
+                execution provider sees them; its exceptions are passed on. Only the context files
+                that it returns are loaded, as it opened them; None: all that the model names.
             transformers: graph transformers and rewrite rules of your own, by level; they run after
                 the built-in ones of that level (docs/transformers.md).
-            is_confined: whether external data behind symbolic links that belong to you stays
-                unread, too, since the model comes from a stranger's package. Links of a model cache
-                are always followed.
-            enable_fallback: where ``providers`` cannot be had, or one of them fails in a run, warn
-                and use the CPU. Has no effect beside ``backend`` or ``ep_devices``: what these name
-                is used, or it is an error.
-            allow_fallback: whether others may run the model if what is named takes no node of it;
-                without it that is an ExecutionProviderError. Names that come later in ``providers``
-                are asked for, too. None: yes, if ``sess_options`` have the entry
+            is_confined: True not to read external data behind symbolic links, even links that
+                belong to you, since the model comes from a stranger's package. Links of a model
+                cache are always followed.
+            enable_fallback: True to warn and use the CPU if ``providers`` are not available, or one
+                of them fails in a run. Has no effect with ``backend`` or ``ep_devices``: if these
+                are not available, that is an error.
+            allow_fallback: True to let other providers run the model if the named ones take no node
+                of it; otherwise that is an ExecutionProviderError. Later names in ``providers``
+                count as named. None: True if ``sess_options`` have the entry
                 ``session.disable_cpu_ep_fallback`` as "0".
-            ignored: keywords of onnxruntime that mean nothing here, or that nobody knows; a line of
-                the log names them.
+            ignored: keywords of onnxruntime that have no meaning here, or unknown ones; a log line
+                names them.
 
         Raises:
             LimitExceededError: isolated, the model took more to load than the options' limits
@@ -131,7 +130,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             providers=providers,
             provider_options=provider_options,
             ep_devices=ep_devices,
-            backend=_stated_backend(options) if backend is None else backend,
+            backend=_configured_backend(options) if backend is None else backend,
             falls_back=bool(enable_fallback),
             allows_fallback=options_allow_fallback(sess_options)
             if allow_fallback is None
@@ -148,7 +147,9 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         )
         self._falls_back = request.falls_back and request.is_by_name
         self._async_runs = AsyncRuns()
-        self._closing = threading.RLock()  # a signal handler may close it in the middle of close()
+        self._closing = (
+            threading.RLock()
+        )  # a signal handler may call close() in the middle of close()
         self._is_closed = self._is_released = self._closes_later = False
         self._take(wishes, call_with_handlers_errors(partial(make_session_parts, wishes)))
 
@@ -177,13 +178,13 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             self._borders.inputs,
         )
         self._output_names = [declared.name for declared in parts.outputs]
-        #: The linear-algebra library has a thread for each core, and knows no quota.
+        #: The linear-algebra library starts a thread per core and ignores CPU quotas.
         self._quota_threads = threads_for_quota()
         self._thread_choice = ThreadChoice() if _leaves_threads_to_us(self._options) else None
 
     @property
     def _model_path(self) -> str | None:
-        """Under onnxruntime's name, since wrappers of sessions read it."""
+        """Path of the model, under the name in onnxruntime that wrappers of sessions read."""
         source = self._wishes.source
         return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
@@ -195,9 +196,14 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Value]:
-        """Runs the model once and returns the named outputs (all, where none are named).
+        """Run the model once and return the named outputs (all, if none are named).
 
-        They are the caller's own.
+        The caller owns the outputs.
+
+        Args:
+            output_names: outputs to return, in order; None for all.
+            input_feed: a value for each input.
+            run_options: limits of the run.
 
         Raises:
             InvalidFeedError: a feed of the wrong name, type or shape.
@@ -229,14 +235,14 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         except ExecutionProviderError as error:
             if not self._falls_back or isinstance(
                 error, EpContextError
-            ):  # no other provider reads a context
+            ):  # no other provider can read the context
                 raise
             warn_caller(
                 f"{error}; the session falls back to {CPU_EP} (disable_fallback makes this an"
                 " error)"
             )
         self.set_providers([CPU_EP])
-        self._falls_back = False  # once
+        self._falls_back = False  # only once
         return self._run(output_names, input_feed, run_options, targets)
 
     def _run(
@@ -248,7 +254,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
     ) -> list[Value]:
         self._check_open()
         positions = (
-            None  # all, as a binding names them
+            None  # all outputs
             if output_names == self._output_names
             else check_output_names(output_names, self._output_names)
         )
@@ -278,7 +284,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         bound = self._bound(targets) if targets else None
         start_ns = time.perf_counter_ns()
         if self._is_native:
-            # threads are the library's matter; setting numpy's would cost as much as a small model
+            # the library has its own threads; setting numpy's would cost as much as a small model
             results = self._state.run(feeds, control, positions, bound)
         else:
             compute = partial(self._state.run, feeds, control, positions, bound)
@@ -289,17 +295,18 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
 
     def _bound(self, targets: Mapping[str, object]) -> dict[int, object]:
         """Return position → target for the outputs that a run can write to their target itself."""
-        left = self._borders.outputs
+        device_outputs = self._borders.outputs
         return {
             self._output_names.index(name): target
             for name, target in targets.items()
-            if isinstance(target, np.ndarray) or getattr(target, "memory", "") == left.get(name)
+            if isinstance(target, np.ndarray)
+            or getattr(target, "memory", "") == device_outputs.get(name)
         }
 
     def _with_threads(
         self, feeds: Sequence[Value], compute: Callable[[], list[Value]]
     ) -> list[Value]:
-        """One run with the linear-algebra library's threads that the session wants, or chooses."""
+        """Run with the threads of the linear-algebra library that the session wants, or chooses."""
         choice = self._thread_choice
         if choice is None:
             count = self._options.intra_op_num_threads or self._quota_threads
@@ -362,12 +369,19 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         user_data: Any = None,
         run_options: RunOptions | None = None,
     ) -> None:
-        """Runs in the background.
+        """Run the model in the background and hand the outcome to a callback.
 
-        ``callback(outputs, user_data, error)`` is called from another thread when done.
+        Args:
+            output_names: outputs to return, in order; None for all.
+            input_feed: a value for each input.
+            callback: called in another thread as ``callback(outputs, user_data, error)``; ``error``
+                is "" after a successful run.
+            user_data: passed to the callback.
+            run_options: limits of the run.
 
-        Raises InvalidFeedError at once where an input is missing, TypeError where there is nothing
-        to call. Whatever else is wrong, the callback is told.
+        Raises:
+            InvalidFeedError: an input is missing. The callback gets every other error.
+            TypeError: ``callback`` cannot be called.
         """
         self._check_open()
         if not callable(callback):
@@ -385,11 +399,12 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         providers: Sequence[ProviderName] | None = None,
         provider_options: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
-        """Makes the session anew with other providers, from its model and options as they are now.
+        """Create the session anew with other providers, from its model and options as they are now.
 
-        Runs under way end first. Where the session cannot be made, what is raised leaves this one
-        as it was. SessionError where a run of this thread is under way, which a handler of a signal
-        interrupts.
+        Runs under way end first. If the session cannot be created, this one stays as it was.
+
+        Raises:
+            SessionError: called from a signal handler in the middle of a run of this thread.
         """
         self._check_open()
         if self._state.is_inside():
@@ -401,7 +416,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
             providers=providers,
             provider_options=provider_options,
             ep_devices=None,
-            backend=_stated_backend(self._options),
+            backend=_configured_backend(self._options),
             falls_back=False,
         )
         wishes = replace(self._wishes, request=request)
@@ -410,21 +425,21 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self._take(wishes, parts)
 
     def disable_fallback(self) -> None:
-        """An execution provider that fails in a run is an error from now on."""
+        """Make the failure of an execution provider in a run an error from now on."""
         self._falls_back = False
 
     def enable_fallback(self) -> None:
-        """Lets an EP that fails in a run be replaced by the CPU, once, with a warning."""
+        """Replace an EP that fails in a run by the CPU, once, with a warning."""
         self._falls_back = True
 
     # --- ending -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Frees everything, when the runs under way have ended; the session cannot run any more.
+        """Free everything once the runs under way have ended; the session cannot run any more.
 
-        The callback of a ``run_async`` may call it: then what else was begun in the background ends
-        by itself. A handler of a signal may call it in the middle of a run: then that run frees
-        everything when it ends. Where an exception ends the wait, calling it again goes on.
+        The callback of a ``run_async`` may call it: other background runs then end by themselves. A
+        signal handler may call it in the middle of a run, which then frees everything when it ends.
+        If an exception ends the wait, call it again.
         """
         self._is_closed = True
         if self._state.is_inside():
@@ -437,26 +452,27 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
                 self._is_released = True
 
     def _release(self) -> None:
-        """Gives back what the session holds, when the runs under way have ended."""
+        """Free what the session holds, once the runs under way have ended."""
         self._state.close()
         for provider in dict.fromkeys(self._providers):
             end_quietly(provider, provider.close)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Pickles what the session was made from; unpickling makes a session anew.
+        """Pickle what the session was created from; unpickling creates a session anew.
 
-        Raises SessionError for a closed session, arguments that cannot be pickled, and a large
-        model that lies in memory alone.
+        Raises:
+            SessionError: the session is closed, an argument cannot be pickled, or a large model
+                exists in memory only.
         """
         self._check_open()
         return remade, (type(self), session_recipe(self._wishes, falls_back=self._falls_back))
 
     def __copy__(self) -> NoReturn:
-        """Raises TypeError: any number of threads may share a session."""
+        """Raise TypeError: any number of threads may share a session."""
         raise TypeError("cannot copy an 'InferenceSession' object; share it, or make another")
 
     def __deepcopy__(self, _memo: object) -> NoReturn:
-        """Raises TypeError: any number of threads may share a session."""
+        """Raise TypeError: any number of threads may share a session."""
         self.__copy__()
 
     def __enter__(self) -> InferenceSession:
@@ -466,7 +482,7 @@ class InferenceSession(SessionAnswers, OnnxruntimeSurface):
         self.close()
 
 
-def _stated_backend(options: SessionOptions) -> str | None:
+def _configured_backend(options: SessionOptions) -> str | None:
     return options.config_entries.get(BACKEND_ENTRY)
 
 
@@ -487,6 +503,6 @@ def _adapters_of(run_options: RunOptions) -> tuple[LoraAdapter, ...]:
 
 
 def _leaves_threads_to_us(options: SessionOptions) -> bool:
-    """Whether the number of threads may be chosen for each run."""
+    """Return True if the number of threads may be chosen for each run."""
     is_free = not options.intra_op_num_threads and not options.use_deterministic_compute
     return is_free and options.execution_mode is ExecutionMode.ORT_SEQUENTIAL

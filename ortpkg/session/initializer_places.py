@@ -1,4 +1,4 @@
-"""Where a written model keeps its initializers: in itself, or in files that the caller chooses."""
+"""Storage of a written model's initializers: in the model, or in files that the caller chooses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ortpkg.graph.proto_walk import walk_graphs
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.storage.file_replacement import write_model_file
 
-#: Data in files begins at multiples of this, as mapping it wants.
+#: Alignment of data in files, in bytes, for mapping it.
 _ALIGNMENT = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class OrtExternalInitializerInfo:
-    """The place of an initializer's data.
+    """Location of an initializer's data.
 
     Attributes:
         filepath: the file, relative to its model's folder.
-        file_offset, byte_size: where in it the data begins, and how long it is.
+        file_offset, byte_size: offset of the data in the file, and its length, in bytes.
     """
 
     filepath: str
@@ -34,31 +34,32 @@ class OrtExternalInitializerInfo:
     byte_size: int
 
 
-#: (name, value, place in the source model or None) → place in the written model, None: in the model
-#: itself.
+#: (name, value, location in the source model or None) → location for the written model; None means
+#: in the model itself.
 LocateInitializer = Callable[
     [str, OrtValue, OrtExternalInitializerInfo | None], OrtExternalInitializerInfo | None
 ]
 
 
-def stated_places(path: Path) -> dict[str, OrtExternalInitializerInfo]:
-    """The places that a model states for initializers whose data lies in other files."""
-    found = {}
+def external_locations(path: Path) -> dict[str, OrtExternalInitializerInfo]:
+    """Return the locations of initializers whose data lies outside of a model's file."""
+    locations = {}
     for tensor in _tensors(onnx.load(str(path), load_external_data=False)):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             entries = {entry.key: entry.value for entry in tensor.external_data}
-            found[tensor.name] = OrtExternalInitializerInfo(
+            locations[tensor.name] = OrtExternalInitializerInfo(
                 entries.get("location", ""),
                 int(entries.get("offset", 0)),
                 int(entries.get("length", 0)),
             )
-    return found
+    return locations
 
 
 def place_in_file(path: Path, file_name: str, *, largest_inline_nbytes: int) -> None:
-    """Moves the data of larger initializers of a model into a file of its folder.
+    """Move the data of larger initializers of a model into a file of its folder.
 
-    UsageError for one outside it.
+    Raises:
+        UsageError: the file lies outside the model's folder.
     """
     location = _relative(path, file_name)
     model = onnx.load(str(path), load_external_data=False)
@@ -79,26 +80,29 @@ def place_in_file(path: Path, file_name: str, *, largest_inline_nbytes: int) -> 
 
 
 def place_initializers(
-    path: Path, locate: LocateInitializer, source_places: Mapping[str, OrtExternalInitializerInfo]
+    path: Path,
+    locate: LocateInitializer,
+    source_locations: Mapping[str, OrtExternalInitializerInfo],
 ) -> None:
-    """Asks for each initializer of a model where its data shall lie, and has the model say so.
+    """Ask ``locate`` where to store each initializer of a model, and record that in the model.
 
-    Raises UsageError for a place outside of the model's folder; TypeError for an answer that is no
-    place.
+    Raises:
+        UsageError: a location outside of the model's folder.
+        TypeError: an answer that is not a location.
     """
     model = onnx.load(str(path), load_external_data=False)
     for tensor in _tensors(model):
         value = OrtValue(onnx.numpy_helper.to_array(tensor))
-        place: object = locate(tensor.name, value, source_places.get(tensor.name))
-        if place is None:
+        target: object = locate(tensor.name, value, source_locations.get(tensor.name))
+        if target is None:
             continue
-        if not isinstance(place, OrtExternalInitializerInfo):
+        if not isinstance(target, OrtExternalInitializerInfo):
             raise TypeError(
                 f"the place of {tensor.name!r} is an OrtExternalInitializerInfo or None, not"
-                f" {place!r}"
+                f" {target!r}"
             )
-        location = _relative(path, place.filepath)
-        _point(tensor, OrtExternalInitializerInfo(location, place.file_offset, place.byte_size))
+        location = _relative(path, target.filepath)
+        _point(tensor, OrtExternalInitializerInfo(location, target.file_offset, target.byte_size))
     write_model_file(path, lambda file: file.write(model.SerializeToString()))
 
 
@@ -109,9 +113,9 @@ def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
 
 
 def _inline_nbytes(tensor: onnx.TensorProto) -> int:
-    """Bytes of the data that lies in the model.
+    """Return the bytes of a tensor's data in the model.
 
-    0 for what cannot lie elsewhere (texts), or does already.
+    0 for texts, which cannot lie elsewhere, and for data that already does.
     """
     if (
         tensor.data_location == onnx.TensorProto.EXTERNAL
@@ -121,7 +125,7 @@ def _inline_nbytes(tensor: onnx.TensorProto) -> int:
     return len(tensor.raw_data) or onnx.numpy_helper.to_array(tensor).nbytes
 
 
-def _point(tensor: onnx.TensorProto, place: OrtExternalInitializerInfo) -> None:
+def _point(tensor: onnx.TensorProto, target: OrtExternalInitializerInfo) -> None:
     for field in (
         "raw_data",
         "float_data",
@@ -133,13 +137,17 @@ def _point(tensor: onnx.TensorProto, place: OrtExternalInitializerInfo) -> None:
     ):
         tensor.ClearField(field)
     tensor.data_location = onnx.TensorProto.EXTERNAL
-    stated = {"location": place.filepath, "offset": place.file_offset, "length": place.byte_size}
-    for key, value in stated.items():
+    entries = {
+        "location": target.filepath,
+        "offset": target.file_offset,
+        "length": target.byte_size,
+    }
+    for key, value in entries.items():
         tensor.external_data.add(key=key, value=str(value))
 
 
 def _relative(path: Path, file_name: str) -> str:
-    """``file_name`` as a model at ``path`` may state it."""
+    """Return ``file_name`` relative to the folder of the model at ``path``."""
     folder = path.parent.absolute()
     target = Path(os.path.normpath(folder / file_name))
     if target == path.absolute() or not target.is_relative_to(folder) or target == folder:

@@ -21,18 +21,18 @@ _CPU = "cpu"
 
 
 class BoundSession(Protocol):
-    """What a binding asks its session for."""
+    """The methods of a session that a binding uses."""
 
     def get_inputs(self) -> list[NodeArg]:
-        """Inputs that must be fed."""
+        """Return the inputs that must be fed."""
         ...
 
     def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs, in its order."""
+        """Return the model's outputs, in its order."""
         ...
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Inputs with a default value."""
+        """Return the inputs with a default value."""
         ...
 
 
@@ -66,9 +66,11 @@ class IOBinding:
         return list(self._outputs)
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Tensor) -> None:
-        """Binds an array. It is read at each run, not copied now.
+        """Bind an array, which each run reads; nothing is copied now.
 
-        UsageError for what is no array.
+        Raises:
+            InvalidFeedError: the model has no such input.
+            UsageError: ``arr_on_cpu`` is not an array.
         """
         self._known_input(name)
         if not isinstance(arr_on_cpu, np.ndarray):
@@ -78,9 +80,10 @@ class IOBinding:
         self._inputs[name] = arr_on_cpu
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Feeds a value as input ``name`` without a copy.
+        """Bind a value to input ``name`` without a copy.
 
-        InvalidFeedError for a name that the model has not.
+        Raises:
+            InvalidFeedError: the model has no such input.
         """
         self._known_input(name)
         self._inputs[name] = ortvalue.value
@@ -94,7 +97,7 @@ class IOBinding:
         shape: Sequence[int],
         buffer_ptr: int,
     ) -> None:
-        """Binds memory of the caller's, which must hold the tensor at each run."""
+        """Bind memory of the caller, which must hold the tensor at each run."""
         check_is_host(device_type, device_id)
         self._known_input(name)
         self._inputs[name] = array_at(buffer_ptr, shape, element_type)
@@ -108,11 +111,13 @@ class IOBinding:
         shape: Sequence[int] | None = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Binds an output to memory of the caller's, or (no ``buffer_ptr``) to what the run makes.
+        """Bind an output to memory of the caller, or (no ``buffer_ptr``) to what the run allocates.
 
-        What the run makes lies in the memory of that device where a session of this process is on
-        it, else in the memory of the CPU, as with onnxruntime's package for the CPU. Raises
-        UsageError for an unknown output or device, and for an address on another device.
+        A run allocates in the memory of the device if a session of this process is on it, else in
+        the CPU's memory, as onnxruntime's package for the CPU does.
+
+        Raises:
+            UsageError: an unknown output or device, or an address on a device.
         """
         self._known_output(name)
         if buffer_ptr is None:
@@ -143,11 +148,11 @@ class IOBinding:
         self._outputs[name] = target
 
     def clear_binding_inputs(self) -> None:
-        """Forgets every input that was bound."""
+        """Remove all bound inputs."""
         self._inputs.clear()
 
     def clear_binding_outputs(self) -> None:
-        """Forgets every output that was bound, and the results of the last run."""
+        """Remove all bound outputs, and the results of the last run."""
         self._outputs.clear()
         self._results = []
 
@@ -158,11 +163,11 @@ class IOBinding:
         """Do nothing: reading a value on a device waits for it."""
 
     def get_outputs(self) -> list[OrtValue]:
-        """The bound outputs of the last run."""
+        """Return the bound outputs of the last run."""
         return list(self._results)
 
     def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
-        """The bound outputs of the last run, for what takes vectors of values."""
+        """Return the bound outputs of the last run as a vector of values."""
         return OrtValueVector(self._results)
 
     def copy_outputs_to_cpu(self) -> list[Value]:
@@ -170,14 +175,15 @@ class IOBinding:
         return [_copied(result.value) for result in self._results]
 
     def take_results(self, results: Sequence[Value]) -> None:
-        """Puts a run's results into the bound outputs.
+        """Put a run's results into the bound outputs.
 
-        UsageError where one does not fit its buffer.
+        Raises:
+            UsageError: a result does not fit its buffer.
         """
-        taken = []
+        values = []
         for (name, target), result in zip(self._outputs.items(), results, strict=True):
             if target is None or isinstance(target, Left):
-                taken.append(OrtValue(placed(result, target)))
+                values.append(OrtValue(placed(result, target)))
                 continue
             is_tensor = isinstance(result, np.ndarray | DeviceTensor)
             if not is_tensor or result.shape != target.shape or result.dtype != target.dtype:
@@ -186,8 +192,8 @@ class IOBinding:
                 raise UsageError(f"output {quoted(name)} is {actual}, but is bound to {bound}")
             if result is not target:
                 copy_tensor(result, target)
-            taken.append(OrtValue(target))
-        self._results = taken
+            values.append(OrtValue(target))
+        self._results = values
 
     def _known_input(self, name: str) -> NodeArg:
         if name not in self._known_inputs:

@@ -1,4 +1,4 @@
-"""A session whose providers are plug-ins: all of it is in a child process."""
+"""Sessions on plug-ins, which run in a child process as a whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ortpkg.session.session_wishes import ContextCheck, SessionParts, SessionWis
 def isolated_parts(
     wishes: SessionWishes, plugins: Sequence[Plugin], limits: LoadLimits
 ) -> SessionParts:
-    """A session whose providers are plug-ins, in a child process as a whole."""
+    """Return a session in a child process, for providers that are plug-ins."""
     if wishes.transformers:
         raise InvalidSessionOptionError(
             "transformers of your own cannot cross into the child process of a session; make it"
@@ -47,10 +47,12 @@ def isolated_parts(
         allowance_nbytes=allowance_nbytes,
     )
     facts = session.facts
-    for told in facts["warnings"]:
-        warn_caller(told)
+    for text in facts["warnings"]:
+        warn_caller(text)
     return SessionParts(
-        providers=[ExecutionProvider(name, options=own) for name, own in facts["providers"]],
+        providers=[
+            ExecutionProvider(name, options=options) for name, options in facts["providers"]
+        ],
         state=session,
         profiler=None,
         required=facts["inputs"],
@@ -63,20 +65,27 @@ def isolated_parts(
 
 
 def _judged_model(wishes: SessionWishes, limits: LoadLimits) -> tuple[tuple[str, ...] | None, int]:
-    """(SHA-256 of the contexts that the child may load, None for any; bytes its copies take)."""
+    """Return the contexts that the child may load, and the bytes that its copies of the model take.
+
+    Contexts are given by their SHA-256; None allows any.
+    """
     if wishes.check_contexts is None and limits.memory_limit_nbytes is None:
         return None, 0
     graph = load_wished(wishes).graph
-    nbytes = COPIES_OF_A_MODEL * sum(each.nbytes for each in graph.initializers.values())
+    nbytes = COPIES_OF_A_MODEL * sum(
+        initializer.nbytes for initializer in graph.initializers.values()
+    )
     if wishes.check_contexts is None:
         return None, nbytes
     return _judged_digests(graph, wishes.check_contexts), nbytes
 
 
 def _judged_digests(graph: Graph, check_contexts: ContextCheck) -> tuple[str, ...]:
-    """SHA-256 of the contexts that the check lets pass, for who loads them in another process."""
+    """Return the SHA-256 of the contexts that the check accepts, for the child process."""
     contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
     judged = (check_contexts(contexts) if contexts else None) or {}
-    embedded = [hashlib.sha256(each.ep_cache_context) for each in contexts if each.embed_mode]
-    mapped = [hashlib.sha256(each.data) for each in judged.values()]
-    return tuple(each.hexdigest() for each in (*embedded, *mapped))
+    embedded = [
+        hashlib.sha256(context.ep_cache_context) for context in contexts if context.embed_mode
+    ]
+    mapped = [hashlib.sha256(mapped_context.data) for mapped_context in judged.values()]
+    return tuple(digest.hexdigest() for digest in (*embedded, *mapped))

@@ -1,9 +1,9 @@
-"""A whole session in a child process, for plug-ins: whatever they do ends the child, and is told.
+"""Sessions in a child process, for plug-ins: a crash ends the child and becomes an error here.
 
-A plug-in's kernels, memories and partitions are part of the engine around them, so the session is
-the child's as a whole: it gets the model's path or bytes, and then inputs for outputs. The limits
-of making it and of a run hold to a fraction of a second, since a child can be ended whatever it
-does: docs/adr/0009-native-limits.md.
+A plug-in's kernels, memories and partitions are part of the engine around them, so the child holds
+the whole session: it gets the model's path or bytes, and then inputs for outputs. Time and memory
+limits hold to a fraction of a second, since a child can be ended whatever it does:
+docs/adr/0009-native-limits.md.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from ortpkg.session.session_request import SessionRequest
 
 _FUNCTION = "ortpkg.session.isolated_session_worker:open_plugins"
 _INTERVAL_S = 0.02
-#: How long after its limit a run may still answer by itself, which saves making the session anew.
+#: Seconds after its limit in which a run may still answer, which saves creating the session anew.
 _GRACE_S = 0.25
 
 
 class IsolatedSession:
-    """A session in a child process; one that was ended is made anew for the next run.
+    """A session in a child process, created anew for the next run if the child was ended.
 
     It does one run at a time; others wait.
     """
@@ -60,16 +60,18 @@ class IsolatedSession:
         *,
         allowance_nbytes: int,
     ) -> None:
-        """Makes the session.
+        """Create the session in a new child process.
 
         Args:
-            request: from what.
-            plugins: what it runs on, and who is named where the child ends.
-            limits: of making the session.
-            allowance_nbytes: what the model itself may take beside the limit of memory.
+            request: the model, options and providers.
+            plugins: the plug-ins that it runs on; errors name the first.
+            limits: limits of creating the session.
+            allowance_nbytes: bytes that the model itself may take in addition to the memory limit.
 
-        Raises what making it here would raise, ExecutionProviderError where the child ended,
-        LimitExceededError.
+        Raises:
+            ExecutionProviderError: the child ended.
+            LimitExceededError: a limit was passed.
+            OrtpkgError: any error of creating the session in this process.
         """
         self._request = request
         self._plugins = plugins
@@ -84,12 +86,12 @@ class IsolatedSession:
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """Which provider runs which nodes."""
+        """Partitions of the model, each with the provider that runs it."""
         return tuple(self.facts["partitions"])
 
     @property
     def executable(self) -> NoReturn:
-        """Raises SessionError: what is planned lies in the child."""
+        """Raise SessionError: the planned graph lies in the child process."""
         raise SessionError("what is planned of an isolated session lies in its child process")
 
     def run(
@@ -99,9 +101,11 @@ class IsolatedSession:
         positions: Sequence[int] | None = None,
         _targets: Mapping[int, Any] | None = None,
     ) -> list[Value]:
-        """The outputs at ``positions``, all for None; nothing is computed in the caller's memory.
+        """Return the outputs at ``positions`` (None: all), copied from the child process.
 
-        Raises what a run here would raise, and RunError where the child ended.
+        Raises:
+            RunError: a kernel failed, or the child ended.
+            OrtpkgError: any other error of a run in this process.
         """
         control.check()
         ticket = self._runs.ticket()
@@ -113,7 +117,7 @@ class IsolatedSession:
             self._runs.leave(ticket)
 
     def is_inside(self) -> bool:
-        """Return whether the calling thread is inside a run, as :meth:`SessionState.is_inside`."""
+        """Return True if the calling thread is inside a run, as :meth:`SessionState.is_inside`."""
         return self._runs.is_inside()
 
     def _run(
@@ -129,14 +133,14 @@ class IsolatedSession:
                 "memory_limit_nbytes": control.stated_limit_nbytes,
                 "timeout_s": control.time_left_s,
             }
-            reply = self._asked(_RunWatch(control), Message(header=header, buffers=buffers))
+            reply = self._reply_to(_RunWatch(control), Message(header=header, buffers=buffers))
             return unpack_values(reply.header["outputs"], reply.buffers)
-        except OrtpkgError:  # some are ValueErrors, too
+        except OrtpkgError:  # some of these are ValueErrors, too
             raise
         except WorkerEndedError as error:
             raise RunError(
                 f"the process in which {self._named} ran the model is no more:"
-                f" {_told(error, self._worker)}"
+                f" {_end_text(error, self._worker)}"
             ) from error
         except (WorkerCallError, ValueError) as error:
             raise RunError(
@@ -144,21 +148,21 @@ class IsolatedSession:
             ) from error
 
     def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
-        """As :meth:`InferenceSession.get_plan`."""
+        """Return the plan from the child; see :meth:`InferenceSession.get_plan`."""
         plan: SessionPlan = self._answer("plan", dict(sizes or {}))
         return plan
 
     def get_placement(self) -> Placement:
-        """As :meth:`InferenceSession.get_placement`."""
+        """Return the placement from the child; see :meth:`InferenceSession.get_placement`."""
         placement: Placement = self._answer("placement")
         return placement
 
     def end_profiling(self) -> str:
-        """As :meth:`InferenceSession.end_profiling`; the profile is of the child."""
+        """Stop profiling in the child process and return the profile's path."""
         return str(self._answer("end_profiling"))
 
     def close(self) -> None:
-        """Ends the child; a run under way ends with RunError."""
+        """End the child process; a run under way fails with RunError."""
         self._is_closed = True
         self._worker.close()
 
@@ -169,7 +173,7 @@ class IsolatedSession:
             try:
                 self._revive()
                 request = Message(header={"action": action, "arguments": arguments})
-                reply = self._asked(_Making(self._named, self._limits, self._worker), request)
+                reply = self._reply_to(_Making(self._named, self._limits, self._worker), request)
                 return load_value(reply.buffers[0])
             except OrtpkgError:
                 raise
@@ -185,14 +189,14 @@ class IsolatedSession:
             self._worker.close()
             self._worker, self.facts = self._made()
 
-    def _asked(self, watch: Watched, request: Message) -> Message:
+    def _reply_to(self, watch: Watched, request: Message) -> Message:
         return _call(self._worker, watch, request)
 
     def _made(self) -> tuple[Worker, Mapping[str, Any]]:
-        """A child that has made the session, and what it says of it."""
+        """Return a child process that holds the session, and its description of the session."""
         try:
             worker = Worker(
-                _FUNCTION, {"plugins": [[each.name, each.value] for each in self._plugins]}
+                _FUNCTION, {"plugins": [[plugin.name, plugin.value] for plugin in self._plugins]}
             )
         except OSError as error:
             raise ExecutionProviderError(
@@ -200,7 +204,7 @@ class IsolatedSession:
                 ep_name=self.ep_name,
             ) from error
         try:
-            # What the libraries take that are loaded first is not the model's.
+            # The memory of libraries, which are loaded first, does not count as the model's.
             _call(
                 worker,
                 _Making(self._named, replace(self._limits, memory_limit_nbytes=None), worker),
@@ -216,15 +220,15 @@ class IsolatedSession:
                 error, WorkerEndedError | WorkerCallError | ValueError
             ):
                 raise
-            how = (
+            message = (
                 f"the process in which a session on {self._named} was made is no more:"
-                f" {_told(error, worker)}"
+                f" {_end_text(error, worker)}"
                 if isinstance(error, WorkerEndedError)
                 else (
                     f"a session on {self._named} cannot be made in a child process: {quoted(error)}"
                 )
             )
-            raise ExecutionProviderError(how, ep_name=self.ep_name) from error
+            raise ExecutionProviderError(message, ep_name=self.ep_name) from error
 
     @property
     def _named(self) -> str:
@@ -232,14 +236,14 @@ class IsolatedSession:
 
 
 def _open() -> Message:
-    """Has the child load its libraries, and report what this process would log."""
+    """Return the request that loads the child's libraries and sets this process's log level."""
     return Message(
         header={"action": "open", "log_level": logging.getLogger("ortpkg").getEffectiveLevel()}
     )
 
 
 class _RunWatch:
-    """The limits of a run, seen from outside: a run that ends by itself soon after is not ended."""
+    """Limits of a run, checked from outside; a run that ends soon after its limit is not ended."""
 
     def __init__(self, control: RunControl) -> None:
         self._control = control
@@ -260,7 +264,7 @@ class _RunWatch:
 
 
 class _Making:
-    """The limits of making a session, and its caller's wish to end that."""
+    """Limits of creating a session, and the caller's request to cancel that."""
 
     def __init__(
         self,
@@ -301,9 +305,10 @@ class _Making:
 
 
 def _call(worker: Worker, watch: Watched, request: Message) -> Message:
-    """The worker's reply; it is ended where the limits of ``watch`` are passed.
+    """Return the worker's reply; end the worker if it passes the limits of ``watch``.
 
-    Raises what it raised on purpose.
+    Raises:
+        OrtpkgError: an error that the worker reported.
     """
     stop = partial(worker.kill, "it was ended at its limit")
     reply = run_watched(
@@ -325,7 +330,7 @@ def _while(worker: Worker) -> str:
     return f"; {quoted(worker.note)[1:-1]}" if worker.note else ""
 
 
-def _told(error: WorkerEndedError, worker: Worker) -> str:
+def _end_text(error: WorkerEndedError, worker: Worker) -> str:
     text = str(error)
     if text.startswith("it was ended by SIGKILL"):
         text = f"{text}, as the system does where memory runs out"

@@ -1,9 +1,7 @@
-"""In a worker: a whole session, with the plug-ins that it runs on.
+"""Worker process that holds a whole session and the plug-ins that it runs on.
 
-Their crash or hang ends the worker.
-
-The parent's side is :mod:`ortpkg.session.isolated_session`; both share how a session and its values
-cross over.
+A crash or hang of the plug-ins ends the worker only. The parent's side is
+:mod:`ortpkg.session.isolated_session`.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ from ortpkg.session.options import RunOptions
 from ortpkg.session.session_request import SessionRequest, read_session_request
 from ortpkg.trust.judged_contexts import load_only
 
-#: Of one request; what comes after is not told.
+#: Most log lines reported for one request; the rest is dropped.
 _MOST_LOG_LINES = 200
 
 
 def open_plugins(plugins: Sequence[tuple[str, str]]) -> Callable[[Message], Message]:
-    """The worker's handler.
+    """Import the plug-ins (name, "module:object") and return the worker's request handler.
 
-    The plug-ins (name, "module:object") are imported here, before anything is measured.
+    They are imported here, before any limit is measured.
     """
     tell_foreign_code(tell)
     try_nothing_first()
@@ -48,8 +46,8 @@ def open_plugins(plugins: Sequence[tuple[str, str]]) -> Callable[[Message], Mess
     return _Server().answer
 
 
-class _KeptLog(logging.Handler):
-    """Keeps what is logged until somebody takes it."""
+class _LogBuffer(logging.Handler):
+    """Log handler that collects lines until somebody takes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,26 +58,26 @@ class _KeptLog(logging.Handler):
             self._lines.append((record.name, record.levelno, record.getMessage()))
 
     def take(self) -> list[tuple[str, int, str]]:
-        """What was logged since the last call."""
-        taken, self._lines = self._lines, []
-        return taken
+        """Return the lines logged since the last call."""
+        lines, self._lines = self._lines, []
+        return lines
 
 
 class _Server:
-    """One session, made by the first request."""
+    """Server of one session, which the first request creates."""
 
     def __init__(self) -> None:
         self._session: InferenceSession | None = None
-        self._log = _KeptLog()
+        self._log = _LogBuffer()
 
     def answer(self, request: Message) -> Message:
-        """The reply, with what was logged meanwhile."""
+        """Return the reply, with the lines logged meanwhile."""
         reply = self._answer(request)
         logged = self._log.take()
         return replace(reply, header={**reply.header, "logged": logged}) if logged else reply
 
     def _answer(self, request: Message) -> Message:
-        """The reply; what is raised on purpose is one, so that the parent can raise it, too."""
+        """Return the reply; an error of ours is a reply too, so that the parent can raise it."""
         try:
             action = request.header["action"]
             if action == "open":
@@ -90,45 +88,51 @@ class _Server:
             if action == "make":
                 for value in request.header["registered"]:
                     register_plugin(value)
-                self._session, told = _make(read_session_request(request))
-                return Message(buffers=[dump_value({**_facts(self._session), "warnings": told})])
+                self._session, texts = _make(read_session_request(request))
+                return Message(buffers=[dump_value({**_facts(self._session), "warnings": texts})])
             assert self._session is not None
             if action == "run":
                 return _run(self._session, request)
             return Message(
-                buffers=[dump_value(_ASKED[action](self._session, *request.header["arguments"]))]
+                buffers=[dump_value(_ANSWERS[action](self._session, *request.header["arguments"]))]
             )
         except OrtpkgError as error:
             return Message(header={"raised": True}, buffers=[dump_value(portable_error(error))])
 
 
-def _make(asked: SessionRequest) -> tuple[InferenceSession, list[str]]:
-    """The session, and what its making warned of."""
-    request = asked.providers
-    with warnings.catch_warnings(record=True) as told:
+def _make(session_request: SessionRequest) -> tuple[InferenceSession, list[str]]:
+    """Create the session; return it with the texts of the warnings issued meanwhile."""
+    request = session_request.providers
+    with warnings.catch_warnings(record=True) as issued:
         warnings.simplefilter("always")
         session = InferenceSession(
-            asked.source,
-            asked.options,
+            session_request.source,
+            session_request.options,
             request.providers,
             request.provider_options,
             backend=request.backend,
             ep_devices=request.ep_devices,
-            check_contexts=None if asked.digests is None else partial(_load_only, asked),
-            is_confined=asked.is_confined,
+            check_contexts=None
+            if session_request.digests is None
+            else partial(_load_only, session_request),
+            is_confined=session_request.is_confined,
             enable_fallback=request.falls_back,
             allow_fallback=request.allows_fallback,
         )
-    session.disable_fallback()  # it is the parent's
-    return session, [str(each.message) for each in told if each.category is UserWarning]
+    session.disable_fallback()  # the parent falls back
+    return session, [str(warning.message) for warning in issued if warning.category is UserWarning]
 
 
 def _load_only(
-    asked: SessionRequest, contexts: Sequence[EpContextAttributes]
+    session_request: SessionRequest, contexts: Sequence[EpContextAttributes]
 ) -> Mapping[Path, MappedContext] | None:
-    """The files of contexts that the parent judged."""
-    model = Path(asked.source) if isinstance(asked.source, str) else Path("model.onnx")
-    return load_only(contexts, model=model, digests=asked.digests or ())
+    """Return the context files that the parent accepted."""
+    model = (
+        Path(session_request.source)
+        if isinstance(session_request.source, str)
+        else Path("model.onnx")
+    )
+    return load_only(contexts, model=model, digests=session_request.digests or ())
 
 
 def _facts(session: InferenceSession) -> dict[str, Any]:
@@ -149,19 +153,19 @@ def _facts(session: InferenceSession) -> dict[str, Any]:
 def _run(session: InferenceSession, request: Message) -> Message:
     header = request.header
     values = unpack_values(header["feeds"], request.buffers)
-    names = [each.name for each in session.get_declared_inputs()]
+    names = [value_info.name for value_info in session.get_declared_inputs()]
     feeds = {name: value for name, value in zip(names, values, strict=True) if value is not None}
     limits = RunOptions(
         memory_limit_nbytes=header["memory_limit_nbytes"], timeout_s=header["timeout_s"]
     )
-    outputs = [each.name for each in session.get_outputs()]
+    outputs = [value_info.name for value_info in session.get_outputs()]
     wanted = None if header["positions"] is None else [outputs[at] for at in header["positions"]]
     described, buffers = pack_values(session.run(wanted, feeds, limits))
     return Message(header={"outputs": described}, buffers=buffers)
 
 
-#: What a session says of itself, by what it is asked.
-_ASKED: Mapping[str, Callable[..., Any]] = {
+#: Request → the method that answers it.
+_ANSWERS: Mapping[str, Callable[..., Any]] = {
     "plan": InferenceSession.get_plan,
     "placement": InferenceSession.get_placement,
     "end_profiling": InferenceSession.end_profiling,

@@ -1,4 +1,4 @@
-"""Options that refuse attributes which they do not have, and values of another kind.
+"""Option classes that refuse unknown attributes, and values of the wrong kind.
 
 Imports neither numpy nor onnx.
 """
@@ -17,36 +17,33 @@ from ortpkg.session.onnxruntime_enums import NamedNumber
 
 
 def whole_number(value: Any, *, bits: int = 32) -> int:
-    """``value`` as a signed number of so many bits.
+    """Return ``value`` as a signed integer of this many bits.
 
-    TypeError where it is none, as in onnxruntime, and where something would be lost.
+    Raises:
+        TypeError: it is not a number, as in onnxruntime, or would lose something.
     """
     if isinstance(value, float | str | bytes) or not hasattr(type(value), "__int__"):
         raise TypeError(f"a whole number of {bits} bits is wanted, not a {type(value).__name__}")
-    found = int(value)
-    if found != value or not -(1 << bits - 1) <= found < 1 << bits - 1:
+    number = int(value)
+    if number != value or not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise TypeError(f"a whole number of {bits} bits is wanted, not {quoted(value)}")
-    return found
+    return number
 
 
 class KnownAttributesOnly:
-    """Base of dataclasses.
+    """Base of option dataclasses that check attributes when they are set.
 
-    A mistyped option, or a value of another kind than its default, is an error where it is set.
-
-    Numbers become the members of enumerations and the truth values that they stand for, as in
-    onnxruntime.
+    A mistyped option, or a value of another kind than its default, raises an error. Numbers become
+    the enumeration members and truth values that they stand for, as in onnxruntime.
     """
 
     __slots__ = ()
 
-    if (
-        not TYPE_CHECKING
-    ):  # type checkers know the attributes, and would believe that any may be set
+    if not TYPE_CHECKING:  # hidden from type checkers, which would allow any attribute
 
         def __setattr__(self, name: str, value: Any) -> None:
             declared = type(self).__dataclass_fields__.get(name)
-            is_default = declared is None or value is declared.default  # as most are
+            is_default = declared is None or value is declared.default  # the usual case
             kind = None if is_default else _kind_of(type(declared.default))
             try:
                 object.__setattr__(
@@ -55,12 +52,12 @@ class KnownAttributesOnly:
             except AttributeError:
                 if hasattr(type(self), name):
                     raise
-                from ortpkg.names import did_you_mean  # for the message alone
+                from ortpkg.names import did_you_mean  # only for the message
 
-                known = [each for each in dir(self) if not each.startswith("_")]
+                names = [key for key in dir(self) if not key.startswith("_")]
                 kind = type(self).__name__
                 raise AttributeError(
-                    f"{kind!r} object has no attribute {name!r}{did_you_mean(name, known)}"
+                    f"{kind!r} object has no attribute {name!r}{did_you_mean(name, names)}"
                 ) from None
 
 
@@ -71,7 +68,7 @@ def _flag(value: Any) -> bool:
         raise TypeError
     try:
         return bool(value)
-    except ValueError:  # an array of several
+    except ValueError:  # an array of several elements
         raise TypeError from None
 
 
@@ -94,7 +91,11 @@ def _kind_of(default: type) -> type | None:
 
 
 def _of_kind(kind: type, name: str, value: Any) -> Any:
-    """``value`` as an option of that kind. TypeError where it is none, as in onnxruntime."""
+    """Return ``value`` as an option of this kind.
+
+    Raises:
+        TypeError: it is of another kind, as in onnxruntime.
+    """
     expected, read = (
         (f"one of {', '.join(kind.__members__)}", partial(_member, kind))
         if issubclass(kind, IntEnum)
@@ -104,12 +105,12 @@ def _of_kind(kind: type, name: str, value: Any) -> Any:
         return read(value)
     except TypeError:
         is_number = isinstance(value, int) and not isinstance(value, NamedNumber)
-        said = quoted(value) if is_number else f"a {type(value).__name__}"
-        raise TypeError(f"{name} is {expected}, not {said}") from None
+        actual = quoted(value) if is_number else f"a {type(value).__name__}"
+        raise TypeError(f"{name} is {expected}, not {actual}") from None
 
 
 def _member(kind: type[IntEnum], value: Any) -> IntEnum:
-    """The member that ``value`` is, or is the number of.
+    """Return the member that ``value`` is, or whose number it is.
 
     A member of another enumeration is neither.
     """

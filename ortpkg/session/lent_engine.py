@@ -1,4 +1,4 @@
-"""The engine that a session lends to its providers, for partitions that they run with kernels."""
+"""Engine that a session lends to its providers, for partitions that they run with kernels."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _HIGHEST = max(TransformLevel)
 class SessionGraphEngine:
     """GraphEngine with one session's options.
 
-    Its graphs run in sequence, also in parallel execution: the threads are those that run the fused
-    nodes, and one that waited for another of them could wait for ever.
+    Its graphs run in sequence, even in parallel execution: they run on the threads that run the
+    fused nodes, and a thread that waited for another of these could wait forever.
     """
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
 
     def optimize(self, graph: Graph, kernels: ExecutionProvider) -> None:
-        """Applies basic transformers, infers types, applies the later levels, as sessions do."""
+        """Apply basic transformers, infer types, and apply the later levels, as sessions do."""
         model = Model(graph=graph, ir_version=_IR_VERSION)
         context = transform_context([kernels])
         transform(model, (TransformLevel.BASIC,), _HIGHEST, context)
         transform(model, LATER_LEVELS, _HIGHEST, context)
 
     def plan(self, graph: Graph, kernels: ExecutionProvider, info_of: InfoOf) -> PlannedGraph:
-        """The graph made ready to run on one provider's kernels.
+        """Return the graph ready to run on one provider's kernels.
 
-        ``info_of``: what factories see of a node.
+        ``info_of``: returns the information that a kernel factory gets for a node.
         """
         return _PlannedGraph(
             GraphPlanner(self._options, [kernels], {}, info_of=info_of).plan(graph)
@@ -54,7 +54,7 @@ class _PlannedGraph:
         self._executable = executable
 
     def run(self, inputs: Sequence[Value], context: OpKernelContext) -> list[Value]:
-        # fused nodes are run by the engine alone
+        # only the engine runs fused nodes
         assert isinstance(context, NodeContext | PlainContext)
         return self._executable.run(inputs, (), context.control)
 

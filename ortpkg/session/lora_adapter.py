@@ -1,4 +1,4 @@
-"""onnxruntime's AdapterFormat and LoraAdapter: tensors that replace inputs' default values."""
+"""LoRA adapters under onnxruntime's names: tensors that replace inputs' default values."""
 
 from __future__ import annotations
 
@@ -15,25 +15,29 @@ from ortpkg.session.ort_value import OrtValue
 
 
 class AdapterFormat:
-    """An adapter that is being put together, or was read, to be written."""
+    """An adapter that is being built, or was read from a file."""
 
     def __init__(self, adapter: AdapterFormat | None = None) -> None:
-        """An empty one, or one with the versions and tensors of another."""
+        """Create an empty adapter, or one with the versions and tensors of another."""
         self._adapter_version = 0 if adapter is None else adapter.get_adapter_version()
         self._model_version = 0 if adapter is None else adapter.get_model_version()
         self._parameters = {} if adapter is None else adapter.get_parameters()
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:
-        """The adapter in a file. AdapterFileError for a file that is missing or no adapter."""
-        read = read_adapter(Path(file_path))
-        made = AdapterFormat()
-        made._adapter_version, made._model_version = read.adapter_version, read.model_version
-        made._parameters = {name: OrtValue(array) for name, array in read.parameters.items()}
-        return made
+        """Read the adapter in a file.
+
+        Raises:
+            AdapterFileError: the file is missing or not an adapter.
+        """
+        file = read_adapter(Path(file_path))
+        adapter = AdapterFormat()
+        adapter._adapter_version, adapter._model_version = file.adapter_version, file.model_version
+        adapter._parameters = {name: OrtValue(array) for name, array in file.parameters.items()}
+        return adapter
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
-        """Writes the adapter, replacing a file that is there."""
+        """Write the adapter, replacing an existing file."""
         arrays = {name: value.numpy() for name, value in self._parameters.items()}
         types = {
             name: ElementType(value.element_type()) for name, value in self._parameters.items()
@@ -47,29 +51,31 @@ class AdapterFormat:
         write_adapter(adapter, Path(file_path))
 
     def get_format_version(self) -> int:
-        """The version of the file's format, not of what is in it."""
+        """Return the version of the file format."""
         return FORMAT_VERSION
 
     def set_adapter_version(self, adapter_version: int) -> None:
-        """A number of the author's for the adapter."""
+        """Set the author's version number of the adapter."""
         self._adapter_version = adapter_version
 
     def get_adapter_version(self) -> int:
-        """The author's number for the adapter; 0 where none was set."""
+        """Return the author's version number of the adapter; 0 if none was set."""
         return self._adapter_version
 
     def set_model_version(self, model_version: int) -> None:
-        """A number of the author's for the model that the adapter belongs to."""
+        """Set the author's version number of the model that the adapter belongs to."""
         self._model_version = model_version
 
     def get_model_version(self) -> int:
-        """The author's number for the model; 0 where none was set."""
+        """Return the author's version number of the model; 0 if none was set."""
         return self._model_version
 
     def set_parameters(self, params: Mapping[str, OrtValue]) -> None:
-        """The adapter's tensors by the names of the inputs that they stand in for.
+        """Set the adapter's tensors, by the names of the inputs that they replace.
 
-        UsageError for what is no tensor of numbers with dimensions: onnxruntime could not read it.
+        Raises:
+            UsageError: a value is not a tensor of numbers with dimensions, which onnxruntime could
+                not read.
         """
         for name, value in params.items():
             if (
@@ -84,32 +90,39 @@ class AdapterFormat:
         self._parameters = dict(params)
 
     def get_parameters(self) -> dict[str, OrtValue]:
-        """The tensors by the names of the inputs that they stand in for.
+        """Return the tensors by the names of the inputs that they replace.
 
-        Those of a file that was read are mapped.
+        Tensors from a file are mapped.
         """
         return dict(self._parameters)
 
 
 class LoraAdapter:
-    """An adapter to run with: ``RunOptions.add_active_adapter``."""
+    """An adapter for runs; see ``RunOptions.add_active_adapter``."""
 
     def __init__(self) -> None:
         self._parameters: Mapping[str, Tensor] = {}
 
     def Load(self, file_path: str | os.PathLike[str]) -> None:  # noqa: N802 - its name in onnxruntime
-        """Maps the file. AdapterFileError for one that is missing or no adapter."""
+        """Map an adapter file.
+
+        Raises:
+            AdapterFileError: the file is missing or not an adapter.
+        """
         self._parameters = read_adapter(Path(file_path)).parameters
 
     @property
     def parameters(self) -> Mapping[str, Tensor]:
-        """Tensors by the names of the inputs that they stand in for."""
+        """Tensors by the names of the inputs that they replace."""
         return self._parameters
 
 
 def fed_with_adapters(feeds: Mapping[str, Any], adapters: Sequence[LoraAdapter]) -> dict[str, Any]:
-    """``feeds``, and what adapters have for inputs that are not fed; the last adapter wins."""
-    found: dict[str, Any] = {}
+    """Return ``feeds`` with the adapters' tensors for inputs that are not fed.
+
+    The last one wins.
+    """
+    parameters: dict[str, Any] = {}
     for adapter in adapters:
-        found.update(adapter.parameters)
-    return {**found, **feeds}
+        parameters.update(adapter.parameters)
+    return {**parameters, **feeds}

@@ -1,4 +1,4 @@
-"""Keeps a session off the CPU where its device has vanished since the selection."""
+"""Keep a session off the CPU if its device has vanished since the selection."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ def session_on(
     make: Callable[[], InferenceSession],
     make_on_cpu: Callable[[], InferenceSession] | None,
 ) -> InferenceSession:
-    """The session of ``make``, unless ``ep_device`` is gone and took no node of its model.
+    """Return the session of ``make``, unless ``ep_device`` is gone and took no node of its model.
 
-    Then that of ``make_on_cpu``, so that its providers are those that it really has; where there is
-    none, an ExecutionProviderError. The backend is asked anew only where nothing ran on the device.
+    Then return that of ``make_on_cpu``, so that its providers are those that it really has. The
+    backend is asked again only if nothing ran on the device.
+
+    Raises:
+        ExecutionProviderError: the device is gone and ``make_on_cpu`` is None.
     """
     try:
         session = make()
     except (ExecutionProviderError, KernelNotFoundError, InvalidSessionOptionError) as error:
-        problem = _why_gone(ep_device)
+        problem = _absence_text(ep_device)
         if not problem:
             raise
         raise _gone(ep_device, problem) from error
     if any(partition.provider == ep_device.ep_name for partition in session.get_partitions()):
         return session
-    problem = _why_gone(ep_device)
+    problem = _absence_text(ep_device)
     if not problem:
         return session
     session.close()
@@ -52,8 +55,8 @@ def _gone(ep_device: EpDevice, problem: str) -> ExecutionProviderError:
     )
 
 
-def _why_gone(ep_device: EpDevice) -> str:
-    """In what way the device is not there any more; "" where it is, or is the CPU."""
+def _absence_text(ep_device: EpDevice) -> str:
+    """Return a text saying why the device is gone; "" if it is here, or is the CPU."""
     device = ep_device.device
     if device is None or device.type is DeviceType.CPU:
         return ""

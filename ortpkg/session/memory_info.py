@@ -1,7 +1,7 @@
-"""OrtMemoryInfo and OrtArenaCfg: memory and allocators described under onnxruntime's names.
+"""OrtMemoryInfo and OrtArenaCfg: descriptions of memory and allocators under onnxruntime's names.
 
-Values of this engine lie in the memory of the host; these say so to programs that ask. Imports
-neither numpy nor onnx.
+This engine's values lie in host memory, unless a session keeps them on a device. Imports neither
+numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ARENA_OPTIONS = (
 
 
 class OrtMemoryInfo:
-    """Where memory lies and how it is had.
+    """Kind of memory, its device, and how it is allocated.
 
     Attributes:
-        name: of the memory, e.g. "Cpu".
-        device_id, device_vendor_id: of the device.
+        name: name of the memory, e.g. "Cpu".
+        device_id, device_vendor_id: numbers of the device.
         allocator_type, mem_type, device_mem_type: see the enumerations.
         device_type: kind of device.
     """
@@ -49,11 +49,15 @@ class OrtMemoryInfo:
     def __init__(
         self, name: str, allocator_type: OrtAllocatorType, device_id: int, mem_type: OrtMemType
     ) -> None:
-        """UsageError for a name that onnxruntime does not know; :meth:`create_v2` takes any."""
+        """Describe a memory that onnxruntime knows by name; :meth:`create_v2` takes any name.
+
+        Raises:
+            UsageError: an unknown name.
+        """
         if name not in _DEVICE_TYPES:
-            known = ", ".join(_DEVICE_TYPES)
+            names = ", ".join(_DEVICE_TYPES)
             raise UsageError(
-                f"there is no memory {quoted(name)} ({known}); create_v2 takes any name"
+                f"there is no memory {quoted(name)} ({names}); create_v2 takes any name"
             )
         self.name = name
         self.device_type = _DEVICE_TYPES[name]
@@ -74,7 +78,7 @@ class OrtMemoryInfo:
         alignment: int,
         allocator_type: OrtAllocatorType,
     ) -> OrtMemoryInfo:
-        """Memory of any name, of a device by its numbers."""
+        """Describe a memory of any name, by the numbers of its device."""
         info = OrtMemoryInfo("Cpu", allocator_type, device_id, OrtMemType.DEFAULT)
         info.name = name
         info.device_type = OrtMemoryInfoDeviceType(device_type)
@@ -93,11 +97,11 @@ class OrtMemoryInfo:
 
 
 class OrtArenaCfg:
-    """How an arena grows; -1 (0 for ``max_mem``) leaves a value to the allocator.
+    """Growth of an arena; -1 (0 for ``max_mem``) leaves a value to the allocator.
 
     Attributes:
         max_mem, arena_extend_strategy, initial_chunk_size_bytes, max_dead_bytes_per_chunk,
-        initial_growth_chunk_size_bytes, max_power_of_two_extend_bytes: as onnxruntime has them.
+            initial_growth_chunk_size_bytes, max_power_of_two_extend_bytes: as in onnxruntime.
     """
 
     def __init__(
@@ -107,11 +111,12 @@ class OrtArenaCfg:
         initial_chunk_size_bytes: int = -1,
         max_dead_bytes_per_chunk: int = -1,
     ) -> None:
-        """Four numbers, or one mapping with any of the attributes.
+        """Take four numbers, or one mapping with any of the attributes.
 
-        UsageError for an unknown name or what is no int.
+        Raises:
+            UsageError: an unknown name, or a value that is not an int.
         """
-        given: Mapping[str, Any] = (
+        options: Mapping[str, Any] = (
             max_mem
             if isinstance(max_mem, Mapping)
             else {
@@ -121,16 +126,18 @@ class OrtArenaCfg:
                 "max_dead_bytes_per_chunk": max_dead_bytes_per_chunk,
             }
         )
-        for name, value in given.items():
+        for name, value in options.items():
             if name not in _ARENA_OPTIONS:
                 raise UsageError(
                     f"OrtArenaCfg has no option {quoted(name)}; it has {', '.join(_ARENA_OPTIONS)}"
                 )
             if isinstance(value, bool) or not isinstance(value, int):
                 raise UsageError(f"OrtArenaCfg: {name} is a whole number, not {quoted(value)}")
-        self.max_mem = int(given.get("max_mem", 0))
-        self.arena_extend_strategy = int(given.get("arena_extend_strategy", -1))
-        self.initial_chunk_size_bytes = int(given.get("initial_chunk_size_bytes", -1))
-        self.max_dead_bytes_per_chunk = int(given.get("max_dead_bytes_per_chunk", -1))
-        self.initial_growth_chunk_size_bytes = int(given.get("initial_growth_chunk_size_bytes", -1))
-        self.max_power_of_two_extend_bytes = int(given.get("max_power_of_two_extend_bytes", -1))
+        self.max_mem = int(options.get("max_mem", 0))
+        self.arena_extend_strategy = int(options.get("arena_extend_strategy", -1))
+        self.initial_chunk_size_bytes = int(options.get("initial_chunk_size_bytes", -1))
+        self.max_dead_bytes_per_chunk = int(options.get("max_dead_bytes_per_chunk", -1))
+        self.initial_growth_chunk_size_bytes = int(
+            options.get("initial_growth_chunk_size_bytes", -1)
+        )
+        self.max_power_of_two_extend_bytes = int(options.get("max_power_of_two_extend_bytes", -1))

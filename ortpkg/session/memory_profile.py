@@ -1,6 +1,6 @@
-"""What a plan's memory pattern holds over time: bytes in use at each step, and blocks' peaks.
+"""Memory use of a plan over time: bytes in use at each step, and the peak of each block.
 
-Only what lies in a block counts: intermediate values whose sizes are known.
+Only values in a block count: intermediate values of a known size.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class LaidOutValue:
     """A value in the block of its memory.
 
     Attributes:
-        name: the value's.
-        device: the memory.
-        buffer: number of its buffer, in order of first use; values that follow each other in one
-            buffer have the same.
-        offset, nbytes: where it lies in the block, and how many bytes it has.
-        first_step, last_step: its life, both ends included.
+        name: name of the value.
+        device: name of the memory.
+        buffer: number of its buffer, in order of first use; values that reuse one buffer have the
+            same.
+        offset, nbytes: offset in the block, and size, in bytes.
+        first_step, last_step: first and last step of its life.
     """
 
     name: str
@@ -35,18 +35,19 @@ class LaidOutValue:
 
     @property
     def top(self) -> int:
-        """The first byte above it."""
+        """Offset of the first byte behind it."""
         return self.offset + self.nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockPeak:
-    """How large the block of one memory is.
+    """Size of one memory's block.
 
     Attributes:
-        device: the memory.
-        nbytes: the size.
-        step: of those at which a value reaches up to it, the first with the most bytes in use.
+        device: name of the memory.
+        nbytes: the size in bytes.
+        step: the step with the most bytes in use among those at which a value reaches the block's
+            end; the first of several.
     """
 
     device: str
@@ -55,7 +56,7 @@ class BlockPeak:
 
 
 def laid_out_values(graph: GraphPlan) -> tuple[LaidOutValue, ...]:
-    """The values of ``graph`` that lie in a block, in order of their making."""
+    """Return the values of ``graph`` that lie in a block, in the order in which they are made."""
     buffers: dict[tuple[str, str], int] = {}
     return tuple(
         LaidOutValue(
@@ -73,7 +74,7 @@ def laid_out_values(graph: GraphPlan) -> tuple[LaidOutValue, ...]:
 
 
 def bytes_in_use(values: Sequence[LaidOutValue], step_count: int) -> tuple[int, ...]:
-    """How many bytes hold a value at each step, all memories together.
+    """Return the number of bytes that hold a value at each step, all memories together.
 
     A buffer that one value hands to the next at a step counts once there.
     """
@@ -85,17 +86,17 @@ def bytes_in_use(values: Sequence[LaidOutValue], step_count: int) -> tuple[int, 
 
 
 def block_peaks(graph: GraphPlan, values: Sequence[LaidOutValue]) -> tuple[BlockPeak, ...]:
-    """The peak of each memory that ``values`` of ``graph`` lie in, in order of first use."""
+    """Return the peak of each memory in which ``values`` lie, in order of first use."""
     by_device: dict[str, list[LaidOutValue]] = {}
     for value in values:
         by_device.setdefault(value.device, []).append(value)
     peaks = []
-    for device, own in by_device.items():
-        top = max(value.top for value in own)
-        in_use = bytes_in_use(own, len(graph.nodes))
+    for device, residents in by_device.items():
+        top = max(value.top for value in residents)
+        in_use = bytes_in_use(residents, len(graph.nodes))
         steps = {
             step
-            for value in own
+            for value in residents
             if value.top == top
             for step in range(value.first_step, value.last_step + 1)
         }
@@ -112,7 +113,7 @@ def _last_step(value: PlannedValue, step_count: int) -> int:
 
 
 def _buffer_lives(values: Sequence[LaidOutValue]) -> Iterator[tuple[int, int, int]]:
-    """(first step, step after the last, bytes) of each stretch of time that a buffer is held."""
+    """Yield (first step, step after the last, bytes) of each interval in which a buffer is held."""
     buffers: dict[int, list[LaidOutValue]] = {}
     for value in values:
         buffers.setdefault(value.buffer, []).append(value)

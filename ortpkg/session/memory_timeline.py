@@ -1,8 +1,8 @@
-"""The memory pattern as a picture: steps to the right, a block's bytes upwards, a box per value.
+"""Picture of the memory pattern: steps to the right, a block's bytes upwards, a box per value.
 
-Two boxes that overlap are two values in one buffer: the second is made in the first one's place,
-which a dot marks. Other boxes that overlapped would be a plan that is wrong. Below, on the same
-steps, stands how many bytes are in use; the most of them is the least that any layout could need.
+Two boxes that overlap are two values in one buffer: the second replaces the first, which a dot
+marks. Any other overlap would be an error of the plan. The curve below shows the bytes in use at
+the same steps; its maximum is the least that any layout could need.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _EMPTY = "no value lies in a block: there are no intermediate values of a known 
 
 
 def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
-    """An SVG document of every value of ``graph`` that lies in a block, a panel for each block.
+    """Return an SVG document of the values of ``graph`` that lie in a block, a panel per block.
 
     Args:
         graph: the plan.
-        title: of the picture, as plain text.
+        title: title of the picture, as plain text.
     """
     timeline = _timeline(graph, _DOCUMENT_WIDTH, _MOST_BOXES)
     heading = svg.label(_LEFT, 24, title, _LONGEST_TITLE, kind="title")
@@ -58,13 +58,13 @@ def memory_timeline_svg(graph: GraphPlan, title: str) -> str:
 def memory_timeline_figure(
     graph: GraphPlan, title: str, *, name: str, most_boxes: int = _MOST_BOXES
 ) -> str:
-    """The same for a page, without a heading.
+    """Return the picture for a page, without a heading.
 
     Args:
         graph: the plan.
-        title: what the picture is called, for those who cannot see it.
-        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
-        most_boxes: of more values, the largest are drawn.
+        title: description of the picture for readers who cannot see it.
+        name: prefix of the ids in it; see :func:`ortpkg.drawing.svg.figure`.
+        most_boxes: limit of boxes; of more values, the largest are drawn.
     """
     timeline = _timeline(graph, _FIGURE_WIDTH, most_boxes)
     return svg.figure(
@@ -79,7 +79,7 @@ def memory_timeline_figure(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Timeline:
-    """What is drawn, and how wide: all of the graph's values and those that get boxes."""
+    """Content and width of the picture: all values of the graph, and those that get boxes."""
 
     graph: GraphPlan
     values: tuple[LaidOutValue, ...]
@@ -95,7 +95,7 @@ class _Timeline:
 
     @property
     def height(self) -> int:
-        """Of all but the title."""
+        """Height of the picture without the title."""
         panel = _HEADING_HEIGHT + self.block_height + _GAP
         return (
             len(_legend(self)) * _LEGEND_HEIGHT
@@ -108,8 +108,8 @@ class _Timeline:
 def _timeline(graph: GraphPlan, least_width: int, most_boxes: int) -> _Timeline:
     values = laid_out_values(graph)
     steps = max(len(graph.nodes), 1)
-    wished = _LEFT + _RIGHT + round(steps * _STEP_WIDTH)
-    width = min(max(least_width, wished), _GREATEST_WIDTH)
+    wanted = _LEFT + _RIGHT + round(steps * _STEP_WIDTH)
+    width = min(max(least_width, wanted), _GREATEST_WIDTH)
     largest = sorted(range(len(values)), key=lambda index: -values[index].nbytes)[:most_boxes]
     return _Timeline(
         graph=graph,
@@ -123,7 +123,7 @@ def _timeline(graph: GraphPlan, least_width: int, most_boxes: int) -> _Timeline:
 
 
 def _parts(timeline: _Timeline, top: int) -> Iterator[str]:
-    """Everything below the title, which ends at ``top``."""
+    """Yield everything below the title, which ends at ``top``."""
     for words in _legend(timeline):
         yield svg.text(_LEFT, top + 14, words, kind="small")
         top += _LEGEND_HEIGHT
@@ -138,7 +138,7 @@ def _parts(timeline: _Timeline, top: int) -> Iterator[str]:
 
 
 def _legend(timeline: _Timeline) -> tuple[str, ...]:
-    """What the signs mean; in a line of its own what is not drawn."""
+    """Return the legend, and a line about what is left out."""
     signs = (
         f"one colour for each buffer ({FILL_COUNT} in turn)",
         "a dot: the next value takes over the buffer",
@@ -156,11 +156,11 @@ def _description(timeline: _Timeline) -> str:
     if not timeline.values:
         return _EMPTY
     buffers = len({value.buffer for value in timeline.values})
-    said = [
+    texts = [
         f"{len(timeline.values)} values in {buffers} buffers over {len(timeline.graph.nodes)} steps"
     ]
-    said += [_peak_text(peak, timeline) for peak in timeline.peaks]
-    return "; ".join((*said, _least_text(timeline)))
+    texts += [_peak_text(peak, timeline) for peak in timeline.peaks]
+    return "; ".join((*texts, _least_text(timeline)))
 
 
 def _peak_text(peak: BlockPeak, timeline: _Timeline) -> str:
@@ -176,13 +176,13 @@ def _least_text(timeline: _Timeline) -> str:
 
 
 def _block(timeline: _Timeline, peak: BlockPeak, top: float) -> Iterator[str]:
-    """The panel of one memory; its plot begins at ``top``."""
+    """Yield the panel of one memory; its plot begins at ``top``."""
     across = timeline.across
     upward = Scale(start=top + timeline.block_height, end=top, greatest=max(peak.nbytes, 1))
     yield svg.text(_LEFT, top - 12, _peak_text(peak, timeline), kind="flag")
     yield from _panel(timeline, upward)
-    own = [value for value in timeline.boxed if value.device == peak.device]
-    yield from _boxes(own, across, upward)
+    boxed = [value for value in timeline.boxed if value.device == peak.device]
+    yield from _boxes(boxed, across, upward)
     yield svg.line(across.start, top, across.end, top, kind="level", stroke_width="1.5")
     if len(timeline.peaks) == 1:
         yield _least_line(timeline, upward)
@@ -193,18 +193,21 @@ def _block(timeline: _Timeline, peak: BlockPeak, top: float) -> Iterator[str]:
 
 
 def _use(timeline: _Timeline, top: float) -> Iterator[str]:
-    """How many bytes are in use, on the same steps."""
+    """Yield the curve of bytes in use, over the same steps."""
     across, in_use = timeline.across, timeline.in_use
     most = max(in_use)
     upward = Scale(start=top + _USE_HEIGHT, end=top, greatest=max(most, 1))
     yield svg.text(_LEFT, top - 8, _least_text(timeline), kind="head")
     yield from _panel(timeline, upward, ticks=2)
     columns = maxima(in_use, round(across.end - across.start))
-    each = (across.end - across.start) / len(columns)
+    column_width = (across.end - across.start) / len(columns)
     points = []
     for number, nbytes in enumerate(columns):
         y = upward.place(nbytes)
-        points += [(across.start + number * each, y), (across.start + (number + 1) * each, y)]
+        points += [
+            (across.start + number * column_width, y),
+            (across.start + (number + 1) * column_width, y),
+        ]
     yield svg.area(points, upward.start, kind="area")
     yield _least_line(timeline, upward)
 
@@ -215,7 +218,7 @@ def _least_line(timeline: _Timeline, upward: Scale) -> str:
 
 
 def _panel(timeline: _Timeline, upward: Scale, *, ticks: int = _TICKS) -> Iterator[str]:
-    """What a plot is drawn on: its ground, and lines at round numbers of bytes."""
+    """Yield the background of a plot, with lines at round numbers of bytes."""
     across = timeline.across
     width, height = across.end - across.start, upward.start - upward.end
     yield svg.box(across.start, upward.end, width, height, kind="panel")
@@ -228,18 +231,18 @@ def _panel(timeline: _Timeline, upward: Scale, *, ticks: int = _TICKS) -> Iterat
 
 
 def _boxes(values: Sequence[LaidOutValue], across: Scale, upward: Scale) -> Iterator[str]:
-    """The values' boxes, those of one colour together, then what stands on them."""
+    """Yield the values' boxes, those of one colour together, then the marks on them."""
     by_kind: dict[str, list[str]] = {}
     marks: list[str] = []
-    seen: set[int] = set()
+    buffers: set[int] = set()
     for value in values:
         width = max(across.length(value.last_step - value.first_step + 1), 0.5)
         height = max(upward.length(value.nbytes), 0.5)
         x, y = across.place(value.first_step), upward.place(value.offset) - height
         drawn = svg.box(x, y, width, height, title=_value_text(value))
         by_kind.setdefault(fill_kind(value.buffer), []).append(drawn)
-        takes_over = value.buffer in seen
-        seen.add(value.buffer)
+        takes_over = value.buffer in buffers
+        buffers.add(value.buffer)
         if takes_over and height >= _LEAST_DOT_HEIGHT:
             marks.append(svg.dot(x, y + height / 2, 2.5, kind="dot"))
         if width >= _LEAST_LABEL_WIDTH and height >= _LEAST_LABEL_HEIGHT:
@@ -259,7 +262,7 @@ def _value_text(value: LaidOutValue) -> str:
 
 
 def _steps(timeline: _Timeline, floor: float) -> Iterator[str]:
-    """The axis of steps; each with its operator where there is room."""
+    """Yield the axis of steps, with the operator of each if there is room."""
     across, nodes = timeline.across, timeline.graph.nodes
     step_width = across.length(1)
     if step_width >= _LEAST_OPERATOR_WIDTH:

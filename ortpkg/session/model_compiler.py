@@ -23,9 +23,9 @@ from ortpkg.graph.onnx_reader import load_model
 from ortpkg.session.inference_session import InferenceSession
 from ortpkg.session.initializer_places import (
     LocateInitializer,
+    external_locations,
     place_in_file,
     place_initializers,
-    stated_places,
 )
 from ortpkg.session.onnxruntime_enums import OrtCompileApiFlags
 from ortpkg.session.options import BACKEND_ENTRY, GraphOptimizationLevel, SessionOptions
@@ -35,32 +35,37 @@ _SUFFIX = ".onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """What is compiled: a file, or a serialized model."""
+    """The model to compile: a file, or a serialized model."""
 
     path: Path | None
     content: bytes = b""
 
     @classmethod
-    def of(cls, given: str | os.PathLike[str] | bytes) -> _Source:
-        """The model as it was given; UsageError or TypeError for what is no path and no bytes."""
-        if isinstance(given, bytes):
-            if not given:
+    def of(cls, model: str | os.PathLike[str] | bytes) -> _Source:
+        """Return the source for a path or bytes.
+
+        Raises:
+            UsageError: empty bytes or an empty path.
+            TypeError: neither a path nor bytes.
+        """
+        if isinstance(model, bytes):
+            if not model:
                 raise UsageError("the model to compile is empty")
-            return cls(path=None, content=given)
-        if not isinstance(given, str | os.PathLike):
-            raise TypeError(f"a model to compile is a path or bytes, not {type(given).__name__}")
-        if not os.fspath(given):
+            return cls(path=None, content=model)
+        if not isinstance(model, str | os.PathLike):
+            raise TypeError(f"a model to compile is a path or bytes, not {type(model).__name__}")
+        if not os.fspath(model):
             raise UsageError("the path of the model to compile is empty")
-        return cls(path=Path(given))
+        return cls(path=Path(model))
 
     @property
     def model(self) -> Path | bytes:
-        """What a session takes for it."""
+        """The argument for a session: the path, or the bytes."""
         return self.content if self.path is None else self.path
 
     @property
     def default_output(self) -> Path:
-        """``<model>_ctx.onnx`` beside the model. UsageError for a model from memory."""
+        """Path ``<model>_ctx.onnx`` beside the model; UsageError for a model from memory."""
         if self.path is None:
             raise UsageError(
                 "a model from memory has no folder to compile into: name the file to write"
@@ -71,11 +76,11 @@ class _Source:
 
 
 class ModelCompiler:
-    """Compiles a model into one with EPContext nodes, which its execution providers load faster.
+    """Compiler of a model to one with EPContext nodes, which execution providers load faster.
 
-    What no execution provider compiles stays in the model as it is, after the graph transformations
-    of the level that is asked for. docs/ep_context.md tells of contexts; ``ortpkg compile`` does
-    the same for packages.
+    Nodes that no execution provider compiles stay in the model, after graph transformations of the
+    chosen level. docs/ep_context.md explains contexts; ``ortpkg compile`` does the same for
+    packages.
     """
 
     def __init__(
@@ -89,22 +94,24 @@ class ModelCompiler:
         graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_DISABLE_ALL,
         get_initializer_location_func: LocateInitializer | None = None,
     ) -> None:
-        """Takes what to compile and how; nothing is read or compiled yet.
+        """Prepare a compilation; nothing is read or compiled yet.
 
         Args:
-            sess_options: with the execution providers to compile for; copied.
+            sess_options: options with the execution providers to compile for; copied.
             input_model_path_or_bytes: a model file, or a serialized model.
-            embed_compiled_data_into_model: contexts go into the model instead of files beside it.
-            external_initializers_file_path: a file, in the folder of the compiled model or below
-                it, for initializers over the threshold.
-            external_initializers_size_threshold: in bytes.
+            embed_compiled_data_into_model: True to store contexts in the model instead of in files
+                beside it.
+            external_initializers_file_path: file for initializers over the threshold, in the folder
+                of the compiled model or below it.
+            external_initializers_size_threshold: the threshold in bytes.
             flags: a combination of :class:`OrtCompileApiFlags`.
-            graph_optimization_level: of what is left.
-            get_initializer_location_func: called with name, value and (where the source model has
-                it in another file) place of each initializer; returns the place where the compiled
-                model shall look for it, or None to have it in the model.
+            graph_optimization_level: level of transformation of the nodes that are not compiled.
+            get_initializer_location_func: called with the name, value and (if the source model has
+                it in another file) location of each initializer; returns the location to write to
+                the compiled model, or None to store the initializer in the model.
 
-        Raises UsageError for arguments that are empty or contradict each other.
+        Raises:
+            UsageError: arguments that are empty or contradict each other.
         """
         self._source = _Source.of(input_model_path_or_bytes)
         if external_initializers_file_path and get_initializer_location_func is not None:
@@ -122,14 +129,15 @@ class ModelCompiler:
         self._locate = get_initializer_location_func
 
     def compile_to_file(self, output_model_path: str | None = None) -> None:
-        """Writes the compiled model; by default ``<model>_ctx.onnx`` beside the model.
+        """Write the compiled model; by default to ``<model>_ctx.onnx`` beside the model.
 
-        A model that is there is replaced, unless ``ERROR_IF_OUTPUT_FILE_EXISTS`` is set.
+        An existing model is replaced, unless ``ERROR_IF_OUTPUT_FILE_EXISTS`` is set.
 
         Raises:
-            SessionError: it exists already, or nothing could be compiled although
-                ``ERROR_IF_NO_NODES_COMPILED`` is set; no file is made then.
-            UsageError: the model's file is missing; no path, and the model comes from memory.
+            SessionError: the file exists already, or nothing could be compiled although
+                ``ERROR_IF_NO_NODES_COMPILED`` is set; no file is written then.
+            UsageError: the model's file is missing; no path was given, and the model comes from
+                memory.
             ModelError, ExecutionProviderError: as for sessions.
         """
         output = Path(output_model_path) if output_model_path else self._source.default_output
@@ -139,27 +147,29 @@ class ModelCompiler:
             self._compile(output, is_default=not output_model_path)
 
     def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
-        """Hands compiled contexts to a function instead of files beside the model.
+        """Pass compiled contexts to a function instead of writing files beside the model.
 
-        Embedded ones stay in the model.
+        Embedded contexts stay in the model. The function gets the name that the model has for the
+        data, and an :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`, which is valid
+        during the call only. ``SessionOptions.set_ep_context_data_read_func`` reads them back.
 
-        The function gets the name that the model has for the data, and an
-        :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`, which is of use during the
-        call only. ``SessionOptions.set_ep_context_data_read_func`` gives them back. TypeError and
-        UsageError for what is no function.
+        Raises:
+            TypeError, UsageError: ``write_func`` is not a function.
         """
         self._options.set_ep_context_data_write_func(write_func)
 
     def clear_ep_context_data_write_func(self) -> None:
-        """Forgets the function: contexts are written to files again."""
+        """Remove the function: contexts are written to files again."""
         self._options.clear_ep_context_data_write_func()
 
     def compile_to_bytes(self) -> bytes:
-        """The compiled model, serialized.
+        """Return the compiled model, serialized.
 
-        Contexts, if there are any, must be embedded, or taken by a function.
+        Contexts must be embedded, or taken by a function.
 
-        Raises as :meth:`compile_to_file`; UsageError where contexts lie in files of their own.
+        Raises:
+            UsageError: contexts lie in files of their own.
+            SessionError, ModelError, ExecutionProviderError: as :meth:`compile_to_file`.
         """
         with tempfile.TemporaryDirectory(prefix="ortpkg-compile-") as folder:
             output = Path(folder) / "model_ctx.onnx"
@@ -174,9 +184,10 @@ class ModelCompiler:
             return output.read_bytes()
 
     def compile_to_stream(self, write_function: Callable[[bytes], object]) -> None:
-        """Hands the compiled model to ``write_function``.
+        """Pass the compiled model to ``write_function``.
 
-        What that raises becomes a SessionError with its text.
+        Raises:
+            SessionError: ``write_function`` raised; the message has its text.
         """
         content = self.compile_to_bytes()
         try:
@@ -191,7 +202,7 @@ class ModelCompiler:
             raise UsageError(f"the model to compile is missing: {quoted(self._source.path)}")
         options = copy.deepcopy(self._options)
         options.add_session_config_entry(CONTEXT_ENABLE, "1")
-        # A path that is named names the binary, too.
+        # A path that the caller gave names the binary, too.
         options.add_session_config_entry(CONTEXT_FILE_PATH, "" if is_default else str(output))
         self._make_session(options)
         if not output.exists():
@@ -199,7 +210,7 @@ class ModelCompiler:
         self._place_initializers(output)
 
     def _write_uncompiled(self, output: Path) -> None:
-        """The model without contexts, or with those only that it has already."""
+        """Write the model without contexts, or with only those that it has already."""
         if self._flags & OrtCompileApiFlags.ERROR_IF_NO_NODES_COMPILED and not self._has_contexts():
             raise SessionError(
                 "Unable to compile any nodes: no execution provider of the session options compiles"
@@ -210,9 +221,9 @@ class ModelCompiler:
         self._make_session(options)
 
     def _make_session(self, options: SessionOptions) -> None:
-        """Makes and ends a session.
+        """Create and close a session.
 
-        Without an execution provider in its options it is the CPU's, as in onnxruntime.
+        If its options name no execution provider, it runs on the CPU, as in onnxruntime.
         """
         is_named = options.has_providers() or BACKEND_ENTRY in options.config_entries
         InferenceSession(self._source.model, options, None if is_named else [CPU_EP]).close()
@@ -224,21 +235,21 @@ class ModelCompiler:
         if self._external_file:
             place_in_file(output, self._external_file, largest_inline_nbytes=self._threshold)
         elif self._locate is not None:
-            source = {} if self._source.path is None else stated_places(self._source.path)
+            source = {} if self._source.path is None else external_locations(self._source.path)
             place_initializers(output, self._locate, source)
 
 
 @contextlib.contextmanager
 def _set_aside(output: Path) -> Iterator[None]:
-    """Lets a new file of that name be made; the old one comes back where that fails."""
+    """Move an existing file away, and put it back if writing the new one fails."""
     if not output.exists():
         yield
         return
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".ortpkg-compile-") as folder:
-        kept = Path(folder) / output.name
-        output.rename(kept)
+        backup = Path(folder) / output.name
+        output.rename(backup)
         try:
             yield
         except BaseException:
-            kept.replace(output)
+            backup.replace(output)
             raise

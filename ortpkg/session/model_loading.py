@@ -1,4 +1,4 @@
-"""Loads a session's model, with tensors that options give and operators its domains need."""
+"""Load a session's model with the tensors in its options and the operators of its domains."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY, SessionOptions
 def load_for_session(
     source: ModelSource, options: SessionOptions, *, with_own_links: bool
 ) -> Model:
-    """The model; read once more where an installed distribution brings operators of its domains.
+    """Load a model; again if an installed distribution brings operators of its domains.
 
-    ``with_own_links``: whether its external data may lie behind symbolic links that belong to the
-    current user.
+    Args:
+        source: a model file, or a serialized model.
+        options: options of the session.
+        with_own_links: True to read external data behind symbolic links that belong to the user.
 
-    Raises LoadCancelledError where the options say so, and as
-    :func:`~ortpkg.graph.onnx_reader.load_model` does.
+    Raises:
+        LoadCancelledError: the options' cancellation flag was set.
+        OrtpkgError: as :func:`~ortpkg.graph.onnx_reader.load_model`.
     """
     model = _loaded(source, options, with_own_links)
     foreign = [domain for domain in model.graph.opset_imports if is_own_domain(domain)]
@@ -30,9 +33,9 @@ def load_for_session(
 def _loaded(source: ModelSource, options: SessionOptions, with_own_links: bool) -> Model:
     options.check_not_cancelled()
     folder = options.config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY) or None
-    given = _given_tensors(options)
+    tensors = _given_tensors(options)
     return load_model(
-        source, external_data_folder=folder, with_own_links=with_own_links, given=given
+        source, external_data_folder=folder, with_own_links=with_own_links, given=tensors
     )
 
 

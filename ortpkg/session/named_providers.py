@@ -1,4 +1,4 @@
-"""Checks that execution providers that the caller named run the model, or a part of it.
+"""Check that execution providers that the caller named run the model, or a part of it.
 
 Names in a list are alternatives in order; the CPU counts if it is named. An execution provider that
 was not named may run the whole model only if the caller allows it. Otherwise a model could silently

@@ -1,4 +1,4 @@
-"""What of a session's options goes on to native libraries."""
+"""Session options that are passed on to native libraries."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _VALUES = (
     "logid",
     "log_verbosity_level",
 )
-#: Where these are asked for (verbose, info), so are onnxruntime's own lines; errors are raised, and
-#: said once.
+#: Severities (verbose, info) that also show onnxruntime's own lines. Its errors are raised, so
+#: that logging them would repeat them.
 _TALKING_SEVERITIES = range(2)
 _PASSED_ENTRIES = COMPILING_ENTRIES | RUNNING_ENTRIES | {NO_CPU_FALLBACK_ENTRY}
-#: Entries that the session itself obeys, and that it is told by its own options.
+#: Entries that the session itself handles.
 _OWN_PREFIXES = (
     "ortpkg.",
     "ep.context_",
@@ -45,7 +45,7 @@ _OWN_ENTRIES = frozenset({EXTERNAL_DATA_FOLDER, "session.use_per_session_threads
 
 
 def native_settings(options: SessionOptions) -> SessionSettings:
-    """What the options say to libraries; what has its default value is left to them."""
+    """Return the settings for libraries; options with their default value are left to them."""
     defaults = SessionOptions()
     values: dict[str, Any] = {
         name: _plain(getattr(options, name))
@@ -67,11 +67,11 @@ def native_settings(options: SessionOptions) -> SessionSettings:
 
 
 def _is_own(key: str) -> bool:
-    if key.startswith(LLVM_ENTRY_PREFIX):  # of a provider of ours, which reads it itself
+    if key.startswith(LLVM_ENTRY_PREFIX):  # the provider reads its entries itself
         return False
     return key in OPTION_ENTRIES or key in _OWN_ENTRIES or key.startswith(_OWN_PREFIXES)
 
 
 def _plain(value: Any) -> int | bool | str:
-    """An enumeration's member by its name, which is onnxruntime's."""
+    """Return a value as JSON has it; an enumeration's member by its name in onnxruntime."""
     return value.name if isinstance(value, Enum) else value

@@ -1,4 +1,4 @@
-"""What a session says of its model: inputs, outputs and metadata, under ONNX Runtime's names."""
+"""Inputs, outputs and metadata of a session's model, under ONNX Runtime's names."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from ortpkg.graph.graph import Graph
 from ortpkg.graph.model import Model
 from ortpkg.graph.types import SparseTensorType, TensorType, ValueType
 
-#: What onnxruntime says of a model that states no version: the largest number of its type.
+#: Version that onnxruntime reports for a model without one: the largest number of its type.
 _NO_VERSION = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeArg:
-    """An input or output.
+    """An input or output of a model.
 
     Attributes:
-        name: the value's name.
-        type: ONNX Runtime's text for it, e.g. "tensor(float)"; "" where unknown.
-        shape: per dimension an int, a symbolic name or None; empty where the rank is not known.
-        value_type: the type as a value; None where unknown.
+        name: name of the value.
+        type: ONNX Runtime's text for the type, e.g. "tensor(float)"; "" if unknown.
+        shape: an int, a symbolic name or None per dimension; empty if the rank is unknown.
+        value_type: the type as an object; None if unknown.
     """
 
     name: str
@@ -32,14 +32,14 @@ class NodeArg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMetadata:
-    """What the model file says of itself.
+    """Metadata of a model file.
 
     Attributes:
-        producer_name: the tool that wrote it.
-        graph_name, graph_description: of the main graph.
-        domain, description: of the model.
-        version: the model's own number; the largest of 64 bits where it states none.
-        custom_metadata_map: whatever else the author noted (``metadata_props``).
+        producer_name: name of the tool that wrote it.
+        graph_name, graph_description: name and description of the main graph.
+        domain, description: domain and description of the model.
+        version: version number of the model; the largest of 64 bits if it has none.
+        custom_metadata_map: further entries of the author (``metadata_props``).
     """
 
     producer_name: str
@@ -52,7 +52,7 @@ class ModelMetadata:
 
 
 def node_args(graph: Graph, names: Sequence[str]) -> list[NodeArg]:
-    """``names`` as :class:`NodeArg`."""
+    """Return a :class:`NodeArg` for each of ``names``."""
     return [_node_arg(name, graph.type_of(name)) for name in names]
 
 
@@ -64,7 +64,7 @@ def _node_arg(name: str, value_type: ValueType | None) -> NodeArg:
 
 
 def model_metadata(model: Model) -> ModelMetadata:
-    """The metadata of ``model``."""
+    """Return the metadata of ``model``."""
     return ModelMetadata(
         producer_name=model.producer_name,
         graph_name=model.graph.name,

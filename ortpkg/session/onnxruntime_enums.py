@@ -1,7 +1,7 @@
 """Enumerations of onnxruntime's Python module, with its names and numbers.
 
-Imports neither numpy nor onnx. Source: ``dir(onnxruntime)`` of 1.31. Those that are options of a
-session stand with the options.
+Imports neither numpy nor onnx. Source: ``dir(onnxruntime)`` of 1.31. The enumerations for options
+of a session are in the module of the options.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from enum import Enum, IntEnum, IntFlag
 
 
 class NamedNumber(IntEnum):
-    """Base of these enumerations, which print their names as onnxruntime's do in every Python."""
+    """Base of the enumerations; members print as onnxruntime's do in every version of Python."""
 
     __str__ = Enum.__str__
 
 
 class ExecutionOrder(NamedNumber):
-    """In which order nodes that could all be next are run.
-
-    What this engine makes of it, its plan says.
-    """
+    """Order of nodes that could all run next; the session's plan shows the order in use."""
 
     DEFAULT = 0
     PRIORITY_BASED = 1
@@ -27,7 +24,7 @@ class ExecutionOrder(NamedNumber):
 
 
 class OrtAllocatorType(NamedNumber):
-    """How an allocator gets its memory."""
+    """Kind of allocator."""
 
     INVALID = -1
     ORT_DEVICE_ALLOCATOR = 0
@@ -35,7 +32,7 @@ class OrtAllocatorType(NamedNumber):
 
 
 class OrtMemType(NamedNumber):
-    """What a piece of memory is for, seen from an execution provider."""
+    """Purpose of a piece of memory, seen from an execution provider."""
 
     CPU_INPUT = -2
     CPU_OUTPUT = -1
@@ -53,14 +50,14 @@ class OrtMemoryInfoDeviceType(NamedNumber):
 
 
 class OrtDeviceMemoryType(NamedNumber):
-    """Whether the host reaches a device's memory."""
+    """Kind of device memory: for the device alone, or accessible to the host."""
 
     DEFAULT = 0
     HOST_ACCESSIBLE = 5
 
 
 class OrtDeviceVendorId(NamedNumber):
-    """PCI numbers of those who make devices."""
+    """PCI vendor numbers of device makers."""
 
     NONE = 0x0000
     AMD = 0x1002
@@ -73,7 +70,7 @@ class OrtDeviceVendorId(NamedNumber):
 
 
 class OrtHardwareDeviceType(NamedNumber):
-    """What a hardware device is."""
+    """Kind of hardware device."""
 
     CPU = 0
     GPU = 1
@@ -81,7 +78,7 @@ class OrtHardwareDeviceType(NamedNumber):
 
 
 class OrtExecutionProviderDevicePolicy(NamedNumber):
-    """Which devices a session takes where no execution provider is named."""
+    """Choice of devices for a session that names no execution provider."""
 
     DEFAULT = 0
     PREFER_CPU = 1
@@ -93,7 +90,7 @@ class OrtExecutionProviderDevicePolicy(NamedNumber):
 
 
 class OrtSparseFormat(NamedNumber):
-    """How a sparse tensor keeps the places of its values."""
+    """Format in which a sparse tensor stores the indices of its values."""
 
     ORT_SPARSE_UNDEFINED = 0
     ORT_SPARSE_COO = 1
@@ -102,7 +99,7 @@ class OrtSparseFormat(NamedNumber):
 
 
 class OrtCompileApiFlags(IntFlag):
-    """What makes compiling a model an error."""
+    """Conditions under which compiling a model is an error."""
 
     NONE = 0
     ERROR_IF_NO_NODES_COMPILED = 1
@@ -110,7 +107,7 @@ class OrtCompileApiFlags(IntFlag):
 
 
 class OrtCompiledModelCompatibility(NamedNumber):
-    """How well a compiled model runs on a device."""
+    """Rating of a compiled model on a device."""
 
     EP_NOT_APPLICABLE = 0
     EP_SUPPORTED_OPTIMAL = 1
@@ -119,7 +116,7 @@ class OrtCompiledModelCompatibility(NamedNumber):
 
 
 class OrtDeviceEpIncompatibilityReason(NamedNumber):
-    """Why an execution provider cannot use a device; several reasons are a sum."""
+    """Reason why an execution provider cannot use a device; several reasons add up."""
 
     NONE = 0
     DRIVER_INCOMPATIBLE = 1

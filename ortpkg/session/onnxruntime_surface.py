@@ -1,4 +1,4 @@
-"""Methods of onnxruntime's InferenceSession that need ``run`` and its answers on itself only."""
+"""Methods of onnxruntime's InferenceSession that build on ``run`` and other public methods only."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ from ortpkg.session.ort_ep_device import OrtEpDevice, offered_ep_devices
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.ort_value_vector import OrtValueVector
 
-#: Config entry of ONNX Runtime: "1" lets a session say which provider runs which nodes.
+#: Config entry of ONNX Runtime: "1" lets a session report which provider runs which nodes.
 RECORD_ASSIGNMENT_ENTRY = "session.record_ep_graph_assignment_info"
 
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedNode:
-    """A node that a provider runs: its name, op_type and domain; ONNX's own domain is ""."""
+    """A node that a provider runs.
+
+    Attributes:
+        name, op_type: the node's name and operator.
+        domain: the operator's domain; "" for ONNX's own.
+    """
 
     name: str
     op_type: str
@@ -45,13 +50,18 @@ class OrtEpAssignedNode:
 
 @dataclass(frozen=True, slots=True)
 class OrtEpAssignedSubgraph:
-    """Nodes that a provider runs or compiled into one: ``ep_name``, and ``nodes`` in order."""
+    """Nodes that a provider runs, or has compiled into one.
+
+    Attributes:
+        ep_name: name of the execution provider.
+        nodes: the nodes in order.
+    """
 
     ep_name: str
     nodes: tuple[OrtEpAssignedNode, ...]
 
     def get_nodes(self) -> list[OrtEpAssignedNode]:
-        """Its nodes; ``nodes`` as a list of the caller's own."""
+        """Return the nodes as a new list."""
         return list(self.nodes)
 
 
@@ -65,40 +75,41 @@ class OnnxruntimeSurface(ABC):
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Value]:
-        """Runs the model once; see the session's own."""
+        """Run the model once; see :meth:`InferenceSession.run`."""
 
     @abstractmethod
     def get_inputs(self) -> list[NodeArg]:
-        """Inputs that must be fed."""
+        """Return the inputs that must be fed."""
 
     @abstractmethod
     def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs, in its order."""
+        """Return the model's outputs, in its order."""
 
     @abstractmethod
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Inputs with a default value."""
+        """Return the inputs with a default value."""
 
     @abstractmethod
     def get_partitions(self) -> tuple[Partition, ...]:
-        """Which provider runs which nodes."""
+        """Return the partitions of the model, each with the provider that runs it."""
 
     @abstractmethod
     def get_session_options(self) -> SessionOptions:
-        """A copy of the options that the session was made with."""
+        """Return a copy of the options that the session was created with."""
 
     # --- running ----------------------------------------------------------------------------------
 
     def io_binding(self) -> IOBinding:
-        """A new, empty binding of inputs and outputs."""
+        """Return a new, empty binding of inputs and outputs."""
         return IOBinding(self)
 
     def run_with_iobinding(
         self, iobinding: IOBinding, run_options: RunOptions | None = None
     ) -> None:
-        """Runs on bound inputs, into bound outputs.
+        """Run on bound inputs, into bound outputs.
 
-        UsageError for the binding of another session.
+        Raises:
+            UsageError: the binding belongs to another session, or no output is bound.
         """
         if iobinding.session is not self:
             raise UsageError(
@@ -119,10 +130,7 @@ class OnnxruntimeSurface(ABC):
         _targets: Mapping[str, object],
         run_options: RunOptions | None,
     ) -> list[Value]:
-        """:meth:`run`, with the memory that is bound to outputs.
-
-        Who cannot compute in that leaves it alone.
-        """
+        """Run the model, computing into the memory that is bound to outputs if possible."""
         return self.run(output_names, input_feed, run_options)
 
     def run_with_ort_values(
@@ -131,7 +139,7 @@ class OnnxruntimeSurface(ABC):
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: RunOptions | None = None,
     ) -> list[OrtValue]:
-        """:meth:`run` with OrtValues in and out."""
+        """Run the model with OrtValues as inputs and outputs; see :meth:`run`."""
         return [
             OrtValue(result)
             for result in self.run(output_names, input_dict_ort_values, run_options)
@@ -146,12 +154,12 @@ class OnnxruntimeSurface(ABC):
         fetches: OrtValueVector,
         fetch_devices: Sequence[OrtDevice],
     ) -> None:
-        """Runs on vectors of values.
+        """Run on vectors of values.
 
         Outputs are added to an empty ``fetches``, or written into the tensors in it.
 
-        Raises UsageError where names, values and devices are not as many, or a device is not the
-        CPU.
+        Raises:
+            UsageError: the numbers of names, values and devices differ, or a device is not the CPU.
         """
         if len(feeds) != len(feed_names) or len(fetch_devices) != len(fetch_names):
             raise UsageError(
@@ -177,46 +185,49 @@ class OnnxruntimeSurface(ABC):
 
     def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
         """Return the memory of each input, in order: the CPU's or a device's."""
-        there = self.get_device_borders().inputs
-        return [_memory_info(there.get(value.name, "")) for value in self.get_inputs()]
+        memories = self.get_device_borders().inputs
+        return [_memory_info(memories.get(value.name, "")) for value in self.get_inputs()]
 
     def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
         """Return the memory of each output, in order: the CPU's or a device's."""
-        there = self.get_device_borders().outputs
-        return [_memory_info(there.get(value.name, "")) for value in self.get_outputs()]
+        memories = self.get_device_borders().outputs
+        return [_memory_info(memories.get(value.name, "")) for value in self.get_outputs()]
 
     def get_device_borders(self) -> DeviceBorders:
         """Return the inputs and outputs that can stay on a device, with their memories."""
         return NO_BORDERS
 
     def get_input_epdevices(self) -> list[OrtEpDevice | None]:
-        """Whose device each input is wanted on: the CPU provider's.
+        """Return the device on which each input is expected: the CPU provider's.
 
-        None where the machine's CPU is not known.
+        An entry is None if the machine's CPU is unknown.
         """
         cpu = next((device for device in offered_ep_devices() if device.ep_name == CPU_EP), None)
         return [cpu for _ in self.get_inputs()]
 
     def get_provider_graph_assignment_info(self) -> list[OrtEpAssignedSubgraph]:
-        """Which provider runs which nodes: a compiled sub-graph's together, others one by one.
+        """Return which provider runs which nodes, grouping the nodes of a compiled sub-graph.
 
-        :meth:`get_partitions` says it without being asked before.
+        :meth:`get_partitions` returns this without a config entry.
 
-        Raises SessionError without the config entry ``session.record_ep_graph_assignment_info``.
+        Raises:
+            SessionError: the config entry ``session.record_ep_graph_assignment_info`` is not "1".
         """
         if self.get_session_options().config_entries.get(RECORD_ASSIGNMENT_ENTRY) != "1":
             raise SessionError(
                 f'set the config entry {RECORD_ASSIGNMENT_ENTRY} to "1" before the session is made'
             )
-        found = []
-        for each in self.get_partitions():
+        subgraphs = []
+        for partition in self.get_partitions():
             nodes = [
                 OrtEpAssignedNode(*node)
-                for node in zip(each.node_names, each.op_types, each.domains, strict=True)
+                for node in zip(
+                    partition.node_names, partition.op_types, partition.domains, strict=True
+                )
             ]
-            together = [tuple(nodes)] if each.fused_node else [(node,) for node in nodes]
-            found += [OrtEpAssignedSubgraph(each.provider, group) for group in together]
-        return found
+            groups = [tuple(nodes)] if partition.fused_node else [(node,) for node in nodes]
+            subgraphs += [OrtEpAssignedSubgraph(partition.provider, group) for group in groups]
+        return subgraphs
 
     # --- devices ----------------------------------------------------------------------------------
 
@@ -228,33 +239,35 @@ class OnnxruntimeSurface(ABC):
         device_id: int = 0,
         vendor_id: int = -1,
     ) -> OrtValue:
-        """An uninitialized tensor, as :meth:`OrtValue.ortvalue_from_shape_and_type` makes it."""
+        """Return an uninitialized tensor; see :meth:`OrtValue.ortvalue_from_shape_and_type`."""
         return OrtValue.ortvalue_from_shape_and_type(
             shape, element_type, device_type, device_id, vendor_id
         )
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
-        """Accepted as by providers that have no such options, which are all of those here.
+        """Accept options that no provider here has, as onnxruntime's providers without them do.
 
-        UsageError for none.
+        Raises:
+            UsageError: no options.
         """
         if not options:
             raise UsageError("set_ep_dynamic_options takes at least one option")
 
     def get_tuning_results(self) -> list[Any]:
-        """None: no provider here tunes its kernels."""
+        """Return no results: no provider here tunes its kernels."""
         return []
 
     def set_tuning_results(self, results: Sequence[Any], *, error_on_invalid: bool = False) -> None:
-        """Ignores ``results``, which no provider here can use.
+        """Ignore ``results``, which no provider here can use.
 
-        UsageError for any with ``error_on_invalid``.
+        Raises:
+            UsageError: there are results, and ``error_on_invalid`` is set.
         """
         if results and error_on_invalid:
             raise UsageError("no execution provider here takes tuning results")
 
     def release_captured_graph(self, graph_annotation_id: int = 0) -> None:  # noqa: B027 - it is this empty
-        """Does nothing: no provider here captures graphs."""
+        """Do nothing: no provider here captures graphs."""
 
 
 def _memory_info(memory: str) -> OrtMemoryInfo:

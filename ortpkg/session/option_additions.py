@@ -1,7 +1,7 @@
-"""What a caller adds to session options beside values: tensors, providers, sizes of dimensions.
+"""Additions to session options: tensors, providers, sizes of dimensions, functions for contexts.
 
-Names and meaning are onnxruntime's. Nothing here is looked at before a session is made with the
-options, except the names of execution providers. Imports neither numpy nor onnx.
+Names and meaning are onnxruntime's. Except for the names of execution providers, nothing is checked
+before a session is created with the options. Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _LARGEST_SIZE = (1 << 63) - 1
 
 @dataclass(slots=True)
 class _Flag:
-    """What the options of a caller and their copies have in common."""
+    """A flag that a caller's options share with their copies."""
 
     is_set: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class OptionAdditions(KnownAttributesOnly):
-    """The part of :class:`~ortpkg.session.options.SessionOptions` that is added call by call."""
+    """The part of :class:`~ortpkg.session.options.SessionOptions` that is set by method calls."""
 
     _free_dimensions: dict[str, int] = field(default_factory=dict, repr=False)
     _free_denotations: dict[str, int] = field(default_factory=dict, repr=False)
@@ -69,24 +69,29 @@ class OptionAdditions(KnownAttributesOnly):
     _load_cancellation: _Flag = field(default_factory=_Flag, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy that later changes do not reach; the tensors in it are the same."""
-        made = copy.copy(self)
+        """Return a copy that later changes do not affect; it shares the tensors."""
+        copied = copy.copy(self)
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if isinstance(value, dict | list):
-                setattr(made, name, value.copy())
-        return made
+                setattr(copied, name, value.copy())
+        return copied
 
     # --- dimensions -------------------------------------------------------------------------------
 
     def add_free_dimension_override_by_name(self, name: str, value: int) -> None:
-        """Fixes a symbolic dimension. InvalidSessionOptionError for a negative size."""
+        """Fix a symbolic dimension to a size.
+
+        Raises:
+            InvalidSessionOptionError: the size is negative.
+        """
         self._free_dimensions[name] = _size(name, value)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        """Fixes the dimensions that the model denotes so ("DATA_BATCH").
+        """Fix the dimensions with a denotation, such as "DATA_BATCH", to a size.
 
-        InvalidSessionOptionError for a negative size.
+        Raises:
+            InvalidSessionOptionError: the size is negative.
         """
         self._free_denotations[denotation] = _size(denotation, value)
 
@@ -103,14 +108,13 @@ class OptionAdditions(KnownAttributesOnly):
     # --- tensors ----------------------------------------------------------------------------------
 
     def add_initializer(self, name: str, ort_value: OrtValue) -> None:
-        """Takes ``ort_value`` in place of the initializer of that name, for sessions that share it.
+        """Use ``ort_value`` instead of the initializer of this name.
 
-        It is not copied.
+        It is not copied, and must not change while a session uses it. All sessions with these
+        options share it. A model without such an initializer ignores it.
 
-        It must not change while a session has it. A model without such an initializer does not use
-        it.
-
-        Raises InvalidSessionOptionError for a name that has one already, or for what is no tensor.
+        Raises:
+            InvalidSessionOptionError: the name has a value already, or the value is not a tensor.
         """
         if not name or name in self._shared_initializers:
             raise InvalidSessionOptionError(
@@ -122,10 +126,11 @@ class OptionAdditions(KnownAttributesOnly):
     def add_external_initializers(
         self, names: Sequence[str], ort_values: Sequence[OrtValue]
     ) -> None:
-        """Takes tensors in place of initializers in other files, which are then not opened.
+        """Use tensors instead of initializers in other files, which are then not opened.
 
-        Raises InvalidSessionOptionError as :meth:`add_initializer`, or where there are not as many
-        of both.
+        Raises:
+            InvalidSessionOptionError: the numbers of names and values differ, a name has a value
+                already, or a value is not a tensor.
         """
         _check_counts(names, ort_values)
         for name, ort_value in zip(names, ort_values, strict=True):
@@ -142,15 +147,16 @@ class OptionAdditions(KnownAttributesOnly):
         buffers: Sequence[Any],
         lengths: Sequence[int],
     ) -> None:
-        """Takes the content of files with external data from memory; then none is read from a disk.
+        """Use files with external data from memory; then none is read from a disk.
 
         Args:
-            external_initializer_file_names: as the model names them.
-            buffers: their content; any object with a contiguous buffer, which must not change.
-            lengths: how many bytes of each to use, at most.
+            external_initializer_file_names: names of the files, as in the model.
+            buffers: contents of the files: objects with a contiguous buffer, which must not change.
+            lengths: number of bytes to use of each buffer, at most.
 
-        Raises InvalidSessionOptionError for a name that was given before, or where there are not as
-        many of all three.
+        Raises:
+            InvalidSessionOptionError: the numbers of names, buffers and lengths differ, or a name
+                was added before.
         """
         names = external_initializer_file_names
         _check_counts(names, buffers)
@@ -165,17 +171,17 @@ class OptionAdditions(KnownAttributesOnly):
 
     @property
     def shared_initializers(self) -> Mapping[str, OrtValue]:
-        """What :meth:`add_initializer` added."""
+        """Tensors from :meth:`add_initializer`, by name."""
         return MappingProxyType(self._shared_initializers)
 
     @property
     def external_initializers(self) -> Mapping[str, OrtValue]:
-        """What :meth:`add_external_initializers` added."""
+        """Tensors from :meth:`add_external_initializers`, by name."""
         return MappingProxyType(self._external_initializers)
 
     @property
     def external_files(self) -> Mapping[str, memoryview]:
-        """What :meth:`add_external_initializers_from_files_in_memory` added."""
+        """Contents from :meth:`add_external_initializers_from_files_in_memory`, by file name."""
         return MappingProxyType(self._external_files)
 
     # --- execution providers ----------------------------------------------------------------------
@@ -183,15 +189,16 @@ class OptionAdditions(KnownAttributesOnly):
     def add_provider(
         self, provider_name: str, provider_options: Mapping[str, str] | None = None
     ) -> None:
-        """Adds an execution provider behind those that were added before.
+        """Add an execution provider behind those added before.
 
         A session's ``providers`` take precedence.
 
-        Raises UnknownExecutionProviderError where it is not available here,
-        InvalidSessionOptionError for one that was added before.
+        Raises:
+            UnknownExecutionProviderError: it is not available here.
+            InvalidSessionOptionError: it was added before.
         """
         from ortpkg.providers.ep_registry import (
-            find_factory,  # asks the libraries: only where a provider is named
+            find_factory,  # asks the libraries: only if a provider is named
         )
 
         factory = find_factory(provider_name)
@@ -207,10 +214,11 @@ class OptionAdditions(KnownAttributesOnly):
         ep_devices: Sequence[EpDevice | OrtEpDevice],
         provider_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Adds the one execution provider whose devices ``ep_devices`` are, to use them.
+        """Add an execution provider, to run on devices that it offers.
 
-        Raises InvalidSessionOptionError for no devices, those of several providers, or one that was
-        added before.
+        Raises:
+            InvalidSessionOptionError: no devices, devices of several providers, or the provider was
+                added before.
         """
         devices = tuple(as_ep_device(device) for device in ep_devices)
         names = {(device.ep_name, device.backend) for device in devices}
@@ -224,9 +232,10 @@ class OptionAdditions(KnownAttributesOnly):
         self._providers.append((devices[0].ep_name, devices, _texts(provider_options)))
 
     def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
-        """Lets a policy choose the device, where no execution provider is named or added.
+        """Let a policy choose the devices if no execution provider is named or added.
 
-        TypeError for no policy.
+        Raises:
+            TypeError: ``policy`` is not a policy.
         """
         try:
             self._policy = OrtExecutionProviderDevicePolicy(policy)
@@ -237,10 +246,13 @@ class OptionAdditions(KnownAttributesOnly):
             ) from None
 
     def set_provider_selection_policy_delegate(self, delegate: PolicyDelegate) -> None:
-        """Lets ``delegate(ep_devices, model_metadata, runtime_metadata, max_selections)`` choose.
+        """Let a function choose the devices if no execution provider is named or added.
 
-        It returns those of the devices that the session shall use, in order. TypeError for what
-        cannot be called.
+        It is called as ``delegate(ep_devices, model_metadata, runtime_metadata, max_selections)``,
+        and returns the devices that the session should use, in order.
+
+        Raises:
+            TypeError: ``delegate`` cannot be called.
         """
         if not callable(delegate):
             raise TypeError(f"a delegate is a function, not {type(delegate).__name__}")
@@ -248,11 +260,11 @@ class OptionAdditions(KnownAttributesOnly):
 
     @property
     def provider_selection_policy(self) -> DevicePolicy | None:
-        """What chooses the devices; None where nothing was set."""
+        """The policy or function that chooses the devices; None if none was set."""
         return self._policy
 
     def has_providers(self) -> bool:
-        """Whether any execution provider was added, or a policy is to choose."""
+        """Return True if an execution provider was added, or a policy was set."""
         return bool(self._providers) or self._policy is not None
 
     def _check_is_new(self, ep_name: str) -> None:
@@ -263,7 +275,7 @@ class OptionAdditions(KnownAttributesOnly):
     def requested_providers(
         self,
     ) -> tuple[tuple[str, tuple[EpDevice, ...], Mapping[str, str]], ...]:
-        """The EPs that were added, in order: name, devices (none: by name), options."""
+        """The EPs that were added, in order: name, devices (empty: added by name), options."""
         return tuple(self._providers)
 
     # --- compiled contexts ------------------------------------------------------------------------
@@ -271,64 +283,68 @@ class OptionAdditions(KnownAttributesOnly):
     def set_ep_context_data_read_func(
         self, read_func: ContextReadFunction, max_data_size: int
     ) -> None:
-        """Takes the contexts that EPContext nodes name from a function instead of files.
+        """Read the contexts that EPContext nodes name from a function instead of from files.
+
+        Contexts of packages, which are checked first, are still read from their files, as are those
+        that only onnxruntime itself reads.
 
         Args:
-            read_func: called with the name as the model has it, and room for the data
-                (:class:`~ortpkg.ep_context.ep_context_data.OrtEpContextDataBuffer`): it allocates
-                it once, and writes it. What it raises makes the session fail (EpContextError).
-            max_data_size: most bytes of one context.
+            read_func: called with the name in the model, and a buffer for the data
+                (:class:`~ortpkg.ep_context.ep_context_data.OrtEpContextDataBuffer`), which it
+                allocates once and fills. Its exceptions make the session fail (EpContextError).
+            max_data_size: largest size of one context in bytes.
 
-        Contexts of packages, which are judged first, come from their files all the same, and so do
-        those that only onnxruntime itself reads. Raises TypeError and UsageError for wrong
-        arguments.
+        Raises:
+            TypeError, UsageError: wrong arguments.
         """
         function, nbytes = checked_function(read_func), checked_size(max_data_size)
         self._context_data = replace(self._context_data, read_function=function, max_nbytes=nbytes)
 
     def clear_ep_context_data_read_func(self) -> None:
-        """Forgets the function: contexts are read from files again."""
+        """Remove the function: contexts are read from files again."""
         self._context_data = replace(self._context_data, read_function=None)
 
     def set_ep_context_data_write_func(self, write_func: ContextWriteFunction) -> None:
-        """Gives a function the contexts that a session makes, instead of files beside the model.
+        """Pass the contexts that a session makes to a function instead of writing them to files.
 
-        It is called with the name that the model has for the data, and an
-        :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`. What it raises makes the
-        session fail (EpContextWriteError). TypeError and UsageError for what is no function.
-        onnxruntime has this at its ModelCompiler only.
+        The function gets the name that the model has for the data, and an
+        :class:`~ortpkg.ep_context.ep_context_data.OrtEpContextData`. Its exceptions make the
+        session fail (EpContextWriteError). onnxruntime has this at its ModelCompiler only.
+
+        Raises:
+            TypeError, UsageError: ``write_func`` is not a function.
         """
         self._context_data = replace(
             self._context_data, write_function=checked_function(write_func)
         )
 
     def clear_ep_context_data_write_func(self) -> None:
-        """Forgets the function: contexts are written to files again."""
+        """Remove the function: contexts are written to files again."""
         self._context_data = replace(self._context_data, write_function=None)
 
     @property
     def context_data_functions(self) -> ContextDataFunctions:
-        """The functions that give and take contexts."""
+        """The functions that read and write contexts."""
         return self._context_data
 
     # --- the rest ---------------------------------------------------------------------------------
 
     def set_load_cancellation_flag(self, is_cancelled: bool) -> None:
-        """Ends sessions that are being made with these options, at their next stage.
+        """Stop the creation of sessions with these options at their next stage.
 
         Any thread may call it; the sessions raise LoadCancelledError.
         """
         self._load_cancellation.is_set = bool(is_cancelled)
 
     def check_not_cancelled(self) -> None:
-        """Raises LoadCancelledError once :meth:`set_load_cancellation_flag` was given True."""
+        """Raise LoadCancelledError if :meth:`set_load_cancellation_flag` was called with True."""
         if self._load_cancellation.is_set:
             raise LoadCancelledError(
                 "the making of the session was cancelled (set_load_cancellation_flag)"
             )
 
     def register_custom_ops_library(self, library_path: str) -> None:
-        """Raises SessionError: native operators are written against onnxruntime's kernels."""
+        """Raise SessionError: native operators are written against onnxruntime's kernels."""
         raise SessionError(
             f"{quoted(library_path)} is not loaded: native libraries of operators are written"
             " against onnxruntime's own kernels; kernels of custom operators are written in Python"

@@ -1,4 +1,4 @@
-"""Session and run options under ONNX Runtime's names, and a few of our own.
+"""Session and run options under ONNX Runtime's names, and a few of ortpkg's own.
 
 Imports neither numpy nor onnx.
 """
@@ -19,15 +19,14 @@ from ortpkg.session.option_additions import OptionAdditions
 if TYPE_CHECKING:
     from ortpkg.session.lora_adapter import LoraAdapter
 
-#: Config entry: "1" proves every plan at session creation (slow for large models; tests always do).
+#: Config entry: "1" verifies every plan at session creation (slow for large models).
 VERIFY_PLAN_ENTRY = "ortpkg.verify_plan"
-#: Config entry: "1" checks types and shapes of all that goes into and comes out of fused nodes, at
-#: every run.
+#: Config entry: "1" checks types and shapes of the inputs and outputs of fused nodes at every run.
 STRICT_FUSED_NODES_ENTRY = "ortpkg.strict_fused_nodes"
 #: Config entry: which backend runs the session ("embedded", "openvino", "onnxruntime", a plug-in's
 #: name).
 BACKEND_ENTRY = "ortpkg.backend"
-#: Config entry of ONNX Runtime: where external data lies when a model comes from memory.
+#: Config entry of ONNX Runtime: folder of external data for a model from memory.
 EXTERNAL_DATA_FOLDER_ENTRY = "session.model_external_initializers_file_folder_path"
 
 #: Config entry of ONNX Runtime: "1" makes a node that only the CPU provider can run an error.
@@ -39,7 +38,7 @@ _LONGEST_CONFIG_VALUE = 8192
 
 
 class GraphOptimizationLevel(NamedNumber):
-    """How far the graph is transformed; what correctness needs happens at every level."""
+    """Level of graph transformations; those that correctness needs happen at every level."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -49,7 +48,7 @@ class GraphOptimizationLevel(NamedNumber):
 
 
 class ExecutionMode(NamedNumber):
-    """One node after the other, or as many at a time as inputs and threads allow."""
+    """Execution of nodes one after the other, or as many at a time as inputs and threads allow."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -57,40 +56,38 @@ class ExecutionMode(NamedNumber):
 
 @dataclass(slots=True, kw_only=True)
 class SessionOptions(OptionAdditions):
-    """How a session is made and how its runs behave by default.
+    """Options for creating a session, and defaults for its runs.
 
-    An attribute that it does not have cannot be set.
+    Setting an unknown attribute is an error.
 
     Attributes:
         graph_optimization_level: see :class:`GraphOptimizationLevel`.
         execution_mode: see :class:`ExecutionMode`.
-        execution_order: accepted as ONNX Runtime has it; every session here has the order that
-            ``get_plan`` shows.
+        execution_order: accepted for compatibility with ONNX Runtime; every session has the order
+            that ``get_plan`` shows.
         intra_op_num_threads: threads that share the work of a node; 0: as many as the
             linear-algebra library has, or one while that is faster (see
             :mod:`ortpkg.session.thread_choice`). Less than 0 is 0.
-        inter_op_num_threads: threads of parallel execution; 0, or less, means one per CPU.
+        inter_op_num_threads: threads of parallel execution; 0 or less: one per CPU.
         enable_mem_pattern: lay activations out in one block per device and set of input shapes.
         enable_mem_reuse: let values share buffers.
         enable_cpu_mem_arena: keep blocks between runs.
-        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``, named as
-            onnxruntime names it:
-            ``<prefix>_<year>-<month>-<day>_<hour>-<minute>-<second>_<milliseconds>.json``, of the
-            moment it began.
-        optimized_model_filepath: where the transformed model is written, for onnxruntime to run
-            too; "": nowhere.
+        enable_profiling, profile_file_prefix: write a Chrome trace at ``end_profiling``, with
+            onnxruntime's file name and the time at which profiling began:
+            ``<prefix>_<year>-<month>-<day>_<hour>-<minute>-<second>_<milliseconds>.json``.
+        optimized_model_filepath: file for the transformed model, which onnxruntime can run too; ""
+            to write none.
         log_severity_level: 0 verbose, 1 info, 2 warning, 3 error, 4 fatal; -1: that of the process.
-        log_verbosity_level, logid: accepted as ONNX Runtime has them; the id stands in log lines.
+        log_verbosity_level, logid: accepted as in ONNX Runtime; the id appears in log lines.
         use_per_session_threads: False: the numbers of threads are those of
             ``set_global_thread_pool_sizes``.
         use_deterministic_compute: the same bits in each run on this machine; without it and with
-            ``intra_op_num_threads=0`` sums may differ in their last bits with the number of
-            threads.
-        memory_limit_nbytes: most bytes that a run may hold, the model's weights included, and that
-            its nodes and constants may take beside 64 MiB; None: the machine's (or container's)
-            memory.
-        timeout_s: most seconds that a run may take, and that making the session may; checked
-            between nodes, and in long ones; None: no limit.
+            ``intra_op_num_threads=0`` the last bits of sums may depend on the number of threads.
+        memory_limit_nbytes: most bytes that a run may use, the model's weights included, and that
+            its nodes and constants may take in addition to 64 MiB; None: the memory of the machine
+            (or container).
+        timeout_s: most seconds for a run, and for creating the session; checked between nodes, and
+            in long ones; None: no limit.
     """
 
     graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -114,24 +111,25 @@ class SessionOptions(OptionAdditions):
     _config_entries: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry, or, for ``"session.<option>"`` of this class, that option.
+        """Set a config entry or, for ``"session.<option>"`` of this class, that option.
 
-        Raises InvalidSessionOptionError for an empty or too long key, a too long value, or one that
-        does not parse.
+        Raises:
+            InvalidSessionOptionError: a key that is empty or too long, or a value that is too long
+                or cannot be parsed.
         """
         _check_entry(key, value)
         if key in OPTION_ENTRIES:
             attribute, parse = OPTION_ENTRIES[key]
             try:
                 setattr(self, attribute, parse(value))
-            except (ValueError, KeyError, TypeError) as error:  # TypeError: too large a number
+            except (ValueError, KeyError, TypeError) as error:  # TypeError: the number is too large
                 raise InvalidSessionOptionError(
                     f"{quoted(key)} cannot be {quoted(value)}", key=key
                 ) from error
         self._config_entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
-        """The value of a config entry. InvalidSessionOptionError where it was never set."""
+        """Return the value of a config entry; InvalidSessionOptionError if it was never set."""
         if key not in self._config_entries:
             raise InvalidSessionOptionError(
                 f"there is no session config entry {quoted(key)}", key=key
@@ -146,14 +144,14 @@ class SessionOptions(OptionAdditions):
 
 @dataclass(slots=True, kw_only=True)
 class RunOptions(KnownAttributesOnly):
-    """How one run behaves. An attribute that it does not have cannot be set.
+    """Options of one run. Setting an unknown attribute is an error.
 
     Attributes:
-        terminate: set it to True, from any thread, to end the run; it raises CancelledError between
-            two nodes.
-        only_execute_path_to_fetches: accepted as ONNX Runtime has it; every run computes all.
-        logid, log_severity_level, log_verbosity_level: accepted as ONNX Runtime has them.
-        memory_limit_nbytes, timeout_s: for this run; None leaves the session's.
+        terminate: set it to True, from any thread, to end the run; the run raises CancelledError
+            between two nodes.
+        only_execute_path_to_fetches: accepted as in ONNX Runtime; every run computes all outputs.
+        logid, log_severity_level, log_verbosity_level: accepted as in ONNX Runtime.
+        memory_limit_nbytes, timeout_s: limits of this run; None leaves the session's.
     """
 
     terminate: bool = False
@@ -167,9 +165,9 @@ class RunOptions(KnownAttributesOnly):
     _adapters: list[LoraAdapter] = field(default_factory=list, repr=False, compare=False)
 
     def add_active_adapter(self, adapter: LoraAdapter) -> None:
-        """Runs with the adapter's tensors in place of the defaults of inputs.
+        """Run with the adapter's tensors in place of inputs' default values.
 
-        What is fed besides comes before them.
+        Feeds take precedence.
         """
         if not hasattr(adapter, "parameters"):
             raise TypeError(f"an adapter is a LoraAdapter, not {type(adapter).__name__}")
@@ -177,19 +175,20 @@ class RunOptions(KnownAttributesOnly):
 
     @property
     def active_adapters(self) -> tuple[LoraAdapter, ...]:
-        """What :meth:`add_active_adapter` added."""
+        """Adapters from :meth:`add_active_adapter`, in order."""
         return tuple(self._adapters)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
-        """Sets a config entry of the run.
+        """Set a config entry of the run.
 
-        InvalidSessionOptionError for an empty or too long key or value.
+        Raises:
+            InvalidSessionOptionError: a key that is empty, or a key or value that is too long.
         """
         _check_entry(key, value)
         self._config_entries[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
-        """The value of a config entry. InvalidSessionOptionError where it was never set."""
+        """Return the value of a config entry; InvalidSessionOptionError if it was never set."""
         if key not in self._config_entries:
             raise InvalidSessionOptionError(f"there is no run config entry {quoted(key)}", key=key)
         return self._config_entries[key]
@@ -210,13 +209,13 @@ def _check_entry(key: str, value: str) -> None:
 
 
 def check_session_options(options: SessionOptions) -> None:
-    """Raises InvalidSessionOptionError for an option with a value that makes no sense."""
+    """Raise InvalidSessionOptionError if an option has an impossible value."""
     _check_severity(options.log_severity_level)
     check_limits(options.memory_limit_nbytes, options.timeout_s)
 
 
 def check_run_options(options: RunOptions) -> None:
-    """Raises InvalidSessionOptionError for an option with a value that makes no sense."""
+    """Raise InvalidSessionOptionError if an option has an impossible value."""
     _check_severity(options.log_severity_level)
     check_limits(options.memory_limit_nbytes, options.timeout_s)
 
@@ -229,7 +228,7 @@ def _check_severity(level: int) -> None:
 
 
 def check_limits(memory_limit_nbytes: int | None, timeout_s: float | None) -> None:
-    """Raises InvalidSessionOptionError for a limit that is not positive."""
+    """Raise InvalidSessionOptionError if a limit is not positive."""
     limits: tuple[tuple[str, Any], ...] = (
         ("memory_limit_nbytes", memory_limit_nbytes),
         ("timeout_s", timeout_s),

@@ -1,7 +1,7 @@
-"""Session options that a bare model states, if ``ORT_LOAD_CONFIG_FROM_MODEL=1`` asks for them.
+"""Session options in a model's metadata, used if ``ORT_LOAD_CONFIG_FROM_MODEL=1`` is set.
 
-As in onnxruntime: the model's metadata has them as JSON under ``ort_config``. Models of packages
-are not asked: these have session options of their own, under the rules of trust.
+The metadata has them as JSON under ``ort_config``, as in onnxruntime. Models of packages are not
+read for options: packages have session options of their own, under the rules of trust.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ _NUMBERS: Mapping[str, range | frozenset[int]] = {
 
 
 def with_options_of_model(options: SessionOptions, source: ModelSource) -> SessionOptions:
-    """``options``, or a copy with what the model states where the user asks for that.
+    """Return ``options``, or a copy with the model's options if the user enabled them.
 
-    Raises InvalidSessionOptionError where the model's text is no JSON or a value is none of its
-    option, and as :func:`~ortpkg.graph.onnx_reader.load_model` does.
+    Raises:
+        InvalidSessionOptionError: the model's text is not JSON, or a value is not allowed.
+        OrtpkgError: as :func:`~ortpkg.graph.onnx_reader.load_model`.
     """
     if os.environ.get(_VARIABLE) != "1":
         return options
     text = load_model(source).metadata_props.get(_METADATA_KEY)
     if text is None:
         return options
-    made = copy.deepcopy(options)
-    for name, value in _stated(text).items():
-        setattr(made, name, value)
-    return made
+    changed = copy.deepcopy(options)
+    for name, value in _parsed_options(text).items():
+        setattr(changed, name, value)
+    return changed
 
 
-def _stated(text: str) -> dict[str, int]:
+def _parsed_options(text: str) -> dict[str, int]:
     try:
         document: Any = json.loads(text) if len(text) <= _LONGEST_TEXT else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""OrtDevice: which memory a value lies in, under onnxruntime's names and numbers.
+"""OrtDevice: the memory that a value lies in, under onnxruntime's names and numbers.
 
 Imports neither numpy nor onnx.
 """
@@ -20,7 +20,7 @@ _FPGA, _NPU = OrtMemoryInfoDeviceType.FPGA, OrtMemoryInfoDeviceType.NPU
 
 _DIRECTML = 4
 
-#: Name of a device → its kind, and its vendor where the name says that.
+#: Name of a device → its kind, and its vendor if the name implies one.
 _NAMED: Mapping[str, tuple[OrtMemoryInfoDeviceType, OrtDeviceVendorId]] = {
     "cpu": (_CPU, OrtDeviceVendorId.NONE),
     "cuda": (_GPU, OrtDeviceVendorId.NVIDIA),
@@ -38,7 +38,7 @@ class OrtDevice:
     __slots__ = ("_device_id", "_device_type", "_mem_type", "_vendor_id")
 
     def __init__(self, device_type: int | OrtDevice, mem_type: int = 0, *numbers: int) -> None:
-        """A device of these numbers, or a copy of one; UsageError for numbers that mean none."""
+        """Create a device from numbers, or copy one; UsageError for numbers of no device."""
         values: tuple[int, ...]
         if isinstance(device_type, OrtDevice):
             values = (
@@ -62,12 +62,14 @@ class OrtDevice:
     def make(
         ort_device_name: str, device_id: int, vendor_id: int | OrtDeviceVendorId = -1
     ) -> OrtDevice:
-        """The device of that name ("cpu", "cuda", "gpu", ...).
+        """Return the device of a name ("cpu", "cuda", "gpu", ...).
 
-        UsageError for another name, TypeError for no name.
+        Raises:
+            UsageError: an unknown name.
+            TypeError: the name is not a string, or the number not an int.
         """
-        given: tuple[Any, Any] = (ort_device_name, device_id)
-        if not isinstance(given[0], str) or not isinstance(given[1], int):
+        arguments: tuple[Any, Any] = (ort_device_name, device_id)
+        if not isinstance(arguments[0], str) or not isinstance(arguments[1], int):
             raise TypeError("a device is made of a name and a number")
         if ort_device_name not in _NAMED:
             raise UsageError(
@@ -77,21 +79,27 @@ class OrtDevice:
         return OrtDevice(int(kind), 0, int(vendor if vendor_id < 0 else vendor_id), device_id)
 
     def device_id(self) -> int:
-        """Which of several devices of its kind."""
+        """Return the device's number among those of its kind."""
         return self._device_id
 
     def device_type(self) -> int:
-        """See :class:`~ortpkg.session.onnxruntime_enums.OrtMemoryInfoDeviceType`."""
+        """Return the kind of device.
+
+        See :class:`~ortpkg.session.onnxruntime_enums.OrtMemoryInfoDeviceType`.
+        """
         return self._device_type
 
     def device_vendor_id(self) -> int:
-        """PCI number; 0 where none is stated."""
+        """Return the vendor's PCI number; 0 if unknown."""
         return self._vendor_id
 
     vendor_id = device_vendor_id
 
     def device_mem_type(self) -> int:
-        """See :class:`~ortpkg.session.onnxruntime_enums.OrtDeviceMemoryType`."""
+        """Return the memory type.
+
+        See :class:`~ortpkg.session.onnxruntime_enums.OrtDeviceMemoryType`.
+        """
         return self._mem_type
 
     mem_type = device_mem_type
@@ -101,22 +109,22 @@ class OrtDevice:
 
     @staticmethod
     def cpu() -> int:
-        """The number that means the CPU as a kind of device."""
+        """Return the number of the CPU as a kind of device."""
         return int(_CPU)
 
     @staticmethod
     def gpu() -> int:
-        """The number that means a GPU; also as ``cuda`` and ``webgpu``."""
+        """Return the number of GPUs as a kind of device; also as ``cuda`` and ``webgpu``."""
         return int(_GPU)
 
     @staticmethod
     def fpga() -> int:
-        """The number that means an FPGA."""
+        """Return the number of FPGAs as a kind of device."""
         return int(_FPGA)
 
     @staticmethod
     def npu() -> int:
-        """The number that means an NPU; also as ``cann``."""
+        """Return the number of NPUs as a kind of device; also as ``cann``."""
         return int(_NPU)
 
     cuda = webgpu = gpu
@@ -124,15 +132,15 @@ class OrtDevice:
 
     @staticmethod
     def dml() -> int:
-        """DirectML's own number, as onnxruntime's native class has it.
+        """Return DirectML's number, as in onnxruntime's native class.
 
-        ``make("dml", 0)`` is a GPU.
+        ``make("dml", 0)`` returns a GPU, in contrast.
         """
         return _DIRECTML
 
     @staticmethod
     def default_memory() -> int:
-        """The number of the memory that a device uses by default."""
+        """Return the number of a device's default memory."""
         return int(OrtDeviceMemoryType.DEFAULT)
 
     def __repr__(self) -> str:
@@ -143,7 +151,7 @@ class OrtDevice:
 
 
 def check_is_host(device: str | OrtDevice, device_id: int = 0) -> None:
-    """Raises UsageError for any device but the CPU, in whose memory all of our values lie."""
+    """Raise UsageError for any device but the CPU."""
     if isinstance(device, OrtDevice):
         name, device_id = (
             ("cpu" if device.device_type() == _CPU else repr(device)),

@@ -1,8 +1,8 @@
-"""OrtHardwareDevice and OrtEpDevice: what EPs offer on this machine, under onnxruntime's names.
+"""OrtHardwareDevice and OrtEpDevice: devices that EPs offer here, under onnxruntime's names.
 
-They stand for :class:`~ortpkg.devices.hardware.HardwareDevice` and
-:class:`~ortpkg.devices.hardware.EpDevice`, and have onnxruntime's numbers where ours have words.
-Imports neither numpy nor onnx.
+They wrap :class:`~ortpkg.devices.hardware.HardwareDevice` and
+:class:`~ortpkg.devices.hardware.EpDevice`, and have onnxruntime's numbers instead of ortpkg's
+words. Imports neither numpy nor onnx.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ortpkg.providers.machine_offer import this_machine
 from ortpkg.session.memory_info import OrtMemoryInfo
 from ortpkg.session.onnxruntime_enums import OrtDeviceMemoryType, OrtHardwareDeviceType
 
-#: The bridge's EP devices stand behind those of backends of the same EP, as they do where a session
-#: names the EP.
+#: The onnxruntime bridge's EP devices come after other backends' devices of the same EP, as they do
+#: if a session names the EP.
 _LAST_BACKEND = "onnxruntime"
 
 
@@ -28,27 +28,27 @@ class OrtHardwareDevice:
 
     @property
     def type(self) -> OrtHardwareDeviceType:
-        """CPU, GPU or NPU."""
+        """Kind of device."""
         return OrtHardwareDeviceType[self.hardware.type.name]
 
     @property
     def vendor(self) -> str:
-        """Who made it; "" where unknown."""
+        """Name of the maker; "" if unknown."""
         return self.hardware.vendor
 
     @property
     def vendor_id(self) -> int:
-        """PCI number; 0 where unknown."""
+        """PCI number of the vendor; 0 if unknown."""
         return self.hardware.vendor_id
 
     @property
     def device_id(self) -> int:
-        """PCI number of the model of device, the same for two of a kind; 0 where unknown."""
+        """PCI number of the device model, the same for two of a kind; 0 if unknown."""
         return self.hardware.device_id
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the system says of it besides, as texts; a copy."""
+        """Further facts that the system reports, as strings; a copy."""
         return dict(self.hardware.metadata)
 
     def __eq__(self, other: object) -> bool:
@@ -62,47 +62,47 @@ class OrtHardwareDevice:
 
 
 class OrtEpDevice:
-    """An execution provider's offer to use one hardware device.
+    """A hardware device that an execution provider offers to use.
 
-    What a session takes (``add_provider_for_devices``).
+    Pass it to ``SessionOptions.add_provider_for_devices``.
 
     Attributes:
-        ep_device: the same as selection and ``InferenceSession(ep_devices=...)`` have it.
+        ep_device: the device as selection and ``InferenceSession(ep_devices=...)`` use it.
     """
 
     def __init__(self, ep_device: EpDevice) -> None:
-        """``ep_device``: one with a device."""
+        """Wrap an EP device; it must have a hardware device."""
         assert ep_device.device is not None
         self.ep_device = ep_device
         self.device = OrtHardwareDevice(ep_device.device)
 
     @property
     def ep_name(self) -> str:
-        """The execution provider's name, such as "CPUExecutionProvider"."""
+        """Name of the execution provider, such as "CPUExecutionProvider"."""
         return self.ep_device.ep_name
 
     @property
     def ep_vendor(self) -> str:
-        """Who made the execution provider."""
+        """Maker of the execution provider."""
         return self.ep_device.ep_vendor
 
     @property
     def ep_metadata(self) -> dict[str, str]:
-        """Version and backend of the execution provider, and what it says of itself."""
-        own = {"version": self.ep_device.ep_version, "backend": self.ep_device.backend}
-        return {**own, **self.ep_device.ep_metadata}
+        """Version and backend of the execution provider, and its own metadata."""
+        facts = {"version": self.ep_device.ep_version, "backend": self.ep_device.backend}
+        return {**facts, **self.ep_device.ep_metadata}
 
     @property
     def ep_options(self) -> dict[str, str]:
-        """Provider options that mean this device; a copy."""
+        """Provider options that choose this device; a copy."""
         return dict(self.ep_device.ep_options)
 
     def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo | None:  # noqa: ARG002 - none has any
-        """None: feeds and outputs lie in the host's memory for every execution provider here."""
+        """Return None: feeds and outputs lie in host memory for every execution provider here."""
         return None
 
     def create_sync_stream(self) -> None:
-        """Raises UsageError: no execution provider here has streams."""
+        """Raise UsageError: no execution provider here has streams."""
         raise UsageError(f"{self.ep_name} has no streams: its values lie in the memory of the CPU")
 
     def __eq__(self, other: object) -> bool:
@@ -116,26 +116,30 @@ class OrtEpDevice:
 
 
 def as_ep_device(device: EpDevice | OrtEpDevice) -> EpDevice:
-    """The EP device itself, whichever form a caller has it in."""
+    """Return the EP device in either form as an :class:`~ortpkg.devices.hardware.EpDevice`."""
     return device.ep_device if isinstance(device, OrtEpDevice) else device
 
 
 def offered_ep_devices(*, named: Collection[str] = ()) -> list[OrtEpDevice]:
-    """What every available execution provider offers here, in default order, the CPU's last.
+    """Return the devices that execution providers offer, in default order, the CPU's last.
 
-    Where several backends have one EP on one device, the one that a session takes by its name.
-    Execution providers that report no devices are not among them.
+    If several backends offer the same EP on the same device, only the one that a session takes by
+    name is returned. Execution providers that report no devices are left out.
 
     Args:
-        named: EPs to ask besides those of the machine: plug-ins, which are asked only where
-            somebody names them.
+        named: EPs to ask in addition: plug-ins, which are asked only if they are named.
     """
-    found = this_machine(named=named).ep_devices
-    preferred = sorted(found, key=lambda each: each.backend == _LAST_BACKEND)
-    kept: list[EpDevice] = []
-    for each in preferred:
-        if each.device is not None and not any(
-            (each.ep_name, each.device) == (other.ep_name, other.device) for other in kept
+    ep_devices = this_machine(named=named).ep_devices
+    preferred = sorted(ep_devices, key=lambda candidate: candidate.backend == _LAST_BACKEND)
+    chosen: list[EpDevice] = []
+    for candidate in preferred:
+        if candidate.device is not None and not any(
+            (candidate.ep_name, candidate.device) == (other.ep_name, other.device)
+            for other in chosen
         ):
-            kept.append(each)
-    return [OrtEpDevice(each) for each in found if any(each is one for one in kept)]
+            chosen.append(candidate)
+    return [
+        OrtEpDevice(ep_device)
+        for ep_device in ep_devices
+        if any(ep_device is selected for selected in chosen)
+    ]

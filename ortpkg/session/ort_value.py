@@ -23,7 +23,7 @@ from ortpkg.session.ort_device import OrtDevice
 from ortpkg.session.sparse_tensor import SparseTensor
 
 _CPU = "cpu"
-#: DLPack's number of the CPU, and of its only device.
+#: DLPack's numbers for the CPU and its only device.
 _DLPACK_CPU = (1, 0)
 
 
@@ -36,12 +36,13 @@ class OrtValue:
         numpy_obj: Tensor | None = None,  # noqa: ARG002 - onnxruntime's argument
         session: object = None,  # noqa: ARG002 - likewise
     ) -> None:
-        """Wraps a value as it is, or shares that of another OrtValue.
+        """Wrap a value without checks, or share that of another OrtValue.
 
         The ``ortvalue_from_...`` methods check what they wrap.
 
-        ``numpy_obj`` and ``session`` are what onnxruntime keeps alive beside a native value;
-        nothing here needs them.
+        Args:
+            ortvalue: the value.
+            numpy_obj, session: ignored; onnxruntime keeps them alive beside a native value.
         """
         self._value: Any = ortvalue.value if isinstance(ortvalue, OrtValue) else ortvalue
 
@@ -54,12 +55,15 @@ class OrtValue:
         device_id: int = 0,
         vendor_id: int = -1,
     ) -> OrtValue:
-        """Wraps ``array``, which must outlive the OrtValue unchanged; copied if not contiguous.
+        """Wrap ``array``, which must outlive the OrtValue unchanged.
 
-        On another device than the CPU it is a copy there.
+        Copied if it is not contiguous.
 
-        Raises UsageError for what is no array or scalar of numpy's, and for a device that no
-        session of this process is on.
+        On another device than the CPU, the value is a copy there.
+
+        Raises:
+            UsageError: ``array`` is not an array or scalar of numpy, or no session of this process
+                is on the device.
         """
         is_near = is_host(device_type, device_id, vendor_id)
         if not isinstance(array, np.ndarray | np.generic):
@@ -77,9 +81,10 @@ class OrtValue:
     def ortvalue_from_numpy_with_onnx_type(
         cls, data: Tensor, /, onnx_element_type: int
     ) -> OrtValue:
-        """Wraps ``data`` as another type of the same size, such as bfloat16 kept in uint16.
+        """Wrap ``data`` as another type of the same size, such as bfloat16 stored in uint16.
 
-        Raises UsageError for an unknown type, or one of another size.
+        Raises:
+            UsageError: an unknown type, or one of another size.
         """
         dtype = dtype_of(onnx_element_type)
         if dtype.hasobject or data.dtype.hasobject or dtype.itemsize != data.dtype.itemsize:
@@ -99,15 +104,16 @@ class OrtValue:
         vendor_id: int = -1,
         memory_info: OrtMemoryInfo | None = None,
     ) -> OrtValue:
-        """An uninitialized tensor.
+        """Return an uninitialized tensor.
 
         Args:
-            shape: its sizes.
+            shape: the sizes.
             element_type: a numpy type, or a number of TensorProto.DataType.
             device_type, device_id, vendor_id: the CPU, or a device that a session is on.
-            memory_info: instead of these; of the host's memory.
+            memory_info: alternative to these; must describe host memory.
 
-        Raises UsageError for another device, or a shape that no tensor has.
+        Raises:
+            UsageError: another device, or an impossible shape.
         """
         is_near = True
         if memory_info is not None:
@@ -129,15 +135,16 @@ class OrtValue:
 
     @classmethod
     def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> OrtValue:
-        """Wraps a sparse tensor."""
+        """Wrap a sparse tensor."""
         return cls(sparse_tensor)
 
     @classmethod
     def from_dlpack(cls, data: Any, /) -> OrtValue:
-        """Shares the memory of a tensor of another library, by the DLPack protocol.
+        """Share the memory of another library's tensor, by the DLPack protocol.
 
-        Raises TypeError for what is no such tensor and no DLPack capsule, UsageError for one that
-        is not contiguous or whose elements numpy does not have.
+        Raises:
+            TypeError: not such a tensor and not a DLPack capsule.
+            UsageError: the tensor is not contiguous, or numpy does not have its element type.
         """
         if isinstance(data, OrtValue):
             return cls(data.numpy())
@@ -164,24 +171,26 @@ class OrtValue:
         return self._value if isinstance(self._value, DeviceTensor) else self.numpy()
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Tensor:
-        """The array, for ``numpy.asarray``; of another type, or a copy, where asked for."""
+        """Return the array for ``numpy.asarray``, converted or copied on request."""
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def as_sparse_tensor(self) -> SparseTensor:
-        """The sparse tensor. UsageError for what is none."""
+        """Return the sparse tensor; UsageError if the value is another kind."""
         if not isinstance(self._value, SparseTensor):
             raise UsageError(f"this is no sparse tensor but a {self.data_type()}")
         return self._value
 
     @property
     def value(self) -> Any:
-        """The value itself, whatever its kind."""
+        """The wrapped value, of any kind."""
         return self._value
 
     def update_inplace(self, data: Tensor | OrtValue) -> None:
-        """Overwrites the elements.
+        """Overwrite the elements.
 
-        UsageError where shape or type differ, TypeError for what is no tensor.
+        Raises:
+            UsageError: shapes or types differ, or the tensor is read-only.
+            TypeError: ``data`` is not a tensor.
         """
         array = data.tensor() if isinstance(data, OrtValue) else data
         if not isinstance(array, np.ndarray | DeviceTensor):
@@ -189,19 +198,21 @@ class OrtValue:
                 "an OrtValue is overwritten by an array or an OrtValue, not by a"
                 f" {type(data).__name__}"
             )
-        own = self.tensor()
-        if own.shape != array.shape or own.dtype != array.dtype:
+        target = self.tensor()
+        if target.shape != array.shape or target.dtype != array.dtype:
             raise UsageError(
-                f"cannot write {array.dtype}{list(array.shape)} over {own.dtype}{list(own.shape)}"
+                f"cannot write {array.dtype}{list(array.shape)} over"
+                f" {target.dtype}{list(target.shape)}"
             )
-        if isinstance(own, np.ndarray) and not own.flags.writeable:
+        if isinstance(target, np.ndarray) and not target.flags.writeable:
             raise UsageError("the tensor lies in an array that is read-only")
-        copy_tensor(array, own)
+        copy_tensor(array, target)
 
     def __dlpack__(self, *, stream: Any = None) -> Any:
-        """A DLPack capsule that shares the tensor's memory.
+        """Return a DLPack capsule that shares the tensor's memory.
 
-        UsageError for elements that DLPack does not have here.
+        Raises:
+            UsageError: DLPack does not have this element type here.
         """
         if _is_far(self._value):
             raise UsageError(f"{self._value} is no memory of the CPU's, which DLPack shares")
@@ -209,36 +220,37 @@ class OrtValue:
         try:
             return (
                 array if array.flags.writeable else array.copy()
-            ).__dlpack__()  # numpy hands on no read-only one
+            ).__dlpack__()  # numpy exports no read-only array
         except (BufferError, TypeError) as error:
             raise UsageError(
                 f"a {self.data_type()} cannot be handed on by DLPack: {error}"
             ) from error
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's numbers of the CPU."""
+        """Return DLPack's numbers of the CPU."""
         self.tensor()
         return _DLPACK_CPU
 
     def to_dlpack(self) -> Any:
-        """:meth:`__dlpack__`, under the name of onnxruntime's native class."""
+        """Return :meth:`__dlpack__`, under the name in onnxruntime's native class."""
         return self.__dlpack__()
 
     # --- what it is -------------------------------------------------------------------------------
 
     def shape(self) -> list[int]:
-        """Sizes of its dimensions; a sparse tensor's with its zeros.
+        """Return the sizes of the dimensions; for a sparse tensor, those of the dense one.
 
-        UsageError for what is not a tensor.
+        Raises:
+            UsageError: the value is not a tensor.
         """
         if isinstance(self._value, SparseTensor):
             return self._value.dense_shape()
         return list(self.tensor().shape)
 
     def data_type(self) -> str:
-        """ONNX Runtime's text, e.g. "tensor(float)".
+        """Return ONNX Runtime's text for the type, e.g. "tensor(float)".
 
-        "sequence" for an empty one, whose elements are not known.
+        "sequence" for an empty sequence, whose element type is unknown.
         """
         value = self._value
         if isinstance(value, np.ndarray | DeviceTensor):
@@ -250,13 +262,13 @@ class OrtValue:
         return {list: "sequence", dict: "map", type(None): "none"}.get(type(value), "opaque")
 
     def element_type(self) -> int:
-        """TensorProto.DataType of the elements."""
+        """Return the elements' number in TensorProto.DataType."""
         if isinstance(self._value, SparseTensor):
             return int(self._value.element_type())
         return int(element_type_of(self.tensor().dtype))
 
     def tensor_size_in_bytes(self) -> int:
-        """What the elements take. UsageError for what is not a tensor."""
+        """Return the size of the elements in bytes; UsageError if the value is not a tensor."""
         return int(self.tensor().nbytes)
 
     def device_name(self) -> str:
@@ -271,26 +283,26 @@ class OrtValue:
         return int(self.numpy().ctypes.data)
 
     def has_value(self) -> bool:
-        """False for an optional that is empty."""
+        """Return False for an optional that is empty."""
         return self._value is not None
 
     def is_tensor(self) -> bool:
-        """Whether the value is one tensor."""
+        """Return True if the value is a tensor."""
         return isinstance(self._value, np.ndarray | DeviceTensor)
 
     def is_sparse_tensor(self) -> bool:
-        """Whether the value is a sparse tensor."""
+        """Return True if the value is a sparse tensor."""
         return isinstance(self._value, SparseTensor)
 
     def is_tensor_sequence(self) -> bool:
-        """Whether the value is a sequence."""
+        """Return True if the value is a sequence."""
         return isinstance(self._value, list)
 
     @property
     def _ortvalue(self) -> OrtValue:
-        """onnxruntime's native value behind this one, which programs hand to its native vectors.
+        """This object, in the place of onnxruntime's native value.
 
-        This engine has no native values, so that it is this object itself.
+        Programs pass that to onnxruntime's native vectors; this engine has no native values.
         """
         return self
 
@@ -303,22 +315,24 @@ def _is_far(value: Any) -> bool:
 
 
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
-    """Copies tensors into others of the same types and shapes.
+    """Copy tensors into others of the same types and shapes.
 
-    UsageError where there are not as many of both.
+    Raises:
+        UsageError: the numbers of tensors differ, or a stream is given.
     """
     if stream is not None:
         raise UsageError("no execution provider here has streams")
     if len(src) != len(dst):
         raise UsageError(f"{len(src)} tensors cannot be copied into {len(dst)}")
-    for one, other in zip(src, dst, strict=True):
-        other.update_inplace(one)
+    for source, target in zip(src, dst, strict=True):
+        target.update_inplace(source)
 
 
 def dtype_of(element_type: npt.DTypeLike | int) -> np.dtype[Any]:
-    """The numpy type that a numpy type or a number of TensorProto.DataType means.
+    """Return the numpy type for a numpy type or a number of TensorProto.DataType.
 
-    UsageError for another number.
+    Raises:
+        UsageError: an unknown number.
     """
     if not isinstance(element_type, int):
         dtype = np.dtype(element_type)
@@ -330,7 +344,7 @@ def dtype_of(element_type: npt.DTypeLike | int) -> np.dtype[Any]:
 
 
 def array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | int) -> Tensor:
-    """The caller's memory as an array. UsageError for what can be none."""
+    """Return the caller's memory as an array; UsageError for an impossible shape or type."""
     dtype = dtype_of(element_type)
     nbytes = math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
@@ -342,7 +356,7 @@ def array_at(address: int, shape: Sequence[int], element_type: npt.DTypeLike | i
 
 
 class _Capsule:
-    """A capsule as an object of the protocol, which numpy wants."""
+    """A capsule wrapped in an object of the protocol, as numpy needs it."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -364,7 +378,7 @@ def _from_dlpack(data: Any) -> Tensor:
         return np.from_dlpack(data if hasattr(data, "__dlpack_device__") else _Capsule(data))
     except (BufferError, RuntimeError) as error:
         raise UsageError(f"the tensor cannot be taken by DLPack: {error}") from error
-    except ValueError as error:  # a capsule that was taken before, or is another
+    except ValueError as error:  # a capsule that was used before, or is not DLPack's
         raise TypeError(f"this is no DLPack capsule that can be taken: {error}") from error
 
 

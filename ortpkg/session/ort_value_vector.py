@@ -14,23 +14,23 @@ from ortpkg.session.ort_value import OrtValue, array_at
 
 
 class OrtValueVector:
-    """Values for ``run_with_ortvaluevector``, and what it returns."""
+    """Inputs and outputs of ``run_with_ortvaluevector``."""
 
     def __init__(self, values: Iterable[OrtValue] = ()) -> None:
         self._values = list(values)
 
     def push_back(self, value: OrtValue | Any, is_bool_tensor: bool = False) -> None:
-        """Adds a value, or the tensor of a DLPack capsule.
+        """Add a value, or the tensor of a DLPack capsule.
 
-        One of uint8 is taken as bool with ``is_bool_tensor``.
+        With ``is_bool_tensor``, a capsule's uint8 tensor becomes one of bool.
         """
         if isinstance(value, OrtValue):
             self._values.append(value)
             return
-        taken = OrtValue.from_dlpack(value)
-        is_byte = taken.element_type() == ElementType.UINT8
+        imported = OrtValue.from_dlpack(value)
+        is_byte = imported.element_type() == ElementType.UINT8
         self._values.append(
-            OrtValue(taken.numpy().view(np.bool_)) if is_bool_tensor and is_byte else taken
+            OrtValue(imported.numpy().view(np.bool_)) if is_bool_tensor and is_byte else imported
         )
 
     def push_back_batch(
@@ -41,9 +41,10 @@ class OrtValueVector:
         shapes: Sequence[Sequence[int]],
         devices: Sequence[OrtDevice],
     ) -> None:
-        """Adds tensors of another library by their addresses.
+        """Add tensors of another library by their addresses.
 
-        UsageError where there are not as many of each.
+        Raises:
+            UsageError: the arguments have different lengths.
         """
         if len({len(tensors), len(data_ptrs), len(element_types), len(shapes), len(devices)}) != 1:
             raise UsageError(
@@ -65,35 +66,35 @@ class OrtValueVector:
         return iter(self._values)
 
     def reserve(self, count: int) -> None:
-        """Does nothing: a list grows by itself."""
+        """Do nothing: a list grows by itself."""
 
     def shrink_to_fit(self) -> None:
-        """Does nothing."""
+        """Do nothing: a list manages its memory."""
 
     def bool_tensor_indices(self) -> list[int]:
-        """Where its tensors of bool are, which DLPack knows as uint8."""
+        """Return the indices of bool tensors, which DLPack has as uint8."""
         return [
-            place
-            for place, value in enumerate(self)
+            index
+            for index, value in enumerate(self)
             if value.is_tensor() and value.data_type() == "tensor(bool)"
         ]
 
     def element_type_at(self, index: int) -> int:
-        """TensorProto.DataType of one's elements."""
+        """Return the number in TensorProto.DataType of a tensor's elements."""
         return self[index].element_type()
 
     def dlpack_at(self, index: int) -> Any:
-        """One as a DLPack capsule."""
+        """Return one tensor as a DLPack capsule."""
         return self[index].to_dlpack()
 
     def to_dlpacks(self, to_tensor: Callable[[Any], Any] | None) -> list[Any]:
-        """All as DLPack capsules, or as what ``to_tensor`` makes of each."""
+        """Return all tensors as DLPack capsules, each converted by ``to_tensor`` if given."""
         capsules = [value.to_dlpack() for value in self]
         return capsules if to_tensor is None else [to_tensor(capsule) for capsule in capsules]
 
 
 class _Borrowed(OrtValue):
-    """A tensor in memory that another object owns, which lives as long."""
+    """A tensor in memory of another object, which it keeps alive."""
 
     def __init__(self, value: Any, owner: Any) -> None:
         super().__init__(value)

@@ -1,4 +1,4 @@
-"""The config entries ``ortpkg.partition_policy`` and ``ortpkg.partition_costs`` (what nodes cost).
+"""The config entries ``ortpkg.partition_policy`` and ``ortpkg.partition_costs`` (costs of nodes).
 
 The costs are a JSON document, in the entry itself or in a file that it names (docs/guide.md has an
 example)::
@@ -24,9 +24,9 @@ from ortpkg.ep_names import resolve_ep_name
 from ortpkg.errors import InvalidSessionOptionError, quoted
 from ortpkg.names import did_you_mean
 
-#: Config entry: how nodes are given to providers, see :data:`PARTITION_POLICIES`.
+#: Config entry: policy that assigns nodes to providers, see :data:`PARTITION_POLICIES`.
 PARTITION_POLICY_ENTRY = "ortpkg.partition_policy"
-#: Config entry: what nodes and transfers cost: a JSON object, or the path of a file with one.
+#: Config entry: costs of nodes and transfers: a JSON object, or the path of a file with one.
 PARTITION_COSTS_ENTRY = "ortpkg.partition_costs"
 
 FIRST_COME = "first-come"
@@ -35,14 +35,15 @@ PARTITION_POLICIES = (FIRST_COME, COST)
 
 _MOST_BYTES = 1 << 20
 _NUMBERS = ("seconds_per_operation", "seconds_per_node", "seconds_per_crossing", "model_s")
-_OF_PROVIDER = ("operators", *_NUMBERS, "memory_nbytes")
-_OF_TRANSFER = ("seconds_per_copy", "seconds_per_byte")
+_PROVIDER_KEYS = ("operators", *_NUMBERS, "memory_nbytes")
+_TRANSFER_KEYS = ("seconds_per_copy", "seconds_per_byte")
 
 
 def partition_costs(entries: Mapping[str, str]) -> PartitionCosts | None:
-    """What the entries say of costs; None where first come, first served decides.
+    """Return the costs in the config entries; None if first come, first served decides.
 
-    Raises InvalidSessionOptionError: an unknown policy, costs that cannot be read or make no sense.
+    Raises:
+        InvalidSessionOptionError: an unknown policy, or costs that cannot be read or make no sense.
     """
     policy = entries.get(PARTITION_POLICY_ENTRY, FIRST_COME)
     if policy not in PARTITION_POLICIES:
@@ -57,9 +58,10 @@ def partition_costs(entries: Mapping[str, str]) -> PartitionCosts | None:
 
 
 def parse_costs(text: str) -> PartitionCosts:
-    """The costs in a JSON object, or in the file of that name.
+    """Return the costs in a JSON object, or in the file of this name.
 
-    InvalidSessionOptionError where there are none.
+    Raises:
+        InvalidSessionOptionError: there are none.
     """
     body = _object(_document(text), "the document", ("providers", "transfers"))
     return PartitionCosts(
@@ -78,7 +80,7 @@ def _document(text: str) -> Any:
     content: str | bytes = text
     if not text.lstrip().startswith("{"):
         try:
-            # Looked at before it is opened: opening a pipe would wait for ever.
+            # Checked before it is opened: opening a pipe would wait forever.
             if not stat.S_ISREG(Path(text).stat().st_mode):
                 raise OSError("it is not a regular file")
             with Path(text).open("rb") as file:
@@ -96,12 +98,12 @@ def _document(text: str) -> Any:
 
 
 def _provider(value: object, where: str) -> ProviderCosts:
-    body = _object(value, where, _OF_PROVIDER)
+    body = _object(value, where, _PROVIDER_KEYS)
     operators = _object(body.get("operators", {}), f"{where}/operators")
     memory = _number(body, "memory_nbytes", where)
     return ProviderCosts(
         operators={
-            name: _amount(each, f"{where}/operators/{name}") for name, each in operators.items()
+            name: _amount(cost, f"{where}/operators/{name}") for name, cost in operators.items()
         },
         memory_nbytes=None if memory is None else int(memory),
         **{name: _number(body, name, where) for name in _NUMBERS},
@@ -109,9 +111,9 @@ def _provider(value: object, where: str) -> ProviderCosts:
 
 
 def _transfer(value: object, where: str) -> TransferCosts:
-    body = _object(value, where, _OF_TRANSFER)
+    body = _object(value, where, _TRANSFER_KEYS)
     return TransferCosts(
-        **{name: _amount(body.get(name), f"{where}/{name}") for name in _OF_TRANSFER}
+        **{name: _amount(body.get(name), f"{where}/{name}") for name in _TRANSFER_KEYS}
     )
 
 
@@ -126,14 +128,14 @@ def _amount(value: object, where: str) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _object(value: object, where: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
+def _object(value: object, where: str, keys: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(f"{quoted(where)} is an object, not {quoted(json.dumps(value)[:80])}")
     for key in value:
-        if known and key not in known:
+        if keys and key not in keys:
             raise _wrong(
-                f"{quoted(where)} has {quoted(key)}{did_you_mean(key, known)}; known are"
-                f" {', '.join(known)}"
+                f"{quoted(where)} has {quoted(key)}{did_you_mean(key, keys)}; known are"
+                f" {', '.join(keys)}"
             )
     return value
 

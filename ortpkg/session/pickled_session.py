@@ -1,4 +1,4 @@
-"""Sessions cross to other processes as what they were made from, and are made anew there."""
+"""Pickles of sessions: what a session was created from, to create it anew in another process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ortpkg.quantities import nbytes_text
 from ortpkg.session.session_wishes import SessionWishes
 from ortpkg.storage.hashing import hash_file
 
-#: A model in memory that is larger is not copied into a pickle.
+#: Largest model in memory, in bytes, that is copied into a pickle.
 MOST_PICKLED_NBYTES = 64 << 20
 _Session = TypeVar("_Session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickledModelFile:
-    """A model's file, which must be the same where the session is made anew.
+    """A model file, which must be the same when the session is created anew.
 
     External data beside the model is not compared.
     """
@@ -33,7 +33,7 @@ class PickledModelFile:
 
     @classmethod
     def of(cls, path: str) -> PickledModelFile:
-        """The file at ``path`` as it is now. SessionError where it cannot be read."""
+        """Describe the file at ``path`` as it is now; SessionError if it cannot be read."""
         try:
             digest = hash_file(Path(path).resolve())
         except OSError as error:
@@ -44,7 +44,7 @@ class PickledModelFile:
         return cls(path=str(Path(path).absolute()), nbytes=digest.nbytes, sha256=digest.sha256)
 
     def verified_path(self) -> str:
-        """The path. SessionError or DigestMismatchError where it is not the same file."""
+        """Return the path; SessionError or DigestMismatchError if the file is not the same."""
         try:
             digest = hash_file(Path(self.path).resolve())
         except OSError as error:
@@ -64,9 +64,10 @@ class PickledModelFile:
 
 
 def session_recipe(wishes: SessionWishes, *, falls_back: bool) -> dict[str, Any]:
-    """Arguments that make the session anew, all of which can be pickled.
+    """Return the arguments that create the session anew, all of which can be pickled.
 
-    Raises SessionError where an argument cannot be, or the model is large and in memory alone.
+    Raises:
+        SessionError: an argument cannot be pickled, or the model is large and in memory only.
     """
     request = wishes.request
     arguments = {
@@ -88,7 +89,7 @@ def session_recipe(wishes: SessionWishes, *, falls_back: bool) -> dict[str, Any]
 
 
 def remade(create: Callable[..., _Session], recipe: Mapping[str, Any]) -> _Session:
-    """A session by the arguments of :func:`session_recipe`; raises as making it does."""
+    """Create a session with the arguments of :func:`session_recipe`; raise as that does."""
     source = recipe["path_or_bytes"]
     if isinstance(source, PickledModelFile):
         source = source.verified_path()

@@ -1,7 +1,7 @@
-"""What ran where: nodes, weights and, with profiling, time on each EP of a loaded session.
+"""Placement of a loaded session: nodes, weights and, with profiling, time on each EP.
 
 onnxruntime and OpenVINO may give nodes to their CPU although another device was asked for; what
-they tell of that stands here as entries of their own, marked as fallback.
+they report about that becomes an entry of its own, marked as fallback.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ortpkg.providers.execution_provider import BackendPlacement, ExecutionProvi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpPlacement:
-    """What one execution provider runs of a session's model.
+    """Part of a session's model that one execution provider runs.
 
     Attributes:
-        ep_name: ONNX Runtime's name.
-        backend: what provides it: "embedded", "openvino", "onnxruntime", a plug-in's name.
-        device: for people, e.g. "GPU (NVIDIA H200)" or "CPU"; "" where unknown.
-        node_count: after basic optimizations, as the backend counts where it tells, else as the
-            session does; 0 for an execution provider that was asked for and took none.
-        weight_nbytes: of the constants that these nodes read; one that several of them read counts
-            once.
-        duration_s: what its nodes took in all runs so far; None without profiling, and where
+        ep_name: ONNX Runtime's name of the execution provider.
+        backend: its implementation: "embedded", "openvino", "onnxruntime", a plug-in's name.
+        device: text for people, e.g. "GPU (NVIDIA H200)" or "CPU"; "" if unknown.
+        node_count: number of nodes after basic optimizations, as the backend reports it, else as
+            the session counts; 0 for a requested execution provider that took none.
+        weight_nbytes: bytes of the constants that these nodes read; each counts once.
+        duration_s: seconds that its nodes took in all runs so far; None without profiling, or if
             several share a fused node, whose time only the backend could divide.
-        is_fallback: whether it runs what was meant for another: the CPU behind an EP or device that
-            was asked for.
-        reason: why it took none, or is a fallback, as far as known; untrusted text is escaped.
+        is_fallback: True if it runs nodes that were meant for another: the CPU behind a requested
+            EP or device.
+        reason: reason why it took no node, or is a fallback, as far as known; untrusted text is
+            escaped.
     """
 
     ep_name: str
@@ -50,24 +50,24 @@ class EpPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What runs where in a session.
+    """Assignment of a session's nodes to execution providers.
 
     Attributes:
-        entries: in order of priority, EPs that were asked for and took no node among them.
+        entries: one per EP, in order of priority; includes requested EPs that took no node.
     """
 
     entries: tuple[EpPlacement, ...]
 
     @property
     def node_count(self) -> int:
-        """Nodes of the model, on all execution providers together."""
+        """Number of nodes of the model, on all execution providers together."""
         return sum(entry.node_count for entry in self.entries)
 
     @property
     def offload_percent(self) -> float:
-        """How much of 100 nodes run where they were meant to, and not on a CPU that stood in.
+        """Percentage of nodes that run where they were meant to, not on a CPU as a fallback.
 
-        100 where there is no node.
+        100 for a model without nodes.
         """
         total = self.node_count
         fallback = sum(entry.node_count for entry in self.entries if entry.is_fallback)
@@ -75,23 +75,23 @@ class Placement:
 
     @property
     def idle_eps(self) -> tuple[EpPlacement, ...]:
-        """Execution providers that were asked for and took no node."""
+        """Requested execution providers that took no node."""
         return tuple(entry for entry in self.entries if entry.node_count == 0)
 
     def describe(self) -> str:
-        """One line: "1 of 1 EPs: OpenVINOExecutionProvider (openvino, CPU): 12 of 12 nodes".
+        """Return one line, with the size of the weights on each EP.
 
-        With the size of the weights there.
+        Example: "1 of 1 EPs: OpenVINOExecutionProvider (openvino, CPU): 12 of 12 nodes".
         """
         total = self.node_count
-        asked = {(entry.ep_name, entry.backend) for entry in self.entries}
+        all_eps = {(entry.ep_name, entry.backend) for entry in self.entries}
         used = {
             (entry.ep_name, entry.backend)
             for entry in self.entries
             if entry.node_count or not total
         }
         parts = "; ".join(_describe(entry, total) for entry in self.entries)
-        return f"{len(used)} of {len(asked)} EPs: {parts}"
+        return f"{len(used)} of {len(all_eps)} EPs: {parts}"
 
 
 def create_placement(
@@ -99,11 +99,11 @@ def create_placement(
     partitions: Sequence[Partition],
     durations_s: Mapping[tuple[str, str], float] | None = None,
 ) -> Placement:
-    """Puts together what providers, partitioning and backends say.
+    """Combine the reports of providers, partitioning and backends.
 
     Args:
-        providers: of the session, in order of priority.
-        partitions: which of them took which nodes.
+        providers: providers of the session, in order of priority.
+        partitions: partitions of the model.
         durations_s: (provider, node name) → seconds; None without profiling.
     """
     unique = list(dict.fromkeys(providers))
@@ -111,18 +111,18 @@ def create_placement(
     for partition in partitions:
         by_provider[_provider_of(partition, unique)].append(partition)
     entries: list[EpPlacement] = []
-    for position, (provider, own) in enumerate(by_provider.items()):
+    for position, (provider, owned) in enumerate(by_provider.items()):
         is_stand_in = position > 0 and _runs_nodes_itself(provider)
-        if own or provider.is_requested or len(unique) == 1:
+        if owned or provider.is_requested or len(unique) == 1:
             with guard(provider, "say what it runs where"):
-                entries += _entries_of(provider, own, durations_s, is_stand_in=is_stand_in)
+                entries += _entries_of(provider, owned, durations_s, is_stand_in=is_stand_in)
     return Placement(entries=tuple(entries))
 
 
 def _provider_of(partition: Partition, providers: Sequence[ExecutionProvider]) -> ExecutionProvider:
-    """The provider of that name.
+    """Return the provider that runs a partition.
 
-    Onnxruntime's CPU provider (it only fuses) has the name of the embedded one.
+    Onnxruntime's CPU provider, which only fuses, has the same name as the embedded one.
     """
     named = [provider for provider in providers if provider.name == partition.provider]
     fits = [
@@ -142,32 +142,32 @@ def _entries_of(
     *,
     is_stand_in: bool,
 ) -> list[EpPlacement]:
-    """One entry for the provider, one for each other place where its backend runs nodes."""
-    left = refusal_summary(partitions) if is_stand_in else ""
-    itself = BackendPlacement(ep_name=provider.name, is_fallback=is_stand_in, reason=left)
+    """Return an entry for the provider, and one for each other device its backend uses."""
+    refusal = refusal_summary(partitions) if is_stand_in else ""
+    itself = BackendPlacement(ep_name=provider.name, is_fallback=is_stand_in, reason=refusal)
     entries: dict[tuple[str, str, bool], EpPlacement] = {}
     for partition in partitions:
-        places = list(
+        placements = list(
             provider.get_placement(partition.fused_node) if partition.fused_node else ()
         ) or [itself]
         counts = [
-            len(partition.node_names) if place.node_count is None else place.node_count
-            for place in places
+            len(partition.node_names) if placement.node_count is None else placement.node_count
+            for placement in placements
         ]
-        weights = _divide_weights(partition, places, counts)
+        weights = _divide_weights(partition, placements, counts)
         durations = _divide_duration(partition, counts, durations_s)
-        for place, count, weight_nbytes, duration_s in zip(
-            places, counts, weights, durations, strict=True
+        for placement, count, weight_nbytes, duration_s in zip(
+            placements, counts, weights, durations, strict=True
         ):
             entry = EpPlacement(
-                ep_name=place.ep_name,
+                ep_name=placement.ep_name,
                 backend=provider.backend,
-                device=_device_label(provider, place),
+                device=_device_label(provider, placement),
                 node_count=count,
                 weight_nbytes=weight_nbytes,
                 duration_s=duration_s,
-                is_fallback=place.is_fallback,
-                reason=place.reason,
+                is_fallback=placement.is_fallback,
+                reason=placement.reason,
             )
             key = (entry.ep_name, entry.device, entry.is_fallback)
             entries[key] = _sum(entries[key], entry) if key in entries else entry
@@ -187,21 +187,21 @@ def _entries_of(
 
 
 def _divide_weights(
-    partition: Partition, places: Sequence[BackendPlacement], counts: Sequence[int]
+    partition: Partition, placements: Sequence[BackendPlacement], counts: Sequence[int]
 ) -> list[int]:
-    """Bytes by place: of the nodes that it names.
+    """Return the weight bytes of each placement: those of the nodes that it names.
 
-    What no place names (merged nodes) goes to the one with most.
+    Weights of nodes that none names (merged nodes) go to the placement with most nodes.
     """
     shares = [
         (
-            sum(partition.weights_of.get(name, 0) for name in place.node_names)
-            if len(places) > 1
+            sum(partition.weights_of.get(name, 0) for name in placement.node_names)
+            if len(placements) > 1
             else 0
         )
-        for place in places
+        for placement in placements
     ]
-    most = max(range(len(places)), key=lambda position: counts[position])
+    most = max(range(len(placements)), key=lambda position: counts[position])
     shares[most] += max(partition.weight_nbytes - sum(shares), 0)
     return shares
 
@@ -209,7 +209,7 @@ def _divide_weights(
 def _divide_duration(
     partition: Partition, counts: Sequence[int], durations_s: Mapping[tuple[str, str], float] | None
 ) -> list[float | None]:
-    """Seconds by place; None where several divide a fused node among them."""
+    """Return the seconds of each placement; None if several divide a fused node."""
     if durations_s is None:
         return [None] * len(counts)
     names = (partition.fused_node,) if partition.fused_node else partition.node_names
@@ -219,27 +219,29 @@ def _divide_duration(
 
 
 def _sum(first: EpPlacement, second: EpPlacement) -> EpPlacement:
-    known = first.duration_s is not None and second.duration_s is not None
+    have_durations = first.duration_s is not None and second.duration_s is not None
     return replace(
         first,
         node_count=first.node_count + second.node_count,
         weight_nbytes=first.weight_nbytes + second.weight_nbytes,
-        duration_s=(first.duration_s or 0.0) + (second.duration_s or 0.0) if known else None,
+        duration_s=(first.duration_s or 0.0) + (second.duration_s or 0.0)
+        if have_durations
+        else None,
         reason=first.reason or second.reason,
     )
 
 
-def _device_label(provider: ExecutionProvider, place: BackendPlacement) -> str:
-    """The hardware's label if it is known, else the backend's word, else what the name implies."""
+def _device_label(provider: ExecutionProvider, placement: BackendPlacement) -> str:
+    """Return the hardware's label, else the backend's word, else the type that the name implies."""
     offered = _first_device(provider.get_ep_devices())
-    kind = place.device.partition(".")[0].lower()
+    kind = placement.device.partition(".")[0].lower()
     if offered is not None and (
-        kind == offered.type.value or (not kind and place.ep_name == provider.name)
+        kind == offered.type.value or (not kind and placement.ep_name == provider.name)
     ):
         return hardware_label(offered)
-    if place.device:
-        return unquoted(place.device)
-    implied = IMPLIED_DEVICE_TYPES.get(place.ep_name)
+    if placement.device:
+        return unquoted(placement.device)
+    implied = IMPLIED_DEVICE_TYPES.get(placement.ep_name)
     return implied.value.upper() if implied is not None else ""
 
 

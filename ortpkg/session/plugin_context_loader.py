@@ -1,6 +1,6 @@
-"""Tries a plug-in's context in a child process, on zeros, before this process loads it.
+"""Try a plug-in's context on zeros in a child process before this process loads it.
 
-What happens in the child is in :mod:`ortpkg.session.plugin_context_worker`.
+:mod:`ortpkg.session.plugin_context_worker` runs in the child.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ _FUNCTION = "ortpkg.session.plugin_context_worker:open_plugin"
 
 @dataclass(frozen=True, slots=True)
 class PluginContextLoader:
-    """ContextLoader of a plug-in's provider that was made for these devices with these options.
+    """ContextLoader of a plug-in's provider, for certain devices and options.
 
-    ``settings``: what of the session's options the plug-in obeys.
+    Attributes:
+        plugin: the plug-in.
+        ep_devices, options: the devices and options of its provider.
+        settings: session options that the plug-in obeys.
     """
 
     plugin: Plugin
@@ -86,7 +89,7 @@ class PluginContextLoader:
 
     def _made_for(self) -> Mapping[str, Any]:
         return {
-            "devices": [ep_device_to_json(each) for each in self.ep_devices],
+            "devices": [ep_device_to_json(ep_device) for ep_device in self.ep_devices],
             "options": dict(self.options),
             "settings": self.settings.to_json(),
         }
@@ -98,9 +101,9 @@ def guard_first_loads(
     devices: Sequence[EpDevice],
     options: Mapping[str, str],
 ) -> None:
-    """Makes a plug-in's provider load contexts in a child process first.
+    """Make a plug-in's provider load contexts in a child process first.
 
-    Does nothing for providers of our own.
+    Does nothing for ortpkg's own providers.
     """
     if (
         tries_first()

@@ -1,4 +1,4 @@
-"""The worker that tries a plug-in's context: it alone ends where that crashes or hangs.
+"""Worker process that tries a plug-in's context, and that alone ends if it crashes or hangs.
 
 The parent's side is :mod:`ortpkg.session.plugin_context_loader`.
 """
@@ -30,7 +30,7 @@ from ortpkg.providers.session_settings import settings_from_json
 from ortpkg.session.lent_engine import SessionGraphEngine
 from ortpkg.session.options import SessionOptions
 
-#: Inputs of a trial run that are larger than this together are not made up.
+#: Largest total size of inputs, in bytes, with which a trial run is made.
 _MOST_TRIAL_NBYTES = 256 << 20
 
 
@@ -42,9 +42,9 @@ def open_plugin(
     options: Mapping[str, str],
     settings: Mapping[str, Any],
 ) -> Callable[[Message], Message]:
-    """The worker's handler. The plug-in is imported here, and its provider made."""
+    """Import the plug-in, create its provider, and return the worker's request handler."""
     provider = load(group, name, value).create(
-        [ep_device_from_json(each) for each in devices], dict(options)
+        [ep_device_from_json(device) for device in devices], dict(options)
     )
     provider.join_session(
         settings=settings_from_json(settings),
@@ -55,7 +55,7 @@ def open_plugin(
 
 
 class _Server:
-    """Loads a context, and then runs it."""
+    """Server that loads a context and then runs it."""
 
     def __init__(self, provider: CompilingProvider) -> None:
         self._provider = provider
@@ -86,7 +86,7 @@ def _entry(request: Message) -> ContextEntry:
 
 
 def _fused_node(request: Message) -> FusedNode:
-    """The partition as the session has it, in a graph of its own."""
+    """Return the partition as the session has it, in a graph of its own."""
     header = request.header
     weights = zip(header["weights"], request.buffers[1:], strict=False)
     external = {
@@ -113,20 +113,20 @@ def _fused_node(request: Message) -> FusedNode:
 
 
 def trial_inputs(body: Graph) -> list[Any] | None:
-    """Zeros for what a loaded partition takes, in its order.
+    """Return zeros for the inputs of a loaded partition, in their order.
 
-    None where a shape is not known or too large to try.
+    None if a shape is unknown or too large to try.
     """
     context_node = next((node for node in body.nodes if is_ep_context(node)), None)
     names = body.inputs if context_node is None else context_node.inputs
-    made: list[Any] = []
+    inputs: list[Any] = []
     nbytes = 0
     for name in names:
         if name in body.initializers:
-            made.append(body.initializers[name].numpy())
+            inputs.append(body.initializers[name].numpy())
             continue
         if not name:
-            made.append(None)
+            inputs.append(None)
             continue
         declared = body.type_of(name)
         if not isinstance(declared, TensorType) or declared.shape is None:
@@ -136,5 +136,5 @@ def trial_inputs(body: Graph) -> list[Any] | None:
         nbytes += prod(sizes) * dtype.itemsize
         if len(sizes) < len(declared.shape) or nbytes > _MOST_TRIAL_NBYTES:
             return None
-        made.append(np.zeros(sizes, dtype))
-    return made
+        inputs.append(np.zeros(sizes, dtype))
+    return inputs

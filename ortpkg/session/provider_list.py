@@ -1,4 +1,4 @@
-"""From what a caller asks for to the providers of a session, in order.
+"""Create the providers of a session, in order, from what the caller names.
 
 The embedded CPU provider is always last.
 """
@@ -31,7 +31,7 @@ from ortpkg.session.plugin_context_loader import guard_first_loads
 _log = logging.getLogger(__name__)
 
 EMBEDDED = "embedded"
-#: What a backend runs when no provider is named.
+#: Execution provider of a backend if none is named.
 _DEFAULT_EP_OF_BACKEND: Mapping[str, str] = {
     EMBEDDED: CPU_EP,
     "openvino": OPENVINO_EP,
@@ -48,14 +48,16 @@ def requested_ep_names(
     ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]] | None,
     backend: str | None,
 ) -> list[str]:
-    """The full names of the EPs that a session asks for, whether or not they are here."""
+    """Return the full names of the EPs that a session asks for, available here or not."""
     if ep_devices is not None:
         return [device.ep_name for device, _ in ep_devices]
     if not names:
         return [_default_ep(backend)]
-    stated: list[object] = [each[0] if isinstance(each, tuple) and each else each for each in names]
-    # others are told by who reads them
-    return [resolve_ep_name(each) for each in stated if isinstance(each, str)]
+    entries: list[object] = [
+        entry[0] if isinstance(entry, tuple) and entry else entry for entry in names
+    ]
+    # entries of other types are reported by whoever uses them
+    return [resolve_ep_name(name) for name in entries if isinstance(name, str)]
 
 
 def create_execution_providers(
@@ -66,23 +68,22 @@ def create_execution_providers(
     *,
     isolation: LoadLimits | None = None,
 ) -> list[ExecutionProvider]:
-    """The providers that a session asks for, in order.
+    """Return the providers that a session asks for, in order.
 
     Args:
-        names: EP names (aliases are understood) or pairs of name and options; None for the
-            backend's default, which is the embedded CPU provider without a backend (what a session
-            has without names: ``default_providers.py``).
-        provider_options: options by position, where ``names`` are plain names.
-        ep_devices: EP devices as selection found them, instead of names; those of one EP, backend
-            and options that follow each other get one provider.
-        backend: which backend provides the named EPs; None for the first that has them.
-        isolation: run native backends in child processes, and load models there within these
-            limits.
+        names: EP names (or aliases) or pairs of name and options; None for the backend's default,
+            which is the embedded CPU provider without a backend (for sessions without names see
+            ``default_providers.py``).
+        provider_options: options by position, if ``names`` are plain names.
+        ep_devices: EP devices that selection returned, instead of names; adjacent ones with the
+            same EP, backend and options share a provider.
+        backend: backend of the named EPs; None for the first that has them.
+        isolation: limits for loading models in child processes, in which native backends then run.
 
     Raises:
-        UnknownExecutionProviderError: nothing here has an EP of that name.
-        ExecutionProviderError: a provider cannot be made.
-        InvalidSessionOptionError: options that do not fit the names.
+        UnknownExecutionProviderError: no EP here has this name.
+        ExecutionProviderError: a provider cannot be created.
+        InvalidSessionOptionError: options that do not match the names.
     """
     if ep_devices is not None:
         groups = _grouped(ep_devices, one_each=isolation is not None)
@@ -98,7 +99,10 @@ def create_execution_providers(
 def create_default_providers(
     names: Sequence[str], *, isolation: LoadLimits | None = None
 ) -> list[ExecutionProvider]:
-    """The providers of ``names``, which nobody chose: what cannot be made is logged, left out."""
+    """Return the providers of ``names``, which nobody requested.
+
+    Log and leave out those that fail.
+    """
     providers: list[ExecutionProvider] = []
     for name in names:
         try:
@@ -115,7 +119,7 @@ def create_default_providers(
 
 
 def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[ExecutionProvider]:
-    """The providers of a session: those created, then the CPU's, added where it was left out."""
+    """Return the created providers and the CPU's, added if it is missing."""
     providers = list(created)
     embedded = next(
         (provider for provider in providers if isinstance(provider, CPUExecutionProvider)), None
@@ -124,7 +128,7 @@ def register_execution_providers(created: Sequence[ExecutionProvider]) -> list[E
         _log.info("adding the embedded CPU execution provider")
         providers.append(CPUExecutionProvider(is_requested=False))
     elif providers[-1] is not embedded:
-        # asked first, as the caller wants it, and last, so that nothing is left over
+        # first, as the caller wants it, and last, so that no node is left over
         providers.append(embedded)
     return providers
 
@@ -147,15 +151,17 @@ def _pairs(
             "give options either in provider_options or beside each name, not both",
             key="provider_options",
         )
-    found: dict[str, Mapping[str, str]] = {}
+    options_by_name: dict[str, Mapping[str, str]] = {}
     for position, entry in enumerate(names):
-        name, own = (entry, {}) if isinstance(entry, str) else entry
-        found.setdefault(resolve_ep_name(name), own if options is None else options[position])
-    return list(found.items())
+        name, own_options = (entry, {}) if isinstance(entry, str) else entry
+        options_by_name.setdefault(
+            resolve_ep_name(name), own_options if options is None else options[position]
+        )
+    return list(options_by_name.items())
 
 
 def _default_ep(backend: str | None) -> str:
-    """The EP of a backend where none is named."""
+    """Return the default EP of a backend."""
     return _DEFAULT_EP_OF_BACKEND.get(backend or EMBEDDED, backend or EMBEDDED)
 
 
@@ -169,7 +175,7 @@ def _from_name(
         raise UnknownExecutionProviderError(
             absent_library_text(name, factory.backend), ep_name=name
         )
-    # A plug-in is made with the devices that it says it has; ours know their own by their options.
+    # A plug-in is created with the devices that it reports; ours find their own by their options.
     devices = (
         []
         if factory.backend in BUILT_IN_BACKENDS
@@ -181,18 +187,18 @@ def _from_name(
 def _grouped(
     ep_devices: Sequence[tuple[EpDevice, Mapping[str, str]]], *, one_each: bool
 ) -> list[tuple[list[EpDevice], Mapping[str, str]]]:
-    """Neighbours of one EP, backend and options together.
+    """Group adjacent devices of one EP, backend and options.
 
     ``one_each``: a child process serves one device.
     """
     groups: list[tuple[list[EpDevice], Mapping[str, str]]] = []
     for device, options in ep_devices:
-        last, known = groups[-1] if groups else ([], {})
+        last, last_options = groups[-1] if groups else ([], {})
         is_same = bool(last) and (last[0].ep_name, last[0].backend) == (
             device.ep_name,
             device.backend,
         )
-        if is_same and dict(known) == dict(options) and not one_each:
+        if is_same and dict(last_options) == dict(options) and not one_each:
             last.append(device)
         else:
             groups.append(([device], options))
@@ -200,7 +206,7 @@ def _grouped(
 
 
 def is_here(name: str) -> bool:
-    """Whether a session can take the EP of that full name on this machine."""
+    """Return True if a session can use the EP of this full name on this machine."""
     try:
         return name == CPU_EP or find_factory(name).is_available()
     except UnknownExecutionProviderError:
@@ -210,7 +216,7 @@ def is_here(name: str) -> bool:
 def provider_on_devices(
     devices: Sequence[EpDevice], options: Mapping[str, str], isolation: LoadLimits | None
 ) -> ExecutionProvider:
-    """The provider of ``devices``, which are those of one EP and backend."""
+    """Return the provider of ``devices``, which belong to one EP and backend."""
     ep_name, backend = devices[0].ep_name, devices[0].backend
     if ep_name == CPU_EP and backend == EMBEDDED:
         return CPUExecutionProvider(ep_devices=devices, options=options)

@@ -1,8 +1,8 @@
-"""Tells a session's providers what its options say, and says what of it a plug-in does not obey.
+"""Pass a session's options to its providers, and log which of them a plug-in ignores.
 
-Libraries of our own say that themselves (``NativeExecutionProvider``), and the engine obeys for its
-kernels. What a plug-in computes with kernels runs in that engine, with its threads and memory; what
-it computes natively does not.
+Our own native providers log that themselves (``NativeExecutionProvider``), and the engine obeys
+options for its kernels. Kernels of a plug-in run in that engine, with its threads and memory;
+native code of a plug-in does not.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ def join(
     ep_context: EpContextOptions,
     engine: GraphEngine,
 ) -> None:
-    """Gives ``provider`` what the session has for it, and logs what a plug-in leaves aside.
+    """Pass the session's settings to ``provider``, and log those that a plug-in ignores.
 
-    ExecutionProviderError for what a plug-in raises.
+    Raises:
+        ExecutionProviderError: the plug-in raised an error.
     """
     with guard(provider, "take the session's options"):
         provider.join_session(settings=settings, ep_context=ep_context, graph_engine=engine)
@@ -34,12 +35,12 @@ def join(
         return
     obeyed = _obeyed_by(provider)
     values = (
-        (each for each in settings.values if each not in OBEYED_BY_SESSION)
+        (name for name in settings.values if name not in OBEYED_BY_SESSION)
         if provider.computes_natively
         else ()
     )
     unapplied = [
-        each for each in (*values, *settings.entries, *settings.other_entries) if each not in obeyed
+        name for name in (*values, *settings.entries, *settings.other_entries) if name not in obeyed
     ]
     if unapplied:
         names = ", ".join(map(quoted, unapplied))
@@ -49,7 +50,7 @@ def join(
 def _obeyed_by(provider: ExecutionProvider) -> frozenset[str]:
     with guard(provider, "say which session options it obeys"):
         obeyed = provider.obeyed_settings
-        if isinstance(obeyed, str) or not all(isinstance(each, str) for each in obeyed):
+        if isinstance(obeyed, str) or not all(isinstance(name, str) for name in obeyed):
             raise ExecutionProviderError(
                 f"{provider.name}: obeyed_settings is a collection of names of session options and"
                 " config entries",

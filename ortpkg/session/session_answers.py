@@ -1,4 +1,4 @@
-"""What a session says of itself: inputs and outputs, providers, plan and profile."""
+"""Properties of a session: inputs and outputs, providers, plan and profile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from ortpkg.session.session_state import SessionState
 
 
 class SessionAnswers(ABC):
-    """Base of InferenceSession, which sets the attributes: what a session says of itself."""
+    """Base of InferenceSession with the methods that report on a session.
+
+    It sets the attributes.
+    """
 
     _options: SessionOptions
     _providers: list[ExecutionProvider]
@@ -34,45 +37,46 @@ class SessionAnswers(ABC):
     _is_closed: bool
 
     def get_inputs(self) -> list[NodeArg]:
-        """Inputs that must be fed."""
+        """Return the inputs that must be fed."""
         return list(self._inputs)
 
     def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs, in its order."""
+        """Return the model's outputs, in its order."""
         return list(self._outputs)
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Inputs with a default value."""
+        """Return the inputs with a default value."""
         return list(self._overridable)
 
     def get_declared_inputs(self) -> list[NodeArg]:
-        """Both, in the model's order."""
+        """Return all inputs, with and without default values, in the model's order."""
         return list(self._declared)
 
     def get_modelmeta(self) -> ModelMetadata:
-        """What the model says of itself: names, version, its own metadata."""
+        """Return the model's metadata: names, version, and its own entries."""
         return self._metadata
 
     def get_session_options(self) -> SessionOptions:
-        """A copy of the options that the session was made with."""
+        """Return a copy of the options that the session was created with."""
         return copy.deepcopy(self._options)
 
     def get_providers(self) -> list[str]:
-        """Names of the providers in order of priority."""
+        """Return the names of the providers in order of priority."""
         return list(dict.fromkeys(provider.name for provider in self._providers))
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
-        """Options by provider name."""
+        """Return the options of each provider by its name."""
         return {provider.name: dict(provider.options) for provider in reversed(self._providers)}
 
     def get_partitions(self) -> tuple[Partition, ...]:
-        """Which provider runs which nodes."""
+        """Return the partitions of the model, each with the provider that runs it."""
         return self._state.partitions
 
     def get_plan(self, sizes: Mapping[str, int] | None = None) -> SessionPlan:
-        """What was fixed before the first run: partitions, steps in order, each value's place.
+        """Return the plan: partitions, steps in order, and the location of each value.
 
-        ``sizes``: of symbolic dimensions, by name: figures are then what runs of these sizes take.
+        Args:
+            sizes: symbolic dimension → size; figures are then those of runs with these sizes.
         """
         if isinstance(self._state, IsolatedSession):
             return self._state.get_plan(sizes)
@@ -81,34 +85,37 @@ class SessionAnswers(ABC):
     def get_compiled_texts(
         self, stages: Collection[Stage] = SHOWN_STAGES, kernel: str | None = None
     ) -> Mapping[str, StageTexts]:
-        """What each compiled partition became, stage by stage, by the name of its fused node.
+        """Return the texts of each compiled partition, by the name of its fused node and by stage.
 
-        The session must have been made with the config entry ``ortpkg.llvm_keep_text`` = "1";
-        providers that cannot tell tell nothing, and so do those in child processes.
+        The session must have been created with the config entry ``ortpkg.llvm_keep_text`` = "1".
+        Providers without such texts are left out, and so are those in child processes.
 
         Args:
-            stages: those that are wanted.
-            kernel: of the stages with a text for each kernel, the one of this name alone.
+            stages: the stages to return.
+            kernel: name of the one kernel to return, in stages with a text per kernel.
 
-        Raises SessionError where the session is closed, CompileError where LLVM fails.
+        Raises:
+            SessionError: the session is closed.
+            CompileError: LLVM failed.
         """
         self._check_open()
         if isinstance(self._state, IsolatedSession):
             return {}
         by_name = {provider.name: provider for provider in reversed(self._providers)}
-        found = {
-            each.fused_node: by_name[each.provider].get_compiled_texts(
-                each.fused_node, stages, kernel
+        texts_by_node = {
+            partition.fused_node: by_name[partition.provider].get_compiled_texts(
+                partition.fused_node, stages, kernel
             )
-            for each in self._state.partitions
-            if each.fused_node
+            for partition in self._state.partitions
+            if partition.fused_node
         }
-        return {name: texts for name, texts in found.items() if texts}
+        return {name: texts for name, texts in texts_by_node.items() if texts}
 
     def get_placement(self) -> Placement:
-        """What runs where: nodes, weights and, with profiling, time per execution provider.
+        """Return the nodes, weights and, with profiling, time of each execution provider.
 
-        Raises SessionError where the session is closed.
+        Raises:
+            SessionError: the session is closed.
         """
         self._check_open()
         if isinstance(self._state, IsolatedSession):
@@ -119,17 +126,19 @@ class SessionAnswers(ABC):
     # --- profile ----------------------------------------------------------------------------------
 
     def get_profiling_start_time_ns(self) -> int:
-        """When profiling began, on ``time.perf_counter_ns``'s clock; 0 where it is off."""
+        """Return the start of profiling on ``time.perf_counter_ns``'s clock; 0 if it is off."""
         if isinstance(self._state, IsolatedSession):
             return int(self._state.facts["profiling_start_ns"])
         return 0 if self._profiler is None else self._profiler.origin_ns
 
     def end_profiling(self) -> str:
-        """Writes the profile (a Chrome trace) and returns its path.
+        """Write the profile (a Chrome trace) and return its path.
 
-        "" where profiling is off, or was ended before.
+        Returns:
+            "" if profiling is off, or was ended before.
 
-        Raises SessionError where the file cannot be written.
+        Raises:
+            SessionError: the file cannot be written.
         """
         if isinstance(self._state, IsolatedSession):
             return self._state.end_profiling()

@@ -1,4 +1,4 @@
-"""What a session consists of: from its caller's arguments to model, providers and plan."""
+"""Create the parts of a session (model, providers, plan) from its caller's arguments."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from ortpkg.session.sparse_tensor import SparseTensor
 
 
 def make_session_parts(wishes: SessionWishes) -> SessionParts:
-    """Loads, partitions and plans the model.
+    """Load, partition and plan the model.
 
     Raises as :class:`~ortpkg.session.inference_session.InferenceSession` does.
     """
@@ -75,9 +75,7 @@ def _load_control(options: SessionOptions) -> LoadControl:
     try:
         check_limits(memory_limit_nbytes, timeout_s)
     except InvalidSessionOptionError:
-        memory_limit_nbytes = timeout_s = (
-            None  # refused with all else that is wrong with the options
-        )
+        memory_limit_nbytes = timeout_s = None  # wrong limits are reported with the other options
     return LoadControl(
         memory_limit_nbytes=memory_limit_nbytes,
         timeout_s=timeout_s,
@@ -97,7 +95,7 @@ def _make_session_parts(wishes: SessionWishes) -> SessionParts:
             return isolated_parts(wishes, plugins, request.isolation)
         loaded = _load(wishes, profiler)
     except BaseException as error:
-        # whatever it is, the session group that this session is of fails with it
+        # any error makes the session's group fail, too
         names = requested_ep_names(request.providers, request.ep_devices, request.backend)
         abandon_generating_groups(options, names, error)
         raise
@@ -109,34 +107,34 @@ def _make_session_parts(wishes: SessionWishes) -> SessionParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """What a session is planned from.
+    """Model, providers and context files from which a session is planned.
 
     Attributes:
-        judged: the files of contexts that may be loaded; None for whatever the model names.
-        created: the providers, in order, and whether they are the default ones.
-        place: where the session goes in the cache; None where it is not kept as a whole.
+        judged: context files that may be loaded; None for all that the model names.
+        created: the providers, in order, and True if they are the default ones.
+        lookup: result of the cache lookup; None if the session is not cached as a whole.
     """
 
     model: Model
     judged: Mapping[Path, MappedContext] | None
     added: AddedTransformers
     created: tuple[list[ExecutionProvider], bool]
-    place: _CachePlace | None
+    lookup: _CacheLookup | None
 
 
 def _load(wishes: SessionWishes, profiler: Profiler | None) -> _Loaded | SessionParts:
-    """The session's model and providers, or the whole session where the cache has it."""
+    """Return the session's model and providers, or the whole session if the cache has it."""
     added = added_transformers(wishes.transformers)
-    place = _ask_cache(wishes, profiler)
-    if place is not None and place.parts is not None:
-        return place.parts
+    lookup = _ask_cache(wishes, profiler)
+    if lookup is not None and lookup.parts is not None:
+        return lookup.parts
     model = load_wished(wishes)
     check = wishes.check_contexts
     judged = None if check is None else _judged_contexts(model.graph, check)
-    created = None if place is None else place.providers
+    created = None if lookup is None else lookup.providers
     if created is None:
         created = create_session_providers(wishes.request, wishes.options, model)
-    return _Loaded(model=model, judged=judged, added=added, created=created, place=place)
+    return _Loaded(model=model, judged=judged, added=added, created=created, lookup=lookup)
 
 
 def _planned(wishes: SessionWishes, loaded: _Loaded, profiler: Profiler | None) -> SessionParts:
@@ -151,7 +149,7 @@ def _planned(wishes: SessionWishes, loaded: _Loaded, profiler: Profiler | None) 
     )
     declared = _declared_by(model.graph)
     providers = register_execution_providers(created)
-    keep = None if loaded.place is None else loaded.place.keeper(model, providers)
+    keep = None if loaded.lookup is None else loaded.lookup.keeper(model, providers)
     try:
         state = create_state(model, providers=providers, on_partitioned=keep)
     except ExecutionProviderError as error:
@@ -188,13 +186,14 @@ def _parts(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _CachePlace:
-    """What came of asking the cache for a session.
+class _CacheLookup:
+    """Result of looking up a session in the cache.
 
     Attributes:
-        caching: its place there; None where it has none.
-        providers: made to ask, and whether they are the default ones; None where they were used up.
-        parts: the session, where it was there.
+        caching: the session's cache entry; None if it has none.
+        providers: providers made for the lookup, and True if they are the default ones; None if
+            they were used up.
+        parts: the session, if it was cached.
     """
 
     caching: SessionCaching | None
@@ -202,53 +201,56 @@ class _CachePlace:
     parts: SessionParts | None = None
 
     def keeper(self, model: Model, providers: Sequence[ExecutionProvider]) -> OnPartitioned | None:
-        """What keeps the session once it is partitioned; ``model`` is as it was loaded."""
+        """Return the function that caches the session once it is partitioned.
+
+        ``model`` is as loaded.
+        """
         if self.caching is None:
             return None
         return partial(self.caching.keep, data=files_of_weights(model.graph), providers=providers)
 
 
-def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CachePlace | None:
-    """The session from the cache, or where it goes.
+def _ask_cache(wishes: SessionWishes, profiler: Profiler | None) -> _CacheLookup | None:
+    """Return the session from the cache, or its entry there.
 
-    None where such a session is not kept as a whole.
+    None if such a session is not cached as a whole.
     """
     options = wishes.options
     if wishes.transformers is not None or not may_be_cached(wishes.source, options):
         return None
     created, is_default = create_session_providers(wishes.request, options, None)
     caching = caching_of(wishes.source, options, created)
-    found = None if caching is None else caching.find()
-    if caching is None or found is None:
-        return _CachePlace(caching=caching, providers=(created, is_default))
+    cached = None if caching is None else caching.find()
+    if caching is None or cached is None:
+        return _CacheLookup(caching=caching, providers=(created, is_default))
     providers = register_execution_providers(created)
     try:
-        model = load_for_session(found.model, options, with_own_links=False)
+        model = load_for_session(cached.model, options, with_own_links=False)
         declared = _declared_by(model.graph)
         state = create_session_state(model, options, providers, profiler, only_contexts=True)
-        state = as_recorded(state, found)
+        state = as_recorded(state, cached)
     except (LimitExceededError, InvalidSessionOptionError, CancelledError, LoadCancelledError):
         raise
     except (OrtpkgError, KeyError, TypeError, ValueError) as error:
         caching.drop(error)
         for provider in dict.fromkeys(providers):
             provider.close()
-        return _CachePlace(caching=caching)
+        return _CacheLookup(caching=caching)
     parts = _parts(model, state, providers, profiler, declared)
-    return _CachePlace(caching=caching, parts=parts)
+    return _CacheLookup(caching=caching, parts=parts)
 
 
 def _judged_contexts(
     graph: Graph, check_contexts: ContextCheck
 ) -> Mapping[Path, MappedContext] | None:
-    """What the check returns for the model's contexts; None where it has none."""
+    """Return the check's answer for the model's contexts; None if it has none."""
     contexts = [*map(ep_context_attributes, ep_context_nodes(graph))]
     return check_contexts(contexts) if contexts else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """What a model says before anything is made of it: see :class:`SessionParts`.
+    """Inputs and outputs of a model before it is transformed: see :class:`SessionParts`.
 
     Inputs are the names of those that a run must, or may, feed.
     """
@@ -268,4 +270,6 @@ def _declared_by(graph: Graph) -> _Declared:
 
 def _computes_natively(state: SessionState, providers: Sequence[ExecutionProvider]) -> bool:
     native = {provider.name for provider in providers if provider.computes_natively}
-    return all(each.fused_node and each.provider in native for each in state.partitions)
+    return all(
+        partition.fused_node and partition.provider in native for partition in state.partitions
+    )

@@ -1,7 +1,7 @@
-"""What a session planned, as values to print: partitions, steps in order, each value's place.
+"""The plan of a session as values to print: partitions, steps in order, each value's location.
 
-Read from the three planning layers; nothing is planned here, except that a graph whose memory
-pattern is switched off, or waits for the first run, is laid out as its static shapes allow.
+It is read from the three planning layers. Nothing is planned here, except that a graph whose memory
+pattern is off, or waits for the first run, is laid out as its static shapes allow.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
 from ortpkg.session.session_state import SessionState
 from ortpkg.shapes.expressions import Size, evaluate
 
-#: What a memory pattern lays out: intermediate values.
+#: Kinds of values that a memory pattern lays out: intermediate ones.
 _PLANNED_KINDS = frozenset({AllocKind.ALLOCATE, AllocKind.REUSE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedNode:
-    """One step.
+    """One step of a plan.
 
     Attributes:
-        step: when it runs.
+        step: number of the step.
         name, op_type, domain: the node; ``domain`` is "" for ONNX's own.
-        provider: the execution provider that runs it.
-        kernel: what computes it: the family of our kernel, "onnx.reference", "compiled" for a fused
-            partition, "copy" for what crosses between memories.
+        provider: execution provider that runs it.
+        kernel: kernel that computes it: the family of our kernel, "onnx.reference", "compiled" for
+            a fused partition, "copy" for a copy between memories.
         inputs, outputs: value names; "" for one left out.
     """
 
@@ -54,18 +54,18 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedValue:
-    """Where one value lies and how long.
+    """Location and life of one value.
 
     Attributes:
-        name: the value's.
-        kind: where its buffer comes from.
-        device: the memory.
+        name: name of the value.
+        kind: origin of its buffer.
+        device: name of the memory.
         buffer: name of the value that owns its buffer; its own name unless ``kind`` is REUSE.
-        nbytes: its size; None where only a run can tell, or where the kernel brings its own memory.
-        size: the size as a formula of the symbolic dimensions: ``"3072*batch"``; "" where unknown.
-        offset: of its buffer in the device's block, in bytes; None where it does not lie in one.
-        first_step, last_step: its life, both ends included; ``last_step`` is None where it has no
-            end (inputs, weights) and the number of steps for a graph output.
+        nbytes: size in bytes; None if only a run can tell, or if the kernel brings its own memory.
+        size: the size as a formula of the symbolic dimensions: ``"3072*batch"``; "" if unknown.
+        offset: offset of its buffer in the device's block, in bytes; None if it lies in none.
+        first_step, last_step: first and last step of its life; ``last_step`` is None for inputs and
+            weights, and the number of steps for a graph output.
     """
 
     name: str
@@ -81,14 +81,15 @@ class PlannedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCopy:
-    """A value that crosses, once per run, between the CPU's memory and one the CPU cannot read.
+    """A value that each run copies between the CPU's memory and one that the CPU cannot read.
 
     Attributes:
-        step: when.
-        value: what is copied, under the name that it has before.
-        source, target: the memories.
-        nbytes: None where only a run can tell.
-        duration_s: what it takes, as the memory's allocator says; None where the size is unknown.
+        step: number of the step.
+        value: name of the value before the copy.
+        source, target: names of the memories.
+        nbytes: size in bytes; None if only a run can tell.
+        duration_s: duration that the memory's allocator estimates, in seconds; None if the size is
+            unknown.
     """
 
     step: int
@@ -104,21 +105,22 @@ class GraphPlan:
     """The plan of one graph.
 
     Attributes:
-        path: "" for the main graph, else the way to the sub-graph, e.g. ``"loop_0.body"``.
+        path: "" for the main graph, else the path of the sub-graph, e.g. ``"loop_0.body"``.
         nodes: the steps in order.
-        values: inputs and weights first, then in order of their making.
-        peak_nbytes: of the blocks that its memory pattern lays out, all devices together.
+        values: inputs and weights first, then in the order in which they are made.
+        peak_nbytes: bytes of the blocks that its memory pattern lays out, all devices together.
         least_possible_nbytes: the largest sum of bytes in use at one step: no layout of this order
             needs less.
-        unshared_nbytes: what the same values would take without any sharing.
-        weight_nbytes: of its initializers.
-        unknown_count: planned values whose size only a run can tell; they are in no figure here.
-        peak_formulas: the largest of these is the least possible peak in bytes, whatever the
-            symbolic dimensions are; empty where they are too many. Values whose size follows from
-            no dimension of the inputs are left out.
+        unshared_nbytes: bytes of the same values without any sharing.
+        weight_nbytes: bytes of its initializers.
+        unknown_count: number of planned values whose size only a run can tell; no figure here
+            includes them.
+        peak_formulas: formulas of the symbolic dimensions; the largest is the least possible peak
+            in bytes. Empty if there are too many. Values whose size follows from no dimension of
+            the inputs are left out.
         peaks: memory → its part of ``peak_nbytes``, for each that holds a value.
-        copies: values that cross between memories, in order.
-        subgraphs: those of its nodes.
+        copies: copies between memories, in order.
+        subgraphs: plans of its nodes' sub-graphs.
     """
 
     path: str
@@ -136,9 +138,9 @@ class GraphPlan:
 
     @property
     def overhead_percent(self) -> float:
-        """By how much the pattern's peak is above the least possible one.
+        """Percentage by which the pattern's peak exceeds the least possible one.
 
-        0 where nothing is laid out.
+        0 if nothing is laid out.
         """
         return (
             100 * (self.peak_nbytes / self.least_possible_nbytes - 1)
@@ -148,12 +150,12 @@ class GraphPlan:
 
     @property
     def has_intermediate_values(self) -> bool:
-        """Whether anything lies in its pattern, which has no feeds, outputs or weights."""
+        """True if the pattern lays out any value (feeds, outputs and weights do not count)."""
         return any(value.kind in _PLANNED_KINDS for value in self.values)
 
     @property
     def unknown_output_count(self) -> int:
-        """Graph outputs whose size only a run can tell."""
+        """Number of graph outputs whose size only a run can tell."""
         return sum(
             value.kind is AllocKind.ALLOCATE_OUTPUT and value.nbytes is None
             for value in self.values
@@ -161,15 +163,15 @@ class GraphPlan:
 
     @property
     def kernel_counts(self) -> Mapping[str, int]:
-        """How many steps each kernel runs, in order of first use."""
+        """Number of steps that each kernel runs, in order of first use."""
         return Counter(node.kernel for node in self.nodes)
 
     def with_subgraphs(self) -> tuple[GraphPlan, ...]:
-        """This plan and those of all graphs inside of it, the outer ones first."""
-        found = [self]
-        for plan in found:
-            found += plan.subgraphs
-        return tuple(found)
+        """Return this plan and those of all graphs inside it, the outer ones first."""
+        plans = [self]
+        for plan in plans:
+            plans += plan.subgraphs
+        return tuple(plans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +179,12 @@ class SessionPlan:
     """Everything that a session fixed before its first run.
 
     Attributes:
-        providers: in order of priority.
-        partitions: which provider runs what, in order of assignment.
-        graph: the main graph's plan.
-        symbolic_dimensions: names of dimensions that the model declares, those that the options fix
-            included.
-        choices: per graph, what both policies of partitioning give, where cost decides.
+        providers: names in order of priority.
+        partitions: partitions with their providers, in order of assignment.
+        graph: plan of the main graph.
+        symbolic_dimensions: names of the model's symbolic dimensions, including those that the
+            options fix.
+        choices: per graph, the results of both partitioning policies, if cost decides.
     """
 
     providers: tuple[str, ...]
@@ -195,9 +197,9 @@ class SessionPlan:
 def describe_plan(
     state: SessionState, providers: tuple[str, ...], sizes: Mapping[str, int] | None = None
 ) -> SessionPlan:
-    """The plan of a session that is ready to run.
+    """Return the plan of a session that is ready to run.
 
-    ``sizes``: of symbolic dimensions, for figures in bytes.
+    ``sizes``: symbolic dimension → size, for figures in bytes.
     """
     return SessionPlan(
         providers=providers,
@@ -254,12 +256,12 @@ def _subgraph_plans(
 ) -> Iterator[GraphPlan]:
     names = {step.node_index: step.node_name for step in executable.plan.steps}
     for (index, attribute), subgraph in executable.subgraphs.items():
-        place = f"{path}/{names[index]}.{attribute}".lstrip("/")
-        yield _graph_plan(subgraph.executable, place, sizes)
+        inner_path = f"{path}/{names[index]}.{attribute}".lstrip("/")
+        yield _graph_plan(subgraph.executable, inner_path, sizes)
 
 
 def _input_symbols(executable: ExecutableGraph) -> frozenset[str] | None:
-    """Names that a run gives numbers to; None where that is not known of a graph: a sub-graph's."""
+    """Return the symbols that a run sets; None if unknown, as for a sub-graph."""
     return None if executable.size_classes is None else executable.size_classes.symbols
 
 
@@ -270,22 +272,22 @@ def _copies_at(
     plan, kernel = executable.plan, step.kernel
     if step.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and kernel.domain == ONNX_DOMAIN:
         (source,), (target,) = step.inputs, step.outputs
-        places = plan.locations[source].name, plan.locations[target].name
-        # Of the two, the value in the CPU's memory is the one whose size may be known.
+        memories = plan.locations[source].name, plan.locations[target].name
+        # Only the size of the value in the CPU's memory may be known.
         sized = source if step.op_type == MEMCPY_FROM_HOST else target
-        copy = _planned_copy(executable, number, step, sized, places, sizes)
+        copy = _planned_copy(executable, number, step, sized, memories, sizes)
         yield replace(copy, value=plan.values.name_of(source))
     slots = kernel.device_slots
     if slots is None:
         return
     for slot, index in enumerate(step.inputs):
         if index != ABSENT and slot in slots.inputs and slot in kernel.host_inputs:
-            places = CPU_DEVICE.name, step.device.name
-            yield _planned_copy(executable, number, step, index, places, sizes)
+            memories = CPU_DEVICE.name, step.device.name
+            yield _planned_copy(executable, number, step, index, memories, sizes)
     for slot, index in enumerate(step.outputs):
         if index != ABSENT and slot in slots.outputs and slot in kernel.host_outputs:
-            places = step.device.name, CPU_DEVICE.name
-            yield _planned_copy(executable, number, step, index, places, sizes)
+            memories = step.device.name, CPU_DEVICE.name
+            yield _planned_copy(executable, number, step, index, memories, sizes)
 
 
 def _planned_copy(
@@ -293,22 +295,22 @@ def _planned_copy(
     number: int,
     step: NodeStep,
     index: int,
-    places: tuple[str, str],
+    memories: tuple[str, str],
     sizes: Mapping[str, int],
 ) -> PlannedCopy:
     size = _planned_size(executable.allocation.values[index].size, sizes)
     return PlannedCopy(
         step=number,
         value=executable.plan.values.name_of(index),
-        source=places[0],
-        target=places[1],
+        source=memories[0],
+        target=memories[1],
         nbytes=size,
         duration_s=None if size is None else executable.memories.copy_s(step.device, size),
     )
 
 
 def _planned_size(size: Size | None, sizes: Mapping[str, int]) -> int | None:
-    """The number of bytes; None where these sizes do not say it, or make none."""
+    """Return the number of bytes; None if the given sizes do not determine it."""
     if size is None:
         return None
     try:
@@ -318,7 +320,7 @@ def _planned_size(size: Size | None, sizes: Mapping[str, int]) -> int | None:
 
 
 def _order(executable: ExecutableGraph) -> list[int]:
-    """Value indices: what is there from the start, then what each step makes."""
+    """Return value indices: those that exist from the start, then those that each step makes."""
     plan = executable.plan
     start = dict.fromkeys((*plan.inputs, *plan.outer_values, *plan.initializers))
     made = dict.fromkeys(index for step in plan.steps for index in step.outputs if index != ABSENT)

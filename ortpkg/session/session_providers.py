@@ -1,9 +1,9 @@
-"""The providers that a session gets for its caller's names, and which of these warn or fail.
+"""Create a session's providers, and decide which mistakes of the caller warn and which fail.
 
-As onnxruntime's Python API has it: a provider that some release of it knows but that is not here is
-left out with a warning; any other mistake in the list makes the session fall back to the CPU, with
-a warning, unless the caller forbids that. A backend or EP devices named beside are ortpkg's own:
-there every mistake is an error.
+As in onnxruntime's Python API: a provider that some release of it has but that is not available
+here is left out with a warning; any other mistake in the list makes the session fall back to the
+CPU, with a warning, unless the caller forbids that. Backends and EP devices are ortpkg's own
+arguments: with them, every mistake is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.isolated_model import LoadLimits
 from ortpkg.providers.plugins import Plugin, PluginEpFactory
 from ortpkg.session.caller_warnings import warn_caller
-from ortpkg.session.default_providers import default_ep_names, stated_ep_names
+from ortpkg.session.default_providers import configured_ep_names, default_ep_names
 from ortpkg.session.device_policy import devices_of_policy
 from ortpkg.session.options import SessionOptions
 from ortpkg.session.provider_list import (
@@ -35,20 +35,20 @@ from ortpkg.session.provider_list import (
 )
 
 _ARGUMENTS = ("providers", "provider_options")
-#: onnxruntime takes one of these in a session.
+#: onnxruntime allows only one of these in a session.
 _NOT_TOGETHER = frozenset({"TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRequest:
-    """What a session's caller asks for.
+    """Providers that a session's caller asks for.
 
     See :class:`~ortpkg.session.inference_session.InferenceSession`.
 
     Attributes:
-        falls_back: whether a list of names that cannot be had means the CPU instead.
-        allows_fallback: whether others may run the model if what is named takes no node.
-        isolation: limits for loading models in child processes; None: in this one.
+        falls_back: True to use the CPU if a list of names is not available.
+        allows_fallback: True to let other providers run the model if the named ones take no node.
+        isolation: limits for loading models in child processes; None: in this process.
     """
 
     providers: Sequence[ProviderName] | None = None
@@ -61,17 +61,18 @@ class ProviderRequest:
 
     @property
     def is_by_name(self) -> bool:
-        """Whether names alone say what is wanted, as in onnxruntime's API."""
+        """True if providers are requested by names alone, as in onnxruntime's API."""
         return bool(self.providers) and self.ep_devices is None and self.backend is None
 
 
 def create_session_providers(
     request: ProviderRequest, options: SessionOptions, model: Model | None
 ) -> tuple[list[ExecutionProvider], bool]:
-    """The providers of a session, in order, and whether they are the default ones.
+    """Return the providers of a session, in order, and True if they are the default ones.
 
-    Raises as :func:`create_requested_providers`, and UsageError for an ``ORTPKG_PROVIDERS`` that
-    names nothing.
+    Raises:
+        UsageError: ``ORTPKG_PROVIDERS`` names nothing.
+        OrtpkgError: as :func:`create_requested_providers`.
     """
     is_named = (
         bool(request.providers) or request.ep_devices is not None or request.backend is not None
@@ -84,26 +85,26 @@ def create_session_providers(
             and not options.requested_providers
         )
         return providers if is_by_policy else _named(providers), False
-    stated = stated_ep_names()
-    if stated:
+    configured = configured_ep_names()
+    if configured:
         providers = create_execution_providers(
-            stated, None, None, None, isolation=request.isolation
+            configured, None, None, None, isolation=request.isolation
         )
         return _named(providers), False
     return create_default_providers(default_ep_names(options), isolation=request.isolation), True
 
 
 def _named(providers: list[ExecutionProvider]) -> list[ExecutionProvider]:
-    """Note that the caller named the providers."""
+    """Mark the providers as named by the caller, and return them."""
     for provider in providers:
         provider.is_named = True
     return providers
 
 
 def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list[Plugin]:
-    """The plug-ins among what a session asks for, each once.
+    """Return the plug-ins that a session asks for, each once.
 
-    What is not here, or makes no sense, is told elsewhere.
+    Unavailable or wrong names are reported elsewhere.
     """
     names: list[tuple[str, str | None]]
     if request.ep_devices is not None:
@@ -119,25 +120,25 @@ def requested_plugins(request: ProviderRequest, options: SessionOptions) -> list
             for name, devices, _ in options.requested_providers
         ]
     else:
-        names = [(name, None) for name in stated_ep_names()]
-    found: dict[Plugin, None] = {}
+        names = [(name, None) for name in configured_ep_names()]
+    plugins: dict[Plugin, None] = {}
     for name, backend in names:
         with contextlib.suppress(ExecutionProviderError):
             factory = None if name == CPU_EP else find_factory(name, backend=backend)
             if isinstance(factory, PluginEpFactory):
-                found[factory.plugin] = None
-    return list(found)
+                plugins[factory.plugin] = None
+    return list(plugins)
 
 
 def create_requested_providers(
     request: ProviderRequest, options: SessionOptions, model: Model | None
 ) -> list[ExecutionProvider]:
-    """The providers of a session, in order.
+    """Return the requested providers, in order.
 
     Raises:
-        UnknownExecutionProviderError, ExecutionProviderError: one cannot be had, and nothing is to
-            stand for it.
-        InvalidSessionOptionError: a list of providers or options that is none.
+        UnknownExecutionProviderError, ExecutionProviderError: one is not available, and there is no
+            fallback.
+        InvalidSessionOptionError: a malformed list of providers or options.
     """
     if options.has_providers():
         if request.ep_devices is None and not request.providers:
@@ -185,40 +186,42 @@ def _from_options(
         return [
             provider_on_devices(tuple(devices), {}, request.isolation) for devices in by_ep.values()
         ]
-    made: list[ExecutionProvider] = []
-    for name, devices, own in options.requested_providers:
+    providers: list[ExecutionProvider] = []
+    for name, devices, own_options in options.requested_providers:
         if devices:
-            made.append(provider_on_devices(devices, own, request.isolation))
+            providers.append(provider_on_devices(devices, own_options, request.isolation))
         else:
-            made += create_execution_providers(
-                [(name, own)], None, None, request.backend, isolation=request.isolation
+            providers += create_execution_providers(
+                [(name, own_options)], None, None, request.backend, isolation=request.isolation
             )
-    return made
+    return providers
 
 
 # --- names ----------------------------------------------------------------------------------------
 
 
 def _without_absent(request: ProviderRequest) -> ProviderRequest:
-    """The request without repeated providers and those that are not here, options beside each."""
-    kept: dict[str, Mapping[str, str]] = {}
-    stated_providers = normalized_providers(request.providers or (), request.provider_options)
-    _check_go_together({resolve_ep_name(stated) for stated, _ in stated_providers})
-    for stated, options in stated_providers:
-        name = resolve_ep_name(stated)
-        if name in kept:
-            warn_caller(f"execution provider {quoted(stated)} is named twice")
+    """Return the request without duplicates and unavailable providers, options beside each."""
+    options_by_name: dict[str, Mapping[str, str]] = {}
+    pairs = normalized_providers(request.providers or (), request.provider_options)
+    _check_go_together({resolve_ep_name(named) for named, _ in pairs})
+    for named, options in pairs:
+        name = resolve_ep_name(named)
+        if name in options_by_name:
+            warn_caller(f"execution provider {quoted(named)} is named twice")
         elif is_known_ep(name) and not is_here(name):
             here = ", ".join(
                 dict.fromkeys(factory.ep_name for factory in available_factories(()).factories)
             )
             warn_caller(
-                f"execution provider {quoted(stated)} is not available here and is left out;"
+                f"execution provider {quoted(named)} is not available here and is left out;"
                 f" available are {here}"
             )
         else:
-            kept[name] = options
-    return replace(request, providers=list(kept.items()) or [CPU_EP], provider_options=None)
+            options_by_name[name] = options
+    return replace(
+        request, providers=list(options_by_name.items()) or [CPU_EP], provider_options=None
+    )
 
 
 def _check_go_together(names: Set[str]) -> None:
@@ -232,9 +235,10 @@ def _check_go_together(names: Set[str]) -> None:
 def normalized_providers(
     providers: Sequence[ProviderName], provider_options: Sequence[Mapping[Any, Any]] | None
 ) -> list[tuple[str, dict[str, str]]]:
-    """Names and options in pairs, keys and values as texts.
+    """Return pairs of name and options, with keys and values as strings.
 
-    Raises InvalidSessionOptionError (a ValueError too) where the arguments have no such form.
+    Raises:
+        InvalidSessionOptionError: the arguments have another form (a ValueError too).
     """
     if isinstance(providers, str) or not isinstance(providers, Sequence):
         raise _wrong("providers", f"providers is a list of names, not a {type(providers).__name__}")

@@ -1,4 +1,4 @@
-"""What a session is made from, as it goes to a child process: model, options, providers, ..."""
+"""Arguments of a session, serialized for a child process: model, options, providers, ..."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ortpkg.session.options import ExecutionMode, GraphOptimizationLevel, Sessio
 from ortpkg.session.ort_value import OrtValue
 from ortpkg.session.session_providers import ProviderRequest
 
-#: Options that cross as they are; what they are made of in the child, where that is no plain value.
+#: Options that are sent as numbers → the enumeration that the child makes of them.
 _ENUMERATIONS: Mapping[str, Any] = {
     "graph_optimization_level": GraphOptimizationLevel,
     "execution_mode": ExecutionMode,
@@ -47,12 +47,12 @@ _PLAIN_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """A session to make in a child process.
+    """A session to create in a child process.
 
     Attributes:
-        digests: SHA-256 of the contexts that may be loaded; None for whatever the model names.
+        digests: SHA-256 of the contexts that may be loaded; None for all that the model names.
         registered: "module:object" of the plug-ins that the program itself registered.
-        is_again: whether a child made it before, so that what is written once is there.
+        is_again: True if a child created it before, so that files to write once exist already.
     """
 
     source: ModelSource
@@ -64,7 +64,11 @@ class SessionRequest:
     is_again: bool = False
 
     def message(self) -> Message:
-        """The request. InvalidSessionOptionError for what has no meaning in another process."""
+        """Return the request as a message.
+
+        Raises:
+            InvalidSessionOptionError: an option that no other process can use.
+        """
         buffers: list[Buffer] = []
         header = {
             "action": "make",
@@ -79,7 +83,7 @@ class SessionRequest:
 
 
 def read_session_request(message: Message) -> SessionRequest:
-    """The inverse of :meth:`SessionRequest.message`."""
+    """Return the request of a message; the inverse of :meth:`SessionRequest.message`."""
     header = message.header
     buffers = list(message.buffers)
     source = header["model"] if header["model"] is not None else bytes(buffers.pop(0))
@@ -94,7 +98,7 @@ def read_session_request(message: Message) -> SessionRequest:
 
 
 def _model_header(source: ModelSource, buffers: list[Buffer]) -> str | None:
-    """The path; None where the model's bytes are the first buffer."""
+    """Return the path; None if the model's bytes are the first buffer."""
     if isinstance(source, str | os.PathLike):
         return os.path.abspath(source)  # noqa: PTH100 - links stay as they are named
     buffers.append(source.SerializeToString() if isinstance(source, onnx.ModelProto) else source)
@@ -124,7 +128,7 @@ def _options_header(
     if is_again:
         entries.pop(CONTEXT_ENABLE, None)
     tensors = {**options.shared_initializers, **options.external_initializers}
-    described, packed = pack_values([each.numpy() for each in tensors.values()])
+    described, packed = pack_values([value.numpy() for value in tensors.values()])
     buffers += [*packed, *options.external_files.values()]
     return {
         "plain": {name: getattr(options, name) for name in _PLAIN_OPTIONS},
@@ -138,8 +142,8 @@ def _options_header(
         "tensors": [described, len(packed)],
         "files": list(options.external_files),
         "requested": [
-            [name, [ep_device_to_json(each) for each in devices], dict(own)]
-            for name, devices, own in options.requested_providers
+            [name, [ep_device_to_json(ep_device) for ep_device in devices], dict(own_options)]
+            for name, devices, own_options in options.requested_providers
         ],
     }
 
@@ -158,18 +162,20 @@ def _read_options(header: Mapping[str, Any], buffers: Sequence[Buffer]) -> Sessi
     for name, size in header["free_denotations"].items():
         options.add_free_dimension_override_by_denotation(name, size)
     described, count = header["tensors"]
-    tensors = [OrtValue(np.asarray(each)) for each in unpack_values(described, buffers[:count])]
+    tensors = [OrtValue(np.asarray(data)) for data in unpack_values(described, buffers[:count])]
     for name, tensor in zip(header["shared"], tensors, strict=False):
         options.add_initializer(name, tensor)
     options.add_external_initializers(header["external"], tensors[len(header["shared"]) :])
     files = buffers[count:]
-    lengths = [memoryview(each).nbytes for each in files]
+    lengths = [memoryview(file).nbytes for file in files]
     options.add_external_initializers_from_files_in_memory(header["files"], files, lengths)
-    for name, devices, own in header["requested"]:
+    for name, devices, own_options in header["requested"]:
         if devices:
-            options.add_provider_for_devices([ep_device_from_json(each) for each in devices], own)
+            options.add_provider_for_devices(
+                [ep_device_from_json(device) for device in devices], own_options
+            )
         else:
-            options.add_provider(name, own)
+            options.add_provider(name, own_options)
     return options
 
 
@@ -182,7 +188,7 @@ def _providers_header(request: ProviderRequest) -> dict[str, Any]:
         "providers": (
             None
             if request.providers is None
-            else [_name_header(each) for each in request.providers]
+            else [_name_header(name) for name in request.providers]
         ),
         "provider_options": (
             None
@@ -192,7 +198,10 @@ def _providers_header(request: ProviderRequest) -> dict[str, Any]:
         "ep_devices": (
             None
             if devices is None
-            else [[ep_device_to_json(each), dict(own)] for each, own in devices]
+            else [
+                [ep_device_to_json(ep_device), dict(own_options)]
+                for ep_device, own_options in devices
+            ]
         ),
         "backend": request.backend,
         "falls_back": request.falls_back,
@@ -214,10 +223,14 @@ def _read_providers(header: Mapping[str, Any]) -> ProviderRequest:
     )
     if header["providers"] is not None:
         named = [
-            (each[0], each[1]) if isinstance(each, list) else each for each in header["providers"]
+            (entry[0], entry[1]) if isinstance(entry, list) else entry
+            for entry in header["providers"]
         ]
         request = replace(request, providers=named)
     if header["ep_devices"] is not None:
-        devices = [(ep_device_from_json(each), own) for each, own in header["ep_devices"]]
+        devices = [
+            (ep_device_from_json(device), own_options)
+            for device, own_options in header["ep_devices"]
+        ]
         request = replace(request, ep_devices=devices)
     return request

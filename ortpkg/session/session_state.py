@@ -1,9 +1,9 @@
-"""The stages of start-up, in order: from a model file to planned graphs that are ready to run.
+"""Stages of creating a session, in order: from a model file to planned graphs, ready to run.
 
-load → infer → transform (level 1) → partition among providers → dump the context model, if asked →
+load → infer → transform (level 1) → partition among providers → write the context model, if asked →
 transform (higher levels, correctness) → copies between memories → execution plan → allocation plan
-→ memory pattern → verify. Sub-graphs (If, Loop, Scan) are planned before the graph around them is
-put together.
+→ memory pattern → verify. Sub-graphs (If, Loop, Scan) are planned before the graph that contains
+them.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from ortpkg.session.provider_settings import join
 from ortpkg.session.transformation import LATER_LEVELS, transform, transform_context
 from ortpkg.shapes.inference import dimension_names, infer_types
 
-#: Takes the partitioned model, how it was partitioned, and the names of dimensions that the source
-#: declares.
+#: Called with the partitioned model, the result of partitioning, and the names of dimensions that
+#: the source declares.
 OnPartitioned = Callable[[Model, PartitionResult, tuple[str, ...]], None]
 
-#: Config entries of ONNX Runtime: the file, beside the optimized model, for initializers of at
-#: least so many bytes.
+#: Config entries of ONNX Runtime: the file beside the optimized model for large initializers, and
+#: their least size in bytes.
 _OPTIMIZED_DATA_ENTRY = "session.optimized_model_external_initializers_file_name"
 _OPTIMIZED_DATA_SIZE_ENTRY = "session.optimized_model_external_initializers_min_size_in_bytes"
 
@@ -69,14 +69,14 @@ class SessionState:
     """A session that is ready to run.
 
     Attributes:
-        model: as transformed.
-        partitions: which provider runs what.
+        model: the model as transformed.
+        partitions: partitions with their providers.
         executable: the planned main graph.
-        symbolic_dimensions: names of dimensions that the model declares, those that the options fix
-            included.
-        choices: per graph, what both policies of partitioning give, where cost decides.
-        threads: of parallel execution; None where it is sequential.
-        releases: what to call when the session closes, in order.
+        symbolic_dimensions: names of the model's symbolic dimensions, including those that the
+            options fix.
+        choices: per graph, the results of both partitioning policies, if cost decides.
+        threads: threads of parallel execution; None for sequential execution.
+        releases: functions to call when the session closes, in order.
     """
 
     model: Model
@@ -94,10 +94,13 @@ class SessionState:
         positions: Sequence[int] | None = None,
         targets: Mapping[int, Any] | None = None,
     ) -> list[Value]:
-        """Runs the model once, as :meth:`ExecutableGraph.run` does.
+        """Run the model once; see :meth:`ExecutableGraph.run`.
 
-        ``positions``: of the outputs that are asked for, all for None; ``targets``: position of an
-        output → memory in which it is wanted.
+        Args:
+            feeds: values of the inputs.
+            control: limits of the run.
+            positions: positions of the outputs to return; None for all.
+            targets: position of an output → memory in which it is wanted.
         """
         outputs = self.executable.plan.outputs
         return self.executable.run(
@@ -109,11 +112,11 @@ class SessionState:
         )
 
     def is_inside(self) -> bool:
-        """Return True if the calling thread is in the middle of a run, as a signal's handler is."""
+        """Return True if the calling thread is in a run, as a signal handler may be."""
         return self.executable.gate is not None and self.executable.gate.is_inside()
 
     def close(self) -> None:
-        """Waits for runs under way, releases compiled partitions, and ends the threads."""
+        """Wait for runs under way, releases compiled partitions, and ends the threads."""
         if self.executable.gate is not None:
             self.executable.gate.close()
         for release in self.releases:
@@ -137,23 +140,28 @@ def create_session_state(
     on_partitioned: OnPartitioned | None = None,
     allows_fallback: bool = False,
 ) -> SessionState:
-    """Takes ``model`` (which it changes) through all stages.
+    """Take ``model`` (which is changed) through all stages.
 
-    ``explains_cache``: compiles nothing; providers note what the cache of contexts has, and the
-        state cannot run.
-    ``judged_contexts``: the only files of contexts to load, as they were opened when somebody
-    judged them; None for whatever the model names.
-    ``transformers``: of the caller's own, by level, after the built-in ones of that level.
-    ``only_contexts``: the model was partitioned before: what is not in a context is the CPU's.
-    ``on_partitioned``: called with the partitioned model, and how it was, before it is made ready
-        for our own kernels.
-    ``allows_fallback``: others may run the model if the providers that were named take no node.
+    Args:
+        model: the model; transformed in place.
+        options: options of the session.
+        providers: execution providers in order of priority.
+        profiler: profiler of the session, if it profiles.
+        explains_cache: True to compile nothing; providers note what the context cache has, and the
+            state cannot run.
+        judged_contexts: the only context files to load, as they were opened when they were checked;
+            None for all that the model names.
+        transformers: transformers of the caller, by level, after the built-in ones of that level.
+        only_contexts: True if the model was partitioned before: nodes outside of contexts are the
+            CPU's.
+        on_partitioned: called with the partitioned model before it is prepared for our own kernels.
+        allows_fallback: True if others may run the model when the named providers take no node.
 
     Raises:
         InvalidGraphError, KernelNotFoundError, CompileError: the model or a provider does not allow
             a session.
-        PlanVerificationError: a plan is unsafe (only checked where the config entry
-            ``ortpkg.verify_plan`` asks).
+        PlanVerificationError: a plan is unsafe (only checked with the config entry
+            ``ortpkg.verify_plan``).
     """
     try:
         ep_context = ep_context_options(options.config_entries, model.path)
@@ -168,7 +176,7 @@ def create_session_state(
         only_contexts=only_contexts,
         wait_limit_s=options.timeout_s,
         check_cancelled=options.check_not_cancelled,
-        # Contexts that somebody judged are loaded as they were judged.
+        # Contexts that were checked are loaded as they were checked.
         read_data=options.context_data_functions.reader if judged_contexts is None else None,
         write_data=options.context_data_functions.writer,
     )
@@ -207,7 +215,7 @@ def create_session_state(
 def abandon_generating_groups(
     options: SessionOptions, ep_names: Iterable[str], reason: BaseException
 ) -> None:
-    """Gives up the groups of a session that failed, if it was to make a context model."""
+    """Abandon the groups of a session that failed while it made a context model."""
     if (
         options.config_entries.get(CONTEXT_ENABLE)
         == options.config_entries.get(SHARE_EP_CONTEXTS)
@@ -246,7 +254,7 @@ def _create(
     policy = None if costs is None else CostPolicy(model.graph, providers, costs)
     result = partition_graph(model.graph, providers, policy=policy)
     _check_cpu_fallback(result, options, providers)
-    if policy is None:  # else costs decide, as the caller wants it
+    if policy is None:  # otherwise costs decide, as the caller wants it
         verify_named_claim(result.partitions, providers, allowed=allows_fallback)
     if on_partitioned is not None:
         on_partitioned(model, result, symbolic_dimensions)
@@ -274,15 +282,15 @@ def _create(
 def _check_cpu_fallback(
     result: PartitionResult, options: SessionOptions, providers: Sequence[ExecutionProvider]
 ) -> None:
-    """Raises where the CPU provider runs nodes although an option forbids it, as onnxruntime."""
+    """Raise an error if the CPU provider runs nodes although an option forbids it."""
     if options.config_entries.get(DISABLE_CPU_FALLBACK_ENTRY) != "1":
         return
-    left = [
+    on_cpu = [
         p for p in result.partitions if p.provider == CPU_EXECUTION_PROVIDER and not p.fused_node
     ]
-    if left:
-        names = ", ".join(quoted(name) for name in left[0].node_names[:5])
-        count = sum(len(partition.node_names) for partition in left)
+    if on_cpu:
+        names = ", ".join(quoted(name) for name in on_cpu[0].node_names[:5])
+        count = sum(len(partition.node_names) for partition in on_cpu)
         refusals = "".join(
             f"; {provider.name}: {refusal}"
             for provider in providers

@@ -1,4 +1,4 @@
-"""What a session is made from, and what it then consists of."""
+"""Arguments that a session is created from, and its parts once it is created."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ from ortpkg.session.session_state import (
 )
 from ortpkg.session.sparse_tensor import SparseTensor
 
-#: Judges a model's EPContext nodes; returns the files of contexts that may be loaded, as it opened
-#: them.
+#: Checks a model's EPContext nodes; returns the context files that may be loaded, already open.
 ContextCheck = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWishes:
-    """What a session is made from; see :class:`~ortpkg.session.inference_session.InferenceSession`.
+    """Arguments of a session; see :class:`~ortpkg.session.inference_session.InferenceSession`.
 
     Attributes:
-        options: the session's own, as :func:`effective_options` returns them.
+        options: the session's own options, as :func:`effective_options` returns them.
     """
 
     source: ModelSource
@@ -56,11 +55,11 @@ class SessionParts:
 
     Attributes:
         required, overridable: inputs that must be fed, and those with a default value.
-        declared: both, as the model declares them.
+        declared: all inputs, as the model declares them.
         sparse_outputs: see :func:`~ortpkg.session.sparse_outputs.sparse_outputs_of`.
-        state: what is planned here, or the child process that has it all.
-        is_native: native libraries, or another process, run all of it, so that numpy's settings and
-            threads are no matter.
+        state: the planned session, or the child process that holds it.
+        is_native: True if native libraries, or another process, run all of it, so that numpy's
+            settings and threads do not matter.
     """
 
     providers: list[ExecutionProvider]
@@ -75,16 +74,17 @@ class SessionParts:
     is_native: bool
 
 
-def effective_options(stated: SessionOptions | None) -> SessionOptions:
-    """A copy of a caller's options, with the process's thread numbers where it shares threads.
+def effective_options(requested: SessionOptions | None) -> SessionOptions:
+    """Return a copy of a caller's options, with the process's thread numbers if it shares threads.
 
-    Raises TypeError for what are no options.
+    Raises:
+        TypeError: not session options.
     """
-    if not isinstance(stated, SessionOptions | None):
+    if not isinstance(requested, SessionOptions | None):
         raise TypeError(
-            f"sess_options are SessionOptions, not {type(stated).__name__}; name other arguments"
+            f"sess_options are SessionOptions, not {type(requested).__name__}; name other arguments"
         )
-    options = copy.deepcopy(stated) if stated is not None else SessionOptions()
+    options = copy.deepcopy(requested) if requested is not None else SessionOptions()
     options.intra_op_num_threads = max(options.intra_op_num_threads, 0)
     options.inter_op_num_threads = max(options.inter_op_num_threads, 0)
     shared = None if options.use_per_session_threads else global_thread_pool_sizes()
@@ -94,5 +94,5 @@ def effective_options(stated: SessionOptions | None) -> SessionOptions:
 
 
 def load_wished(wishes: SessionWishes) -> Model:
-    """The model, anew each time."""
+    """Load the model, anew each time."""
     return load_for_session(wishes.source, wishes.options, with_own_links=not wishes.is_confined)

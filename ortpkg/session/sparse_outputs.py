@@ -1,4 +1,4 @@
-"""Outputs that come out sparse, as in onnxruntime: a model's own sparse constants."""
+"""Sparse outputs, as in onnxruntime: a model's own sparse constants."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ortpkg.session.sparse_tensor import SparseCooView, SparseTensor
 
 
 def sparse_outputs_of(graph: Graph) -> dict[int, SparseTensor]:
-    """Position among the outputs → the constant that comes out there, without zeros.
+    """Return position among the outputs → the sparse constant that comes out there.
 
-    The engine computes with dense weights; no operator that it has makes a sparse tensor.
+    The engine computes with dense weights; none of its operators makes a sparse tensor.
     """
-    found: dict[int, SparseTensor] = {}
+    constants: dict[int, SparseTensor] = {}
     for position, name in enumerate(graph.outputs):
         constant = graph.initializers.get(name)
         if isinstance(constant, SparseInitializer) and not graph.is_input(
             name
-        ):  # an input may be fed
+        ):  # a feed may replace an input
             flat = constant.numpy().reshape(-1)
-            places = np.flatnonzero(flat)
-            found[position] = SparseTensor(
-                flat[places], constant.shape, SparseCooView(places.astype(np.int64))
+            indices = np.flatnonzero(flat)
+            constants[position] = SparseTensor(
+                flat[indices], constant.shape, SparseCooView(indices.astype(np.int64))
             )
-    return found
+    return constants
 
 
 def with_sparse_outputs(
     results: list[Value], sparse: Mapping[int, SparseTensor], positions: Sequence[int] | None
 ) -> list[Value]:
-    """``results`` with their sparse ones put in at ``positions`` (None: all outputs)."""
+    """Return ``results`` with the sparse ones put in at ``positions`` (None: all outputs)."""
     chosen = range(len(results)) if positions is None else positions
     return [sparse.get(position, result) for position, result in zip(chosen, results, strict=True)]

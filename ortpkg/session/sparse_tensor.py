@@ -1,4 +1,4 @@
-"""SparseTensor: a tensor's non-zero values and their places, as in onnxruntime's Python API."""
+"""SparseTensor: a tensor's non-zero values and their indices, as in onnxruntime's Python API."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class SparseCooView:
-    """The places of a tensor in COO form."""
+    """Indices of a tensor in COO form."""
 
     def __init__(self, indices: Indices) -> None:
         self._indices = _read_only(indices)
 
     def indices(self) -> Indices:
-        """Flat positions [n], or coordinates [n, 2], as they were given."""
+        """Return flat positions [n], or coordinates [n, 2], as they were given."""
         return self._indices
 
 
 class SparseCsrView:
-    """The places of a tensor in CSR form."""
+    """Indices of a tensor in CSR form."""
 
     def __init__(self, inner: Indices, outer: Indices) -> None:
         self._inner, self._outer = _read_only(inner), _read_only(outer)
 
     def inner(self) -> Indices:
-        """Column of each value."""
+        """Return the column of each value."""
         return self._inner
 
     def outer(self) -> Indices:
-        """Where each row begins among the values, and the number of values."""
+        """Return the position of each row's first value, and the number of values."""
         return self._outer
 
 
 class SparseTensor:
-    """Non-zero values with their places. Arrays of numbers are not copied."""
+    """Non-zero values with their indices. Arrays of numbers are not copied."""
 
     def __init__(
         self, values: Tensor, dense_shape: Sequence[int], view: SparseCooView | SparseCsrView
@@ -73,10 +73,11 @@ class SparseTensor:
         coo_indices: npt.NDArray[np.int64],
         ort_device: OrtDevice,
     ) -> SparseTensor:
-        """A tensor whose values lie at flat positions [n], or at coordinates [n, 2].
+        """Return a tensor whose values lie at flat positions [n], or at coordinates [n, 2].
 
-        Raises UsageError where the indices are of another number than the values, or outside the
-        shape.
+        Raises:
+            UsageError: the numbers of indices and values differ, or an index lies outside the
+                shape.
         """
         shape, indices = _checked_shape(dense_shape), _checked_indices(coo_indices)
         check_is_host(ort_device)
@@ -101,10 +102,11 @@ class SparseTensor:
         outer_indices: npt.NDArray[np.int64],
         ort_device: OrtDevice,
     ) -> SparseTensor:
-        """A matrix whose values stand row by row.
+        """Return a matrix whose values are stored row by row.
 
-        Raises UsageError where there is not one column per value, or not one row more than the
-        matrix has.
+        Raises:
+            UsageError: there is not one column per value, or not one entry more than the matrix has
+                rows.
         """
         shape = _checked_shape(dense_shape)
         inner, outer = _checked_indices(inner_indices), _checked_indices(outer_indices)
@@ -122,52 +124,52 @@ class SparseTensor:
         return cls(values, shape, SparseCsrView(inner, outer))
 
     def values(self) -> Tensor:
-        """The non-zero values."""
+        """Return the non-zero values."""
         return self._values
 
     def as_coo_view(self) -> SparseCooView:
-        """The places in COO form. UsageError for another form."""
+        """Return the indices in COO form; UsageError for another form."""
         if not isinstance(self._view, SparseCooView):
             raise UsageError("this sparse tensor is not in COO form")
         return self._view
 
     def as_csrc_view(self) -> SparseCsrView:
-        """The places in CSR form. UsageError for another form."""
+        """Return the indices in CSR form; UsageError for another form."""
         if not isinstance(self._view, SparseCsrView):
             raise UsageError("this sparse tensor is not in CSR form")
         return self._view
 
     def as_blocksparse_view(self) -> Any:
-        """Raises UsageError: tensors of blocks cannot be made here."""
+        """Raise UsageError: block-sparse tensors cannot be created here."""
         raise UsageError("this sparse tensor is not in block form")
 
     def to_cuda(self, ort_device: OrtDevice) -> SparseTensor:
-        """Raises UsageError: values lie in the memory of the CPU."""
+        """Raise UsageError: values lie in the CPU's memory."""
         raise UsageError(f"sparse tensors lie on device 'cpu'; {ort_device!r} is not supported")
 
     def format(self) -> OrtSparseFormat:
-        """How the places are kept."""
+        """Return the format of the indices."""
         is_coo = isinstance(self._view, SparseCooView)
         return OrtSparseFormat.ORT_SPARSE_COO if is_coo else OrtSparseFormat.ORT_SPARSE_CSRC
 
     def dense_shape(self) -> list[int]:
-        """The shape with its zeros."""
+        """Return the shape of the dense tensor."""
         return list(self._dense_shape)
 
     def element_type(self) -> ElementType:
-        """Of the values."""
+        """Return the type of the values."""
         return element_type_of(self._values.dtype)
 
     def data_type(self) -> str:
-        """E.g. "sparse_tensor(float)"."""
+        """Return onnxruntime's text for the type, e.g. "sparse_tensor(float)"."""
         return str(SparseTensorType(self.element_type()))
 
     def device_name(self) -> str:
-        """Always "cpu"."""
+        """Return "cpu"."""
         return "cpu"
 
     def to_dense(self) -> Tensor:
-        """The tensor with its zeros; ortpkg's own."""
+        """Return the tensor with its zeros; an extension of onnxruntime's API."""
         empty: Any = "" if self._values.dtype == object else 0
         dense = np.full(self._dense_shape, empty, dtype=self._values.dtype)
         if isinstance(self._view, SparseCsrView):

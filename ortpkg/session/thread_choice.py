@@ -1,10 +1,10 @@
-"""All threads or one: what a run gets if its session chooses (``intra_op_num_threads=0``).
+"""Choose all threads or one for a run of a session with ``intra_op_num_threads=0``.
 
-OpenBLAS's threads wait for each other by yielding their cores. Where other processes want these
-cores too, they do not get them back in time: with two busy processes on two cores, BERT took ten
-times as long with two threads as with one. Nothing says beforehand whether a machine is busy, so
-runs are timed: the second run of a kind has one thread, and from then on a run with all of them
-that takes longer than that makes the session keep to one for a while.
+OpenBLAS's threads wait for each other by yielding their cores. If other processes want these cores
+too, the threads do not get them back in time: with two busy processes on two cores, BERT took ten
+times as long with two threads as with one. Nothing tells beforehand whether a machine is busy, so
+runs are timed: the second run of a kind has one thread; when a later run with all threads takes
+longer than that, the session keeps to one thread for a while.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from dataclasses import dataclass
 
 #: Shorter runs are left alone: small products have one thread anyhow (kernels/blas_threads.py).
 LEAST_S = 0.002
-#: How long to keep to one thread at first, and at most: each disappointment doubles it.
+#: Seconds to keep to one thread, at first and at most: each failed try with all threads doubles it.
 FIRST_REST_S, MOST_REST_S = 0.5, 8.0
-#: More kinds of runs than this (signatures of input shapes) are not told apart.
+#: Most kinds of runs (signatures of input shapes) that are remembered.
 _MOST_KINDS = 64
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Runs with inputs of the same shapes.
+    """Timings of runs with inputs of the same shapes.
 
     Attributes:
-        is_short: too short to choose for; None until one was timed.
-        alone_s: what the last run with one thread took; 0 before one.
-        rest_s: how long to keep to one thread, should all be slower again.
-        rests_until: by the clock.
+        is_short: True if too short to choose for; None until one was timed.
+        alone_s: duration of the last run with one thread; 0 before one.
+        rest_s: seconds to keep to one thread when all threads are slower again.
+        rests_until: end of that time, by the clock.
     """
 
     is_short: bool | None = None
@@ -39,9 +39,9 @@ class _Kind:
 
 
 class ThreadChoice:
-    """One session's.
+    """Thread choice of one session.
 
-    Runs may overlap in time; then they are what makes the machine busy, and one thread is right.
+    Runs may overlap; then they themselves keep the machine busy, and one thread is right.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -49,7 +49,7 @@ class ThreadChoice:
         self._kinds: dict[Hashable, _Kind] = {}
 
     def begin(self, signature: Hashable) -> tuple[_Kind, bool, float]:
-        """What :meth:`end` takes: the run's kind, whether it gets one thread, when it began."""
+        """Return the run's kind, whether it gets one thread, and its start, for :meth:`end`."""
         kind = self._kinds.get(signature)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:
@@ -60,12 +60,10 @@ class ThreadChoice:
         return kind, is_alone, now
 
     def end(self, kind: _Kind, is_alone: bool, began: float) -> None:
-        """Learns from a run that succeeded."""
+        """Record a run that succeeded."""
         now = self._clock()
         seconds = now - began
-        if (
-            kind.is_short is None
-        ):  # the first run of its kind, which has much to do that later ones have not
+        if kind.is_short is None:  # the first run of its kind does work that later ones do not
             kind.is_short = seconds < LEAST_S
         elif is_alone:
             kind.alone_s = seconds

@@ -1,4 +1,4 @@
-"""Applies the graph transformers of a session's levels to a model."""
+"""Apply the graph transformers of a session's levels to a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.session.added_transformers import NO_TRANSFORMERS, AddedTransformers
 from ortpkg.shapes.inference import infer_types, types_are_known
 
-#: What comes after partitioning, in order; before it, the basic level alone. Casts come first:
+#: Levels after partitioning, in order; the basic level comes before it. Casts come first, since
 #: float32 nodes fuse.
 LATER_LEVELS = (TransformLevel.DEFAULT, TransformLevel.EXTENDED, TransformLevel.LAYOUT)
 _MOST_FOLDED_NBYTES = 256 << 20
@@ -26,15 +26,15 @@ def transform(
     context: TransformContext,
     added: AddedTransformers = NO_TRANSFORMERS,
 ) -> None:
-    """Applies those of ``levels`` up to ``highest``, and the default level whatever that is.
+    """Apply those of ``levels`` up to ``highest``, and the default level in any case.
 
-    ``added``: transformers of the caller's own, by level, after the built-in ones of that level.
+    ``added``: transformers of the caller, by level, after the built-in ones of that level.
     """
     wanted = [level for level in levels if level is TransformLevel.DEFAULT or level <= highest]
     changes = sum(
         apply_transformers(model, level, context, added.get(level, ())) for level in wanted
     )
-    # Folded constants are shapes that inference may follow; fusions say what they make.
+    # Inference may use folded constants as shapes; fusions state the types that they make.
     if changes and not types_are_known(model, with_sizes=TransformLevel.BASIC in wanted):
         infer_types(model)
 
@@ -42,7 +42,10 @@ def transform(
 def transform_context(
     providers: Sequence[ExecutionProvider], only: frozenset[str] | None = None
 ) -> TransformContext:
-    """What transformers may ask of ``providers``; ``only`` names those whose nodes may change."""
+    """Return the context of transformers for ``providers``.
+
+    ``only`` names the providers whose nodes may change.
+    """
 
     def kernel_exists(node: Node, types: Mapping[str, ElementType]) -> bool:
         return any(
