@@ -1,4 +1,4 @@
-"""What needs a package's documents and its models: create, edit, convert, compile, validate.
+"""Create, edit, convert, compile and validate packages: work that needs documents and models.
 
 Other folders may import: ``compile_variants``, ``compile_wishes``, ``compiling``, ``convert``,
 ``create``, ``dedup``, ``diff``, ``edit``, ``merge``, ``migration``, ``model_diff``,

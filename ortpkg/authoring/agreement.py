@@ -1,9 +1,9 @@
-"""Whether two models can stand for each other: the same inputs and outputs.
+"""Compare the inputs and outputs of models that have to stand for each other.
 
-A fixed dimension where the other is symbolic is fine: a caller who feeds that size can use both.
-Two different fixed dimensions are fine for :func:`differences` too, since variants may be tuned for
-different batches; ``validate`` warns of them, because no feed suits both. What a model does not
-state (a type, a rank) agrees with everything.
+A dimension may be fixed in one model and symbolic in the other: a caller who feeds that size can
+use both. Two different fixed dimensions are fine for :func:`differences` too, since variants may be
+tuned for different batches; ``validate`` warns of them, because no feed suits both. A type or rank
+that a model does not state agrees with everything.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ortpkg.package.package_info import Constraints
 
 
 def comparable_constraints(constraints: Constraints) -> dict[str, str | None]:
-    """What a variant needs, said in one way: equal where two variants need the same.
+    """Return the constraints of a variant in a form that is equal for equal requirements.
 
     The component generation has no architecture, and states no device for the CPU provider, which
-    has but one.
+    has only one.
     """
     ep = stated_ep(constraints.ep)
     is_cpu = ep == CPU_EP and constraints.device is None
@@ -34,23 +34,23 @@ def comparable_constraints(constraints: Constraints) -> dict[str, str | None]:
 
 
 def differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:
-    """What keeps ``ours`` from standing for ``theirs``, a phrase each; empty where they agree."""
+    """Return the reasons why ``ours`` cannot stand for ``theirs``, a phrase each."""
     return [
         difference
-        for what, our_values, their_values in _pairs_of_lists(ours, theirs)
-        for difference in _list_differences(what, our_values, their_values)
+        for kind, our_values, their_values in _pairs_of_lists(ours, theirs)
+        for difference in _list_differences(kind, our_values, their_values)
     ]
 
 
 def fixed_dimension_differences(ours: ModelSignature, theirs: ModelSignature) -> list[str]:
-    """Dimensions that both models fix, at different sizes.
+    """Return dimensions that both models fix, at different sizes, a phrase each.
 
-    For models that :func:`differences` finds nothing in.
+    Call it for models without :func:`differences`.
     """
     return [
-        f"{what} {quoted(our.name)} has the fixed dimension {ours_size} at axis {axis}, not"
+        f"{kind} {quoted(our.name)} has the fixed dimension {ours_size} at axis {axis}, not"
         f" {theirs_size}"
-        for what, our_values, their_values in _pairs_of_lists(ours, theirs)
+        for kind, our_values, their_values in _pairs_of_lists(ours, theirs)
         for our, their in zip(our_values, their_values, strict=False)
         for axis, (ours_size, theirs_size) in enumerate(
             zip(our.shape or (), their.shape or (), strict=False)
@@ -66,7 +66,7 @@ def _pairs_of_lists(
 
 
 def _list_differences(
-    what: str, ours: Sequence[ValueSignature], theirs: Sequence[ValueSignature]
+    kind: str, ours: Sequence[ValueSignature], theirs: Sequence[ValueSignature]
 ) -> list[str]:
     our_names, their_names = [value.name for value in ours], [value.name for value in theirs]
     if our_names != their_names:
@@ -74,23 +74,23 @@ def _list_differences(
             "in another order" if sorted(our_names) == sorted(their_names) else "under other names"
         )
         return [
-            f"its {what}s come {reason}: {_listed(our_names)} instead of {_listed(their_names)}"
+            f"its {kind}s come {reason}: {_listed(our_names)} instead of {_listed(their_names)}"
         ]
-    found = []
+    phrases = []
     for our, their in zip(ours, theirs, strict=True):
         if our.type and their.type and our.type != their.type:
-            found.append(
-                f"{what} {quoted(our.name)} has the type {quoted(our.type)} instead of"
+            phrases.append(
+                f"{kind} {quoted(our.name)} has the type {quoted(our.type)} instead of"
                 f" {quoted(their.type)}"
             )
         elif (
             our.shape is not None and their.shape is not None and len(our.shape) != len(their.shape)
         ):
-            found.append(
-                f"{what} {quoted(our.name)} has the rank {len(our.shape)} instead of"
+            phrases.append(
+                f"{kind} {quoted(our.name)} has the rank {len(our.shape)} instead of"
                 f" {len(their.shape)}"
             )
-    return found
+    return phrases
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,11 +1,9 @@
-"""Sharing weights as content-addressed assets: ``shared_assets/sha256-<hex>/``.
+"""Share weights as content-addressed assets: ``shared_assets/sha256-<hex>/``.
 
-onnxruntime 1.28 to 1.32 reads them.
-
-A variant's model stays in its folder; a session option makes the asset the folder of its external
-data: all of it or none. So variants share an asset that have exactly the same weights in data
-files, however these are packed; components may share one, too. Such a model cannot be loaded by its
-path alone, which is why this is done on request only.
+onnxruntime 1.28 to 1.32 reads them. A variant's model stays in its folder; a session option makes
+the asset the folder of all its external data. Variants, also of different components, can therefore
+share an asset only if their data files hold exactly the same weights, in any order. Such a model
+cannot be loaded by its path alone, so this is done on request only.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ _OWN_WEIGHTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetPlan:
-    """What is to be done; paths in ``new_files`` and ``removed`` are absolute.
+    """Planned changes; paths in ``new_files`` and ``removed`` are absolute.
 
     Attributes:
-        places: (component, variant) → where its model is from now on, and its asset.
+        places: (component, variant) → new place of its model, and its asset.
         new_files: file → content.
-        removed: file → size.
+        removed: file → size in bytes.
         read: files that are taken apart or moved.
         left_out: (component, variant) → why it shares nothing.
     """
@@ -57,13 +55,13 @@ class AssetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A variant with data files.
+    """Variant with data files.
 
     Attributes:
-        variant, model: which.
-        data_folder: where its data files lie.
-        asset: the one that it uses already.
-        obstacle: why it cannot share; "" where it can.
+        variant, model: the variant and its model.
+        data_folder: the folder of its data files.
+        asset: the asset that it uses already; None for none.
+        obstacle: why it cannot share; "" if it can.
     """
 
     variant: VariantInfo
@@ -77,7 +75,7 @@ class _Candidate:
         return self.variant.component_name, self.variant.name
 
     def contents(self, keys: Mapping[FileRange, ContentKey]) -> frozenset[ContentKey]:
-        """What its data files hold, as far as the model uses it."""
+        """Return the keys of the weights in its data files that the model uses."""
         return frozenset(keys[tensor.data] for tensor in self.model.external if tensor.data.nbytes)
 
 
@@ -95,29 +93,33 @@ def plan_assets(
     only: Collection[VariantKey] | None = None,
     progress: Progress | None = None,
 ) -> AssetPlan:
-    """Plans for a whole package; ``only``: groups with one of these variants.
+    """Plan the sharing of a whole package, or of the groups with one of the variants ``only``.
 
     Raises:
-        UsageError: the package is not of the component generation, whose readers alone know shared
+        UsageError: the package is not of the component generation; no other reader knows shared
             assets.
-        AuthoringError: an asset that is there already has other content than its name says.
+        AuthoringError: an existing asset does not have the content that its name says.
         ModelError: a model is damaged.
     """
     check_can_have_assets(package)
     candidates = list(_candidates(package))
-    keys = read_contents(ranges_of([each.model for each in candidates], None), progress=progress)
+    keys = read_contents(
+        ranges_of([candidate.model for candidate in candidates], None), progress=progress
+    )
     groups: dict[frozenset[ContentKey], list[_Candidate]] = {}
-    for each in candidates:
-        groups.setdefault(each.contents(keys), []).append(each)
+    for candidate in candidates:
+        groups.setdefault(candidate.contents(keys), []).append(candidate)
     draft = _Draft()
     for group in groups.values():
-        free = [each for each in group if not each.obstacle]
-        # who has an asset already is the host
-        ordered = sorted(free, key=lambda each: each.asset is None)
-        joining = [each for each in ordered[1:] if each.asset is None]
-        if joining and (only is None or any(each.key in only for each in group)):
+        free = [candidate for candidate in group if not candidate.obstacle]
+        # a variant that has an asset already is the host
+        ordered = sorted(free, key=lambda candidate: candidate.asset is None)
+        joining = [candidate for candidate in ordered[1:] if candidate.asset is None]
+        if joining and (only is None or any(candidate.key in only for candidate in group)):
             _share(package, ordered[0], joining, keys, draft)
-    left_out = {each.key: each.obstacle for each in candidates if each.obstacle} | _reasons(groups)
+    left_out = {
+        candidate.key: candidate.obstacle for candidate in candidates if candidate.obstacle
+    } | _reasons(groups)
     return AssetPlan(
         places=draft.places,
         new_files=draft.new_files,
@@ -130,7 +132,7 @@ def plan_assets(
 
 
 def check_can_have_assets(package: PackageInfo) -> None:
-    """UsageError where the package has a format whose readers know no shared assets."""
+    """Raise UsageError if the readers of the package's format know no shared assets."""
     if package.format is not PackageFormat.COMPONENT:
         raise UsageError(
             f"shared assets mean nothing in a {package.format.value} package: convert it first"
@@ -139,7 +141,7 @@ def check_can_have_assets(package: PackageInfo) -> None:
 
 
 def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
-    """Variants with data files; those whose folder is theirs alone can share."""
+    """Yield variants with data files; the others of their folder decide if they can share."""
     assets = {asset.path: asset.uri for asset in package.shared_assets}
     folders = _VariantFolders(package)
     documents = DocumentEdits(package)  # none
@@ -152,7 +154,11 @@ def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
                 variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, variant.directory)
             )
             asset = assets.get(folder)
-            places = [place for place in option_places(variant) if asset is None or place != folder]
+            option_folders = [
+                option_folder
+                for option_folder in option_places(variant)
+                if asset is None or option_folder != folder
+            ]
             model = read_model_weights(variant.model_path, data_folder=folder if asset else None)
             if not model.external:
                 continue
@@ -161,12 +167,12 @@ def _candidates(package: PackageInfo) -> Iterator[_Candidate]:
                 model=model,
                 data_folder=folder if asset else model.folder,
                 asset=asset,
-                obstacle=_why_not(component, variant, model, document, places, folders),
+                obstacle=_why_not(component, variant, model, document, option_folders, folders),
             )
 
 
 class _VariantFolders:
-    """The folders of all variants of a package, and all that these lie in."""
+    """Folders of all variants of a package, and the folders above them."""
 
     def __init__(self, package: PackageInfo) -> None:
         variants = [variant for component in package.components for variant in component.variants]
@@ -174,7 +180,7 @@ class _VariantFolders:
         self._above = {folder for variant in variants for folder in variant.directory.parents}
 
     def has_another(self, variant: VariantInfo) -> bool:
-        """Whether the folder is that of another variant too, lies in such a one or holds one."""
+        """Return True if another variant uses this folder, one above it or one inside it."""
         folder = variant.directory
         return (
             self._own[folder] > 1
@@ -188,10 +194,10 @@ def _why_not(
     variant: VariantInfo,
     model: ModelWeights,
     document: ComponentDocument,
-    places: list[Path],
+    option_folders: list[Path],
     folders: _VariantFolders,
 ) -> str:
-    if places:
+    if option_folders:
         return "its session options name a folder of their own"
     if folders.has_another(variant):
         return "its folder is that of another variant too"
@@ -228,17 +234,17 @@ def _share(
         )
         for tensor in host.model.external
     }
-    for each in joining:
-        content = None if each is host else _rewritten(each.model, locations, keys)
-        folder, path = each.variant.directory, each.model.path
+    for candidate in joining:
+        content = None if candidate is host else _rewritten(candidate.model, locations, keys)
+        folder, path = candidate.variant.directory, candidate.model.path
         if content is not None:
-            new = _free_name(path)
-            draft.new_files[new] = content
+            new_path = _free_name(path)
+            draft.new_files[new_path] = content
             draft.removed[path] = path.stat().st_size
-            path = new
-        draft.removed |= {file: file.stat().st_size for file in each.model.data_files}
-        draft.read |= dict.fromkeys((each.model.path, *each.model.data_files))
-        draft.places[each.key] = ModelFilePlace(
+            path = new_path
+        draft.removed |= {file: file.stat().st_size for file in candidate.model.data_files}
+        draft.read |= dict.fromkeys((candidate.model.path, *candidate.model.data_files))
+        draft.places[candidate.key] = ModelFilePlace(
             folder=folder, model_file=relative_to_folder(path, folder), asset=uri
         )
 
@@ -257,18 +263,18 @@ def _rewritten(
     locations: Mapping[ContentKey, tuple[str, int]],
     keys: Mapping[FileRange, ContentKey],
 ) -> ComposedFile | None:
-    """The model with each tensor's data where the asset has it; None where it says so already."""
+    """Return the model with its data in the asset; None if it refers to it already."""
     replacements = {}
     for tensor in model.external:
         if not tensor.data.nbytes:
             replacements[tensor.message.start] = with_empty_data(model.message.data, tensor.message)
             continue
         location, offset = locations[keys[tensor.data]]
-        is_there = (
+        is_unchanged = (
             PurePosixPath(tensor.location or "") == PurePosixPath(location)
             and tensor.data.offset == offset
         )
-        if not is_there:
+        if not is_unchanged:
             replacements[tensor.message.start] = with_data_at(
                 model.message.data, tensor.message, location, offset, tensor.data.nbytes
             )
@@ -282,29 +288,29 @@ def _rewritten(
 
 
 def _free_name(path: Path) -> Path:
-    """A name beside ``path`` that nothing has: no live file is overwritten."""
+    """Return an unused name beside ``path``: no live file is overwritten."""
     number = 2
-    while (found := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
+    while (candidate := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
         number += 1
-    return found
+    return candidate
 
 
 def _reasons(groups: Mapping[frozenset[ContentKey], list[_Candidate]]) -> dict[VariantKey, str]:
-    """Who has weights in common with others but cannot share them: (component, variant) → why."""
-    found: dict[VariantKey, str] = {}
+    """Map (component, variant) to why it cannot share weights that it has in common with others."""
+    reasons: dict[VariantKey, str] = {}
     for contents, group in groups.items():
-        free = [each for each in group if not each.obstacle]
+        free = [candidate for candidate in group if not candidate.obstacle]
         if len(free) != 1:
             continue
-        hindered = next((each for each in group if each.obstacle), None)
+        hindered = next((candidate for candidate in group if candidate.obstacle), None)
         others = {key for other in groups if other is not contents for key in other}
         if hindered is not None:
-            found[free[0].key] = (
+            reasons[free[0].key] = (
                 f"variant {quoted(hindered.variant.name)} has the same, but {hindered.obstacle}"
             )
         elif any(_nbytes_of(key) >= SMALLEST_SHARED_NBYTES for key in contents & others):
-            found[free[0].key] = _OWN_WEIGHTS
-    return found
+            reasons[free[0].key] = _OWN_WEIGHTS
+    return reasons
 
 
 def _nbytes_of(key: ContentKey) -> int:

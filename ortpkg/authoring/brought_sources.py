@@ -1,4 +1,4 @@
-"""Copies the files from which a newly compiled model takes weights beside that model."""
+"""Copy the files from which a newly compiled model takes weights to its folder."""
 
 from __future__ import annotations
 

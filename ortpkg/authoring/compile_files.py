@@ -1,7 +1,7 @@
-"""``ortpkg compile-models``: makes context models of ONNX files in any folder of the user.
+"""Compile ONNX files in any folder of the user into context models (``ortpkg compile-models``).
 
-A child process compiles into a folder of its own inside that folder; then the context models and
-all that they need come to their places. Whatever ends it before, the folder is as it was.
+A child process compiles into a staging folder inside that folder; then the context models and
+everything they need are moved into place. If it ends before, the folder is as it was.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _CONTEXT_SUFFIX = "_ctx.onnx"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Neighbours:
-    """The ONNX files of a folder by name: which hold compiled contexts, which files each needs."""
+    """ONNX files of a folder, by name: their compiled contexts, and the files that each needs."""
 
     contexts: Mapping[str, frozenset[str]]
     needs: Mapping[str, frozenset[str]]
 
     def needing(self, file: str) -> list[str]:
-        """The models that need the file."""
+        """Return the models that need the file."""
         return [name for name, files in self.needs.items() if file in files]
 
 
@@ -53,24 +53,23 @@ def compile_files(
     operations: FileOperations | None = None,
     on_commit: Callable[[], None] = lambda: None,
 ) -> list[CompiledModel]:
-    """Compiles model files into context models, all into one folder, or leaves nothing.
+    """Compile model files into context models in one folder: all of them, or none.
 
     The binary is named after the first source, as ep_weight_sharing_ctx_gen does:
     ``[model1]_[ep].bin``.
 
     Args:
-        request: what to compile; the outputs of all jobs lie in one folder, which is made where it
+        request: what to compile; the outputs of all jobs lie in one folder, which is created if it
             is missing.
         timeout_s: for all of it.
-        notify: is told what the user should know.
-        overwrite: replace context models that are there, with the files that only they need.
-        operations: changes the disk; a rehearsal compiles elsewhere, and ends with what would
-            change.
-        on_commit: called once all is there.
+        notify: called with messages for the user.
+        overwrite: replace existing context models, with the files that only they need.
+        operations: change the disk; a rehearsal compiles elsewhere, and ends with the planned
+            changes.
+        on_commit: called once all files are in place.
 
     Raises:
-        AuthoringError: something is there that is not to be replaced, or the folder cannot be
-            written.
+        AuthoringError: an existing file may not be replaced, or the folder cannot be written.
         UsageError: two outputs have one name.
         CompileError and others: as :func:`~ortpkg.session.compile_models.compile_models` does.
     """
@@ -79,25 +78,29 @@ def compile_files(
     folder = Path(request.jobs[0].output).parent
     outputs = [Path(job.output).name for job in request.jobs]
     with _staging(folder, operations, notify) as staged:
-        _check_places(folder, outputs, outputs, overwrite=overwrite)  # before minutes of compiling
+        _check_targets(
+            folder, outputs, outputs, overwrite=overwrite
+        )  # checked before minutes of compiling
         made = compile_models(_into(staged, request), timeout_s=timeout_s, notify=notify)
-        places = _places(staged, made, outputs)
+        target_names = _target_names(staged, made, outputs)
         if not operations.are_real:
             operations.announce(
                 _planned(
-                    folder, staged, _change(folder, staged, places, outputs, overwrite=overwrite)
+                    folder,
+                    staged,
+                    _change(folder, staged, target_names, outputs, overwrite=overwrite),
                 )
             )
         publish(
             folder,
             staged,
-            lambda: _change(folder, staged, places, outputs, overwrite=overwrite),
+            lambda: _change(folder, staged, target_names, outputs, overwrite=overwrite),
             operations,
             on_wait=notify,
             on_commit=on_commit,
         )
     return [
-        replace(each, output=folder / output) for each, output in zip(made, outputs, strict=True)
+        replace(model, output=folder / output) for model, output in zip(made, outputs, strict=True)
     ]
 
 
@@ -113,13 +116,13 @@ def _staging(
 
 @contextmanager
 def _elsewhere(folder: Path, operations: FileOperations) -> Iterator[Path]:
-    """For a rehearsal, which refuses where a command that was stopped left something to undo."""
+    """Yield a folder for a rehearsal, which refuses leftovers of a stopped command."""
     for leftover in leftovers(folder):
         operations.before("undo", leftover)
     with compile_folder() as temporary:
-        made = temporary / "new"
-        made.mkdir()
-        yield made
+        folder_for_models = temporary / "new"
+        folder_for_models.mkdir()
+        yield folder_for_models
 
 
 def _check_names(request: CompileRequest) -> None:
@@ -139,7 +142,7 @@ def _check_names(request: CompileRequest) -> None:
 
 
 def _into(staged: Path, request: CompileRequest) -> CompileRequest:
-    """As staged, models have no ``_ctx`` in their names, so that the binary has none in its."""
+    """Return the request with staged outputs without ``_ctx``, and thus a binary without it."""
     names = [Path(job.output).name for job in request.jobs]
     short = [
         name.removesuffix(_CONTEXT_SUFFIX) + _MODEL_SUFFIX if _is_context(name) else name
@@ -156,12 +159,12 @@ def _is_context(name: str) -> bool:
     return name.endswith(_CONTEXT_SUFFIX) and name != _CONTEXT_SUFFIX
 
 
-def _places(staged: Path, made: list[CompiledModel], outputs: list[str]) -> dict[str, str]:
-    """Name of each staged file → its name in the folder.
+def _target_names(staged: Path, made: list[CompiledModel], outputs: list[str]) -> dict[str, str]:
+    """Map the name of each staged file to its name in the folder.
 
-    Context models last, since they need the others.
+    Context models are last, since they need the others.
     """
-    models = {each.output.name: output for each, output in zip(made, outputs, strict=True)}
+    models = {model.output.name: output for model, output in zip(made, outputs, strict=True)}
     others = {path.name: path.name for path in sorted(staged.iterdir()) if path.name not in models}
     for name in others:
         if name in models.values():
@@ -172,33 +175,41 @@ def _places(staged: Path, made: list[CompiledModel], outputs: list[str]) -> dict
 
 
 def _change(
-    folder: Path, staged: Path, places: Mapping[str, str], outputs: list[str], *, overwrite: bool
+    folder: Path,
+    staged: Path,
+    target_names: Mapping[str, str],
+    outputs: list[str],
+    *,
+    overwrite: bool,
 ) -> FileChange:
-    """What becomes of the folder. AuthoringError where something is in the way."""
+    """Return the planned change of the folder; AuthoringError if something is in the way."""
     adds = {
-        name: place
-        for name, place in places.items()
-        if place in outputs or not have_same_bytes(staged / name, folder / place)
+        name: target_name
+        for name, target_name in target_names.items()
+        if target_name in outputs or not have_same_bytes(staged / name, folder / target_name)
     }
-    gone = _check_places(folder, [*adds.values()], outputs, overwrite=overwrite)
-    kept = set(places.values()) - set(adds.values())
-    return FileChange(adds=adds, takes_away=tuple(name for name in gone if name not in kept))
+    taken_away = _check_targets(folder, [*adds.values()], outputs, overwrite=overwrite)
+    unchanged = set(target_names.values()) - set(adds.values())
+    return FileChange(
+        adds=adds, takes_away=tuple(name for name in taken_away if name not in unchanged)
+    )
 
 
-def _check_places(
+def _check_targets(
     folder: Path, names: list[str], outputs: list[str], *, overwrite: bool
 ) -> tuple[str, ...]:
-    """What has to go before ``names`` can come.
+    """Return the files that must be removed before ``names`` can be added.
 
-    AuthoringError where something is in the way that has to stay.
+    Raises:
+        AuthoringError: something that has to stay is in the way.
     """
-    there = [name for name in names if os.path.lexists(folder / name)]
-    if not there:
+    existing = [name for name in names if os.path.lexists(folder / name)]
+    if not existing:
         return ()
     if not overwrite:
         raise AuthoringError(
-            f"{quoted(folder / there[0])} exists already; --overwrite replaces context models, or"
-            " name another folder"
+            f"{quoted(folder / existing[0])} exists already; --overwrite replaces context models,"
+            " or name another folder"
         )
     neighbours = _neighbours(folder)
     replaced = [name for name in outputs if os.path.lexists(folder / name)]
@@ -207,24 +218,34 @@ def _check_places(
             raise AuthoringError(
                 f"{quoted(folder / name)} is no context model: it is not overwritten"
             )
-    own = frozenset[str]().union(*(neighbours.contexts[name] for name in replaced))
-    for name in there:
-        _check_other(folder, name, neighbours, replaced, own)
+    context_files = frozenset[str]().union(*(neighbours.contexts[name] for name in replaced))
+    for name in existing:
+        _check_other(folder, name, neighbours, replaced, context_files)
     needed = {
         file for name, files in neighbours.needs.items() if name not in replaced for file in files
     }
-    left_over = [file for file in sorted(own - needed - {*there}) if (folder / file).is_file()]
-    return (*replaced, *(name for name in there if name not in replaced), *left_over)
+    left_over = [
+        file for file in sorted(context_files - needed - {*existing}) if (folder / file).is_file()
+    ]
+    return (*replaced, *(name for name in existing if name not in replaced), *left_over)
 
 
 def _check_other(
-    folder: Path, name: str, neighbours: _Neighbours, replaced: list[str], own: frozenset[str]
+    folder: Path,
+    name: str,
+    neighbours: _Neighbours,
+    replaced: list[str],
+    context_files: frozenset[str],
 ) -> None:
-    """Raises AuthoringError for a file beside the models that is not theirs alone."""
+    """Raise AuthoringError for a file beside the models that other models need, too."""
     if name in replaced:
         return
     path = folder / name
-    if path.is_symlink() or not path.is_file() or not (name in own or is_context_file(path)):
+    if (
+        path.is_symlink()
+        or not path.is_file()
+        or not (name in context_files or is_context_file(path))
+    ):
         raise AuthoringError(
             f"{quoted(path)} is not what the replaced context models need: it is not overwritten"
         )
@@ -241,17 +262,17 @@ def _planned(folder: Path, staged: Path, change: FileChange) -> PlannedFiles:
     return PlannedFiles(
         root=folder,
         adds={
-            place: (staged / name).stat().st_size
-            for name, place in change.adds.items()
-            if place not in before
+            target_name: (staged / name).stat().st_size
+            for name, target_name in change.adds.items()
+            if target_name not in before
         },
-        changes=tuple(place for place in change.adds.values() if place in before),
+        changes=tuple(target_name for target_name in change.adds.values() if target_name in before),
         removes=tuple(name for name in change.takes_away if name not in change.adds.values()),
     )
 
 
 def _neighbours(folder: Path) -> _Neighbours:
-    """Files that cannot be read as ONNX, and what lies behind links, are nobody's."""
+    """Read the ONNX files of a folder; links and unreadable files are not among them."""
     contexts: dict[str, frozenset[str]] = {}
     needs: dict[str, frozenset[str]] = {}
     for path in sorted(folder.glob(f"*{_MODEL_SUFFIX}")):
@@ -261,7 +282,7 @@ def _neighbours(folder: Path) -> _Neighbours:
             facts = read_model_facts(path)
             files = set(facts.signature.context_files)
             needs[path.name] = frozenset(
-                files | {each.location for each in facts.signature.external_files}
+                files | {file.location for file in facts.signature.external_files}
             )
             if facts.has_contexts:
                 contexts[path.name] = frozenset(files)

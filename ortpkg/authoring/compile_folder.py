@@ -1,6 +1,6 @@
-"""The temporary folder that variants are compiled into.
+"""Temporary folder that variants are compiled into.
 
-A lock in it tells others whether its owner lives.
+A lock file in it shows other processes that its owner is alive.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from ortpkg.storage.file_lock import hold_lock, is_unlocked
 
 PREFIX = "ortpkg-compile-"
 _LOCK = "owner.lock"
-#: Nothing is compiled for so long; tells where there is no lock.
+#: No compilation takes so long: a folder of this age is abandoned, even without a lock.
 _OLD_S = 86_400.0
 
 
 @contextlib.contextmanager
 def compile_folder() -> Iterator[Path]:
-    """Yields a new folder, which is removed afterwards.
+    """Yield a new folder, which is removed afterwards.
 
-    Before, those are that killed commands of this user left.
+    Folders that killed commands of this user left are removed first.
     """
     _sweep(Path(tempfile.gettempdir()))
     with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # without locks, its age tells
+            with contextlib.suppress(OSError):  # without file locks, the age of the folder decides
                 stack.enter_context(hold_lock(folder / _LOCK))
             yield folder
 
@@ -40,20 +40,22 @@ def compile_folder() -> Iterator[Path]:
 def _sweep(parent: Path) -> None:
     with contextlib.suppress(OSError):
         for folder in sorted(parent.glob(f"{PREFIX}*")):
-            if _is_left(folder):
+            if _is_abandoned(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_left(folder: Path) -> bool:
-    """Whether a command of this user made it that has ended without removing it."""
+def _is_abandoned(folder: Path) -> bool:
+    """Return True if a command of this user created the folder and ended without removing it."""
     lock = folder / _LOCK
     try:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or (os.name == "posix" and found.st_uid != os.geteuid()):
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or (
+            os.name == "posix" and status.st_uid != os.geteuid()
+        ):
             return False
-        if time.time() - found.st_mtime > _OLD_S:
+        if time.time() - status.st_mtime > _OLD_S:
             return True
-        # none: just being made, or on a file system without locks
+        # no lock: just being created, or on a file system without locks
         return lock.exists() and is_unlocked(lock)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Which plain variants are to be compiled, what they become, and which are compiled together."""
+"""Choose the plain variants to compile, the names of the results, and what is compiled together."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileTarget:
-    """One variant that is to be made.
+    """One variant to be compiled.
 
     Attributes:
-        component: where it is going to be.
-        source: the plain variant that it is made of.
-        name: of the new one.
-        provider_options: of the EP for it, beside those of the wishes.
-        replaces: the compiled variant of that name that it takes the place of.
+        component: its future component.
+        source: the plain variant that it is compiled from.
+        name: of the new variant.
+        provider_options: of the EP for it, in addition to those of the wishes.
+        replaces: the compiled variant of that name that it replaces; None for none.
     """
 
     component: ComponentInfo
@@ -38,7 +38,7 @@ class CompileTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileGroup:
-    """Targets that are compiled together, into one folder, and how."""
+    """Targets that are compiled together into one folder, with their options."""
 
     wishes: CompileWishes
     targets: tuple[CompileTarget, ...]
@@ -49,7 +49,9 @@ def groups_to_compile(
 ) -> list[CompileGroup]:
     """Return the groups of targets that ``wishes`` ask for, before anything is compiled.
 
-    Raises the errors of :func:`~ortpkg.authoring.compile_variants.compile_variants`.
+    Raises:
+        UnknownComponentError, UsageError, AuthoringError: as
+            :func:`~ortpkg.authoring.compile_variants.compile_variants`.
     """
     targets = _targets(package, wishes)
     return [
@@ -72,20 +74,22 @@ def why_not_plain(variant: VariantInfo) -> str | None:
 
 
 def check_is_free(target: CompileTarget, component: ComponentInfo) -> None:
-    """Raise AuthoringError if the target's name is taken in ``component``, as it is now."""
+    """Raise AuthoringError if the target's name exists in ``component``, as it is now."""
     other_variants = [
         variant for variant in component.variants if not _is_replaced(target, variant)
     ]
-    taken = {name for variant in other_variants for name in (variant.name, variant.directory.name)}
+    existing_names = {
+        name for variant in other_variants for name in (variant.name, variant.directory.name)
+    }
     namesake = component.variant(target.name)
     if namesake is None or not _is_compiled(namesake):
-        check_new_name("variant", target.name, sorted(taken))
+        check_new_name("variant", target.name, sorted(existing_names))
         return
     renew = ""
     if derivation_of(namesake) is not None:
         renew = f", --renew --variant {namesake.name} makes it anew as it was made"
     remedy = f"--overwrite replaces it{renew}, and --name NAME makes another one beside it"
-    check_new_name("variant", target.name, sorted(taken), remedy)
+    check_new_name("variant", target.name, sorted(existing_names), remedy)
 
 
 def _is_compiled(variant: VariantInfo) -> bool:
@@ -114,13 +118,13 @@ def _targets(package: PackageInfo, wishes: CompileWishes) -> list[CompileTarget]
     scope = components[0] if len(components) == 1 else package
     verify_variants_known(scope, wishes.variants, list(variant_names))
     for component in components:
-        targets_of_component = [variant for variant in targets if variant.component is component]
-        if wishes.name is not None and len(targets_of_component) > 1:
+        component_targets = [variant for variant in targets if variant.component is component]
+        if wishes.name is not None and len(component_targets) > 1:
             raise UsageError(
-                f"{len(targets_of_component)} variants of {quoted(component.name)} cannot all be"
+                f"{len(component_targets)} variants of {quoted(component.name)} cannot all be"
                 f" {quoted(wishes.name)}"
             )
-        for variant in targets_of_component:
+        for variant in component_targets:
             check_is_free(variant, component)
     return targets
 
@@ -169,7 +173,7 @@ def _sources(component: ComponentInfo, wishes: CompileWishes) -> list[VariantInf
 def _grouped(
     package: PackageInfo, targets: Sequence[CompileTarget], wishes: CompileWishes, notify: Notify
 ) -> list[list[CompileTarget]]:
-    """Targets that are compiled together, into one folder."""
+    """Group the targets that are compiled together into one folder."""
     if not wishes.shares_weights:
         return [[target] for target in targets]
     if package.format is PackageFormat.COMPONENT and all(
@@ -187,7 +191,7 @@ def _grouped(
 
 
 def _is_inline(package: PackageInfo, component: ComponentInfo) -> bool:
-    """Whether the component is inline: its variants' folders are then relative to the root.
+    """Return True for a component in the manifest: variants' folders are relative to the root.
 
     Other components may have the same folders.
     """

@@ -1,7 +1,7 @@
-"""``ortpkg compile``: adds compiled variants to a package, next to those they are made from.
+"""Add compiled variants to a package, next to their sources (``ortpkg compile``).
 
-Everything is compiled into a temporary folder first, in a child process; then all variants join the
-package in one change. Whatever goes wrong before, there is the package as it was.
+A child process compiles everything into a temporary folder; then all variants join the package in
+one change. If anything fails before, the package is as it was.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ from ortpkg.storage.hashing import Progress
 
 __all__ = ["CompiledVariant", "compile_variants"]
 
-#: What the metadata of a compiled variant says of its own files; the rest is what its source's
-#: says.
+#: Metadata of a compiled variant about its own files; the rest is copied from its source.
 _OWN_FACTS = ("nodes", "nbytes")
 
 
@@ -60,24 +59,31 @@ def compile_variants(
     operations: FileOperations | None = None,
     on_commit: Callable[[], None] = lambda: None,
 ) -> list[CompiledVariant]:
-    """Compiles plain variants of a package and adds what comes out as variants of their own.
+    """Compile plain variants of a package and add the results as further variants.
 
-    Each records its source by digest. Where ``wishes`` renew, what they made before is made anew;
-    nothing comes back where nothing is stale.
+    Each result records its source by digest. With ``wishes.renews``, stale variants are compiled
+    again; nothing is returned if none is stale. Constraints (EP, device, architecture,
+    compatibility info) come from the EP, by way of the context models.
 
-    ``on_commit`` is called once the variants are in the package. An interrupt before leaves the
-    package as it was; one that comes so late that they are in it already is passed over, and they
-    are returned.
+    An interrupt leaves the package as it was, unless the variants are in it already: then it is
+    ignored, and they are returned.
 
-    Constraints (EP, device, architecture, compatibility info) come from the EP, by way of the
-    context models.
+    Args:
+        root: the package.
+        wishes: what to compile, and how.
+        notify: called with messages for the user.
+        progress: called while files are hashed and copied.
+        operations: change the disk.
+        on_commit: called once the variants are in the package.
 
     Raises:
-        UnknownComponentError: no such component or variant. UsageError: a name for several
-            variants, contexts that are to be both embedded and shared.
-        AuthoringError: nothing plain to compile, a name is taken, or the disk is full.
-        CompileError, NoSuitableVariantError: the EP is not here, or could not compile; nothing was
-            changed.
+        UnknownComponentError: no such component or variant.
+        UsageError: a name for several variants, or contexts that are to be both embedded and
+            shared.
+        AuthoringError: there is nothing plain to compile, a name exists already, or the disk is
+            full.
+        CompileError, NoSuitableVariantError: the EP is not on this machine, or could not compile;
+            nothing was changed.
         DigestMismatchError: the package is damaged.
     """
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
@@ -124,7 +130,7 @@ def _compile_group(
     wishes, targets = group.wishes, group.targets
     is_grouped = len(targets) > 1
     request = CompileRequest(
-        jobs=tuple(_job(each, folder, is_grouped=is_grouped) for each in targets),
+        jobs=tuple(_job(target, folder, is_grouped=is_grouped) for target in targets),
         ep=wishes.ep,
         device=wishes.device,
         backend=wishes.backend,
@@ -158,11 +164,14 @@ def _compile_group(
 def _options_of_variant(
     wishes: CompileWishes, target: CompileTarget, device: str
 ) -> dict[str, str]:
-    """The caller's, and what asks onnxruntime's OpenVINO for float32, which no context can."""
-    own = {**wishes.provider_options, **target.provider_options}
+    """Return the caller's options, and float32 for onnxruntime's OpenVINO provider.
+
+    A context cannot state that precision itself.
+    """
+    options = {**wishes.provider_options, **target.provider_options}
     if not wishes.is_for_onnxruntime or device != DeviceType.CPU:
-        return own
-    return {**precision_options(resolve_ep_name(wishes.ep), own), **own}
+        return options
+    return {**precision_options(resolve_ep_name(wishes.ep), options), **options}
 
 
 def _job(target: CompileTarget, folder: Path, *, is_grouped: bool) -> CompileJob:
@@ -188,24 +197,24 @@ def _with_facts(
     wishes: CompileWishes,
     record: Derivation,
 ) -> PreparedVariant:
-    """Adds how much was compiled, and the source's facts, which hold for what it became.
+    """Add the compiled share, and the source's facts, which hold for the result, too.
 
-    Code that rounds what it multiplies says so, where the source computes in more.
+    Code that rounds factors is marked as such if the source computes more precisely.
     """
     assert prepared.files.facts is not None
     assert target.source.model_path is not None
     before = read_model_facts(target.source.model_path).signature
-    if found := differences(prepared.files.facts.signature, before):
+    if mismatches := differences(prepared.files.facts.signature, before):
         raise AuthoringError(
             f"what the compiler made of variant {quoted(target.source.name)} cannot stand for it:"
-            f" {'; '.join(found)}"
+            f" {'; '.join(mismatches)}"
         )
-    own = {key: value for key, value in prepared.entry.metadata.items() if key in _OWN_FACTS}
-    stated = dict(target.source.metadata) or dict(prepared.entry.metadata)
-    if wishes.rounds_to_bfloat and (precision_of(stated) or Precision.FP32) > Precision.FP16:
-        own[QUANTIZATION_FACT] = BFLOAT_PRECISION
-    own[DERIVED_FACT] = record.as_fact()
-    stated.pop(SHARE_FACT, None)
+    own_facts = {key: value for key, value in prepared.entry.metadata.items() if key in _OWN_FACTS}
+    source_facts = dict(target.source.metadata) or dict(prepared.entry.metadata)
+    if wishes.rounds_to_bfloat and (precision_of(source_facts) or Precision.FP32) > Precision.FP16:
+        own_facts[QUANTIZATION_FACT] = BFLOAT_PRECISION
+    own_facts[DERIVED_FACT] = record.as_fact()
+    source_facts.pop(SHARE_FACT, None)
     if model.share is not None:
-        own[SHARE_FACT] = asdict(model.share)
-    return replace(prepared, entry=replace(prepared.entry, metadata={**stated, **own}))
+        own_facts[SHARE_FACT] = asdict(model.share)
+    return replace(prepared, entry=replace(prepared.entry, metadata={**source_facts, **own_facts}))

@@ -1,4 +1,4 @@
-"""What of a package is to be compiled, and how: what variants become, and how these are called."""
+"""Options of compiling a package, and the names of the compiled variants."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ class CompileWishes:
 
     Attributes:
         ep: the execution provider that compiles: a name or an alias.
-        device: "cpu", "gpu" or "npu"; None for the first that the EP offers here.
-        backend: whose EP of that name, as in CompileRequest; None for the first that has it.
+        device: "cpu", "gpu" or "npu"; None for the first that the EP offers on this machine.
+        backend: the library whose EP of that name compiles, as in CompileRequest; None for the
+            first that has it.
         component: only this one; None for all.
-        variants: the plain variants to compile, by name; empty: the first plain one of each
+        variants: the plain variants to compile, by name; empty for the first plain one of each
             component.
-        name: of the new variant, where it is one; None: the source's name and the EP's.
+        name: of the new variant, if there is only one; None for the source's name and the EP's.
         provider_options: of the EP; kept with the variants, since a context holds for the options
             it was made with.
-        targets: the CPUs that code is made for, each of which becomes a variant: names of
-            :mod:`~ortpkg.machine_code.cpu_targets`; empty: this machine's.
-        is_embedded: contexts go into the models.
+        targets: the CPUs that code is made for, each of which gives a variant: names of
+            :mod:`~ortpkg.machine_code.cpu_targets`; empty for this machine's.
+        is_embedded: contexts are stored in the models.
         shares_weights: variants that can lie in one folder share one binary.
         for_onnxruntime: contexts are made as onnxruntime's EP of the name makes and reads them.
-        renews: compiled variants are made anew, as they were made, in their place: those whose
-            source is another model by now, or those that ``variants`` name; ``ep`` may be "", for
-            those of any.
-        overwrites: a compiled variant of the name that is asked for is replaced.
+        renews: compile variants again as before, and replace them: those whose source is another
+            model by now, or the named ``variants``; ``ep`` may be "", for those of any EP.
+        overwrites: replace an existing compiled variant of the new name.
         timeout_s: of all compiling together.
         memory_limit_nbytes: of a process that compiles, as in CompileRequest.
-        for_device: a device that is not here, as in CompileRequest; "" for one of this machine.
+        for_device: a device that this machine lacks, as in CompileRequest; "" for one of this
+            machine.
     """
 
     ep: str
@@ -68,12 +69,12 @@ class CompileWishes:
 
     @property
     def is_for_onnxruntime(self) -> bool:
-        """Return True if contexts are written for onnxruntime, in the form that its EP reads."""
+        """True if contexts are written for onnxruntime, in the form that its EP reads."""
         return self.for_onnxruntime or bool(self.for_device)
 
     @property
     def rounds_to_bfloat(self) -> bool:
-        """Whether machine code is to multiply numbers rounded to bfloat16."""
+        """True if machine code is to multiply numbers rounded to bfloat16."""
         return (
             resolve_ep_name(self.ep) == LLVM_EP
             and self.provider_options.get(PRECISION_OPTION) == BFLOAT_PRECISION
@@ -81,7 +82,7 @@ class CompileWishes:
 
 
 def check_wishes(wishes: CompileWishes) -> None:
-    """UsageError for wishes that contradict each other, or name no execution provider."""
+    """Raise UsageError for wishes that contradict each other, or name no execution provider."""
     if wishes.is_embedded and wishes.shares_weights:
         raise UsageError(
             "contexts embedded in their models have nothing to share: embed them, or share weights"
@@ -116,25 +117,26 @@ def check_wishes(wishes: CompileWishes) -> None:
 
 
 def kinds_of(wishes: CompileWishes) -> list[tuple[str, dict[str, str]]]:
-    """What each source becomes: how that is called, and the options that it takes.
+    """Return, for each variant that a source gives, the suffix of its name and its options.
 
-    Raises UsageError for a target that nobody knows, or for an EP that compiles for its own device.
+    Raises:
+        UsageError: a target is unknown, or the EP compiles for its own device only.
     """
     if not wishes.targets:
         return [(_short(wishes), {})]
     if resolve_ep_name(wishes.ep) != LLVM_EP:
         raise UsageError(f"targets are CPUs that {LLVM_EP} compiles for: take --ep llvm")
-    found = dict.fromkeys(target_named(each) for each in wishes.targets)
-    return [(each.short_name, {TARGET_OPTION: each.name}) for each in found]
+    cpu_targets = dict.fromkeys(target_named(target) for target in wishes.targets)
+    return [(target.short_name, {TARGET_OPTION: target.name}) for target in cpu_targets]
 
 
 def default_name(source: str, short: str, wishes: CompileWishes) -> str:
-    """The source's name and what it becomes; the name says how it computes where it says so."""
+    """Return a name from the source's and the suffix; it says "bf16" instead of a stated "fp32"."""
     if not wishes.rounds_to_bfloat:
         return f"{source}-{short}"
     words = source.split("-")
-    own = ["bf16" if each.lower() in _FLOAT32_WORDS else each for each in words]
-    return "-".join([*own, short] if "bf16" in own else [*own, short, "bf16"])
+    new_words = ["bf16" if word.lower() in _FLOAT32_WORDS else word for word in words]
+    return "-".join([*new_words, short] if "bf16" in new_words else [*new_words, short, "bf16"])
 
 
 def _short(wishes: CompileWishes) -> str:

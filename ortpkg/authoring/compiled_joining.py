@@ -1,4 +1,4 @@
-"""Adds compiled variants to their package, or replaces older ones, in a single change."""
+"""Add compiled variants to their package, or replace older ones, in a single change."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _SHARING = "ep.share_ep_contexts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledVariant:
-    """A variant that was made.
+    """Variant that was compiled and added.
 
     Attributes:
-        component, name: of it.
+        component, name: of the variant.
         source: the variant that it was compiled from.
         folder: relative to the package root.
-        compiled: what the compiler made.
-        entry: what the documents say of it.
-        is_renewed: whether it took the place of one of its name.
+        compiled: result of the compiler.
+        entry: its entry in the documents.
+        is_renewed: True if it replaced a variant of its name.
     """
 
     component: str
@@ -52,7 +52,8 @@ def joining_change(
 ) -> tuple[PackageChange, list[CompiledVariant]]:
     """Return one change that adds all variants to the package as it is now.
 
-    Raises AuthoringError if the package has changed meanwhile so that they cannot be added.
+    Raises:
+        AuthoringError: the package has changed meanwhile so that they cannot be added.
     """
     joining: dict[str, dict[str, VariantEntry]] = {}
     directories: dict[str, dict[str, Path]] = {}
@@ -64,7 +65,7 @@ def joining_change(
             package, first.component.name, _folder_name(package, first, len(group))
         )
         directories[folder] = {
-            path: file for *_, each in group for path, file in each.files.sources.items()
+            path: file for *_, prepared in group for path, file in prepared.files.sources.items()
         }
         for target, compiled, prepared in group:
             component = _component_now(package, target)
@@ -86,10 +87,10 @@ def joining_change(
                     is_renewed=old is not None,
                 )
             )
-    copies = [(each.component, each.source, each.name) for each in variants]
+    copies = [(variant.component, variant.source, variant.name) for variant in variants]
     documents = (
         *adding_variants(
-            package, {name: ComponentEntry(variants=each) for name, each in joining.items()}
+            package, {name: ComponentEntry(variants=entries) for name, entries in joining.items()}
         ),
         *samples_with_copied_tolerances(package, copies),
     )

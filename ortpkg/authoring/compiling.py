@@ -1,4 +1,4 @@
-"""Compiling on this machine, and remembering it: what one compiled oneself needs no trust."""
+"""Compile on this machine, and remember the results: contexts compiled here need no trust."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def compile_package(
     on_commit: Callable[[], None] = lambda: None,
     operations: FileOperations | None = None,
 ) -> list[CompiledVariant]:
-    """Adds compiled variants to a package.
+    """Compile variants and add them to a package.
 
     See :func:`~ortpkg.authoring.compile_variants.compile_variants`.
 
-    UsageError for an execution provider that nobody knows.
+    Raises:
+        UsageError: the execution provider is unknown.
     """
     notify = notify or _log.warning
     check_wishes(wishes)
@@ -47,7 +48,9 @@ def compile_package(
     made = compile_variants(
         root, wishes, notify=notify, progress=progress, on_commit=on_commit, operations=operations
     )
-    _remember((Path(root) / each.folder / str(each.entry.model_file) for each in made), notify)
+    _remember(
+        (Path(root) / variant.folder / str(variant.entry.model_file) for variant in made), notify
+    )
     return made
 
 
@@ -61,22 +64,24 @@ def compile_model_files(
     on_commit: Callable[[], None] = lambda: None,
     operations: FileOperations | None = None,
 ) -> list[CompiledModel]:
-    """Compiles model files outside of packages.
+    """Compile model files outside of packages.
 
     See :func:`~ortpkg.authoring.compile_files.compile_files`.
 
     Args:
         request: what to compile; all outputs lie in one folder.
         timeout_s: of all together.
-        trust: take models that have native contexts already, not made on this machine; what comes
-            out of these is not remembered as made here, so it needs trust as they do.
-        overwrite: replace context models that are there already.
-        notify: is told what the user should know.
-        on_commit: called once all is there.
-        operations: changes the disk, or rehearses that.
+        trust: accept models with native contexts that were not made on this machine; the results
+            then need trust, too.
+        overwrite: replace existing context models.
+        notify: called with messages for the user.
+        on_commit: called once all files are in place.
+        operations: change the disk, or rehearse that.
 
-    Raises TrustRequiredError for such a model without ``trust``, UsageError for an execution
-    provider that nobody knows, and what compile_files raises.
+    Raises:
+        TrustRequiredError: a model has such contexts, and ``trust`` is False.
+        UsageError: the execution provider is unknown.
+        AuthoringError, CompileError: as compile_files.
     """
     notify = notify or _log.warning
     ep_known_here(request.ep)
@@ -106,7 +111,7 @@ def compile_model_files(
         on_commit=on_commit,
     )
     if is_ours:
-        _remember((each.output for each in made), notify)
+        _remember((model.output for model in made), notify)
     else:
         notify(
             "a model had contexts that were not compiled here: running what came out needs --trust,"

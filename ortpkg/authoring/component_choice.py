@@ -1,4 +1,4 @@
-"""Which component model a change is about: the one that is named, or the only one."""
+"""Choose the component model that a change is about: the named one, or the only one."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.named_parts import component_named
 from ortpkg.package.package_info import PackageFormat, PackageInfo
 
-#: What the component model of a new package is called where nobody says.
+#: Default name of the component model in a new package.
 DEFAULT_COMPONENT = "model"
 
 
 def component_to_extend(package: PackageInfo, name: str | None) -> str:
-    """The name of the component that a new variant belongs to; of an empty package, the usual one.
+    """Return the component for a new variant; in an empty package, the default name.
 
-    UnknownComponentError where none is named and there are several.
+    Raises:
+        UnknownComponentError: none is named and there are several.
     """
     if name is not None:
         return name
     return component_named(package, None).name if package.components else DEFAULT_COMPONENT
 
 
-def say_what_is_new(package: PackageInfo, component: str, notify: Notify) -> None:
-    """Says that a package gets a further component, which a mistyped name would do as well."""
-    known = [each.name for each in package.components]
-    listed = ", ".join(map(quoted, known))
+def warn_of_new_component(package: PackageInfo, component: str, notify: Notify) -> None:
+    """Report that a package gets a further component: its name may be a typing error."""
+    names = [existing.name for existing in package.components]
+    listed = ", ".join(map(quoted, names))
     notify(
-        f"component model {quoted(component)} is new{did_you_mean(component, known)}; the package"
+        f"component model {quoted(component)} is new{did_you_mean(component, names)}; the package"
         f" had {listed}"
     )
     if package.format is not PackageFormat.COMPONENT:

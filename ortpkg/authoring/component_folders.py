@@ -1,4 +1,4 @@
-"""The folders of a component, as sharing sees them: models, contents, what forbids sharing."""
+"""Folders of a component as weight sharing sees them: models, contents, obstacles."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ortpkg.storage.composed_file import FileRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantFolder:
-    """A folder with the models of one or more variants.
+    """Folder with the models of one or more variants.
 
     Attributes:
         path: absolute.
-        variants: those whose folder it is, in declaration order.
-        models: of these, each once.
+        variants: the variants with this folder, in declaration order.
+        models: their models, each once.
         why_not_host: why no other model may join; "" if it may.
         why_not_movable: why its models may not join another folder; "" if they may.
-        why_not_editable: why its models may not be replaced where they are; "" if they may.
+        why_not_editable: why its models may not be replaced in place; "" if they may.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class VariantFolder:
             self._by_model.setdefault(variant.model_path, []).append(variant)
 
     def variants_of(self, model: ModelWeights) -> list[VariantInfo]:
-        """The variants whose model file is that one, in declaration order."""
+        """Return the variants with that model file, in declaration order."""
         return self._by_model[model.path]
 
     @property
@@ -56,10 +56,10 @@ class VariantFolder:
         return dict.fromkeys(path for model in self.models for path in model.files)
 
 
-class UsedPlaces:
-    """What the variants of a package use: their folders and models, and folders of their options.
+class UsedPaths:
+    """Paths that the variants of a package use: folders, models, and folders of their options.
 
-    Each place is kept with the component that alone uses it; "" stands for several, or an option.
+    Each path is kept with the only component that uses it; "" stands for several, or an option.
     """
 
     def __init__(self, package: PackageInfo) -> None:
@@ -70,28 +70,34 @@ class UsedPlaces:
                 self._add(variant.directory, component.name)
                 if variant.model_path is not None:
                     self._add(variant.model_path, component.name)
-                for place in option_places(variant):
-                    self._add(place, "")
+                for option_folder in option_places(variant):
+                    self._add(option_folder, "")
 
-    def _add(self, place: Path, user: str) -> None:
-        for users, paths in ((self._users, (place,)), (self._users_below, place.parents)):
+    def _add(self, used_path: Path, user: str) -> None:
+        for users, paths in ((self._users, (used_path,)), (self._users_below, used_path.parents)):
             for path in paths:
                 if users.setdefault(path, user) != user:
                     users[path] = ""
 
     def by_others(self, folder: Path, component: str) -> bool:
-        """Whether not ``component`` alone uses ``folder``, what is in it or what it lies in."""
+        """Return True if another component uses this folder, one inside it, or a parent of it."""
         return self._users_below.get(folder, component) != component or any(
             self._users.get(path, component) != component for path in (folder, *folder.parents)
         )
 
 
 def read_component_folders(
-    package: PackageInfo, component: ComponentInfo, document: ComponentDocument, used: UsedPlaces
+    package: PackageInfo, component: ComponentInfo, document: ComponentDocument, used: UsedPaths
 ) -> list[VariantFolder]:
-    """The folders of a component in the order of their first variants; ``used`` in the package.
+    """Return the folders of a component in the order of their first variants.
 
-    ModelError where a model is damaged.
+    Args:
+        package, component: the component and its package.
+        document: of the component.
+        used: paths in use anywhere in the package.
+
+    Raises:
+        ModelError: a model is damaged.
     """
     grouped: dict[Path, list[VariantInfo]] = {}
     for variant in component.variants:
@@ -114,12 +120,10 @@ def read_component_folders(
 def own_folder(
     package: PackageInfo, component: ComponentInfo, document: ComponentDocument
 ) -> VariantFolder | None:
-    """The component's own folder with the models that lie in it, for others to join.
+    """Return the component's own folder, ``models/<component>/``, for other models to join.
 
-    None where other models may not join them.
-
-    That is ``models/<component>/``: what is declared in manifest.json alone has no folder of its
-    own.
+    Return None if they may not. A component that is declared in manifest.json alone has no folder
+    of its own.
     """
     path = component.directory
     if path == package.root or path.parent != package.root / MODELS:
@@ -127,7 +131,7 @@ def own_folder(
     if any(
         variant.directory.is_relative_to(path / CHECKSUM_FOLDER) for variant in component.variants
     ):
-        return None  # a variant of that name
+        return None  # a variant has the name of the folder for shared weights
     variants = [variant for variant in component.variants if variant.directory == path]
     if not variants:
         return VariantFolder(path=path, variants=(), models=())
@@ -194,14 +198,14 @@ def _why_not_movable(folder: VariantFolder) -> str:
 
 
 def _holders_of(folders: Iterable[VariantFolder]) -> dict[Path, set[Path]]:
-    """Folder → two at most of ``folders`` that are, or have files, in it or in folders of it."""
+    """Map each path to at most two of ``folders`` that are it, or have files at or below it."""
     holders: dict[Path, set[Path]] = {}
     for folder in folders:
-        for place in {folder.path, *folder.files}:
-            for above in (place, *place.parents):
-                found = holders.setdefault(above, set())
-                if len(found) < 2:
-                    found.add(folder.path)
+        for used_path in {folder.path, *folder.files}:
+            for parent in (used_path, *used_path.parents):
+                path_holders = holders.setdefault(parent, set())
+                if len(path_holders) < 2:
+                    path_holders.add(folder.path)
     return holders
 
 
@@ -222,7 +226,7 @@ def _files_below(folder: Path) -> list[Path]:
 def ranges_of(
     models: Iterable[ModelWeights], smallest_embedded_nbytes: int | None
 ) -> list[FileRange]:
-    """Every range of the models' files that may be equal to another: tensors, and whole files."""
+    """Return every range of the models' files that may equal another: tensors, whole files."""
     ranges: list[FileRange] = []
     for model in models:
         ranges += [tensor.data for tensor in model.external]
@@ -232,7 +236,7 @@ def ranges_of(
 
 
 def embedded_tensors(model: ModelWeights, smallest_nbytes: int | None) -> list[StoredTensor]:
-    """Initializers in the model that may move out of it; None: none may."""
+    """Return initializers in the model that may move out of it; None for ``smallest``: none."""
     if smallest_nbytes is None:
         return []
     return [tensor for tensor in model.embedded if tensor.data.nbytes >= smallest_nbytes]
@@ -241,11 +245,11 @@ def embedded_tensors(model: ModelWeights, smallest_nbytes: int | None) -> list[S
 def shareable_contents(
     model: ModelWeights, keys: Mapping[FileRange, ContentKey], smallest_embedded_nbytes: int | None
 ) -> dict[ContentKey, FileRange]:
-    """What of a model is worth sharing: content → where it has it, in a data file if possible."""
-    found: dict[ContentKey, FileRange] = {}
+    """Map content worth sharing to its range in the model's files, a data file if possible."""
+    contents: dict[ContentKey, FileRange] = {}
     for tensor in (*model.external, *embedded_tensors(model, smallest_embedded_nbytes)):
         if tensor.data.path not in model.opaque and tensor.data.nbytes >= SMALLEST_SHARED_NBYTES:
-            found.setdefault(keys[tensor.data], tensor.data)
+            contents.setdefault(keys[tensor.data], tensor.data)
     for path in model.opaque:
-        found.setdefault(keys[whole_file(path)], whole_file(path))
-    return found
+        contents.setdefault(keys[whole_file(path)], whole_file(path))
+    return contents

@@ -1,8 +1,7 @@
-"""Which ranges of files hold the same bytes, by the SHA-256 of what is read now.
+"""Find ranges of files that hold the same bytes, by the SHA-256 of their present content.
 
-Neither names nor recorded digests are believed.
-
-Only ranges whose length occurs more than once are read: the others equal nothing.
+Neither names nor recorded digests are trusted. Only ranges whose length occurs more than once are
+read: the others equal nothing.
 """
 
 from __future__ import annotations
@@ -22,49 +21,51 @@ from ortpkg.storage.hashing import Progress
 _CHUNK_NBYTES = 1024 * 1024
 
 ContentKey = str
-"""The same for two ranges if and only if they hold the same bytes (or are one and the same
-range).
-"""
+"""Key that is equal for two ranges if and only if they hold the same bytes."""
 
 
 def read_contents(
     ranges: Iterable[FileRange], *, progress: Progress | None = None
 ) -> Mapping[FileRange, ContentKey]:
-    """The key of each range. ModelFileError where a file cannot be read, or has become shorter.
+    """Return the key of each range; ``progress`` is called for each file once it is done.
 
-    ``progress`` is told of each file once it is done.
+    Raises:
+        ModelFileError: a file cannot be read, or has become shorter.
     """
     distinct = dict.fromkeys(ranges)
-    lengths = Counter(each.nbytes for each in distinct)
+    lengths = Counter(file_range.nbytes for file_range in distinct)
     by_path: dict[Path, list[FileRange]] = {}
-    for each in distinct:
-        if lengths[each.nbytes] > 1 and each.nbytes:
-            by_path.setdefault(each.path, []).append(each)
-    keys = {each: f"{each.path}:{each.offset}:{each.nbytes}" for each in distinct}
+    for file_range in distinct:
+        if lengths[file_range.nbytes] > 1 and file_range.nbytes:
+            by_path.setdefault(file_range.path, []).append(file_range)
+    keys = {
+        file_range: f"{file_range.path}:{file_range.offset}:{file_range.nbytes}"
+        for file_range in distinct
+    }
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="ortpkg-hash") as pool:
         for path, digests in zip(by_path, pool.map(_hash_ranges, by_path.items()), strict=True):
             keys |= digests
             if progress is not None:
-                nbytes = sum(each.nbytes for each in digests)
+                nbytes = sum(file_range.nbytes for file_range in digests)
                 progress(path.name, nbytes, nbytes)
     return keys
 
 
 def _hash_ranges(item: tuple[Path, list[FileRange]]) -> dict[FileRange, ContentKey]:
     path, ranges = item
-    found = {}
+    keys = {}
     try:
         with open_regular(path) as (stream, _):
             buffer = memoryview(bytearray(_CHUNK_NBYTES))
-            for each in ranges:
-                sha256, left = hashlib.sha256(), each.nbytes
-                stream.seek(each.offset)
+            for file_range in ranges:
+                sha256, left = hashlib.sha256(), file_range.nbytes
+                stream.seek(file_range.offset)
                 while left and (count := stream.readinto(buffer[: min(left, _CHUNK_NBYTES)])):  # type: ignore[attr-defined]
                     sha256.update(buffer[:count])
                     left -= count
                 if left:
                     raise ModelFileError(f"{quoted(path)} became shorter while it was being read")
-                found[each] = f"sha256:{sha256.hexdigest()}:{each.nbytes}"
+                keys[file_range] = f"sha256:{sha256.hexdigest()}:{file_range.nbytes}"
     except OSError as error:
         raise ModelFileError(f"cannot read {quoted(path)}: {quoted(error)}") from error
-    return found
+    return keys

@@ -1,8 +1,8 @@
-"""convert: the same package in another generation of the format.
+"""Convert a package to another generation of the format.
 
-Nothing is lost on the way: what the target has no key for is kept beside
-(``additional_metadata.ortpkg``), and comes back when the package is converted back. What the target
-cannot mean is refused, all of it at once.
+Nothing is lost: facts without a key in the target are kept in ``additional_metadata.ortpkg`` and
+come back when the package is converted back. Facts that the target cannot express are refused, all
+at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ortpkg.authoring.package_plan import (
     change_of,
 )
 from ortpkg.authoring.package_totals import PackageTotals
-from ortpkg.authoring.stale_variants import tell_of_stale
+from ortpkg.authoring.stale_variants import report_stale
 from ortpkg.authoring.written_package import open_written
 from ortpkg.errors import AuthoringError, UsageError, quoted
 from ortpkg.package.changes.transaction import commit_change
@@ -52,22 +52,22 @@ def convert(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Writes the package in the format ``to``: at ``output``, or (None) in place.
+    """Write the package in the format ``to``: at ``output``, or (None) in place.
 
-    Every file is re-hashed first. ``force`` leaves out what the target cannot mean.
+    Every file is hashed first. ``force`` leaves out facts that the target cannot express.
 
     Raises:
-        AuthoringError: the target cannot mean all that the package states (each thing is named), it
-            has that format already, something is at ``output``, or the disk is full.
+        AuthoringError: the target cannot express everything that the package states (each fact is
+            named), the package has that format already, ``output`` exists, or the disk is full.
         DigestMismatchError: a file is damaged.
-        PackageError: ``root`` is no valid package.
+        PackageError: ``root`` is not a valid package.
         UsageError: an unknown format.
         PackageBusyError: another command does not finish changing it.
     """
     notify = notify or logger.warning
     form = parse_format(to)
     source = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
-    open_package(source)  # what is no package is said before what is damaged
+    open_package(source)  # "not a package" is reported before damage
     if output is not None:
         return write_planned(
             source,
@@ -95,9 +95,10 @@ def convert(
 def plan_conversion(
     package: PackageInfo, form: PackageFormat, *, force: bool, notify: Notify
 ) -> PackagePlan:
-    """The package in another format.
+    """Plan the package in another format.
 
-    AuthoringError where that cannot mean all of it, unless ``force``.
+    Raises:
+        AuthoringError: the format cannot express all of it, and ``force`` is False.
     """
     if form is not PackageFormat.METADATA:
         check_names(package.components)
@@ -107,14 +108,14 @@ def plan_conversion(
         raise AuthoringError(
             f"a {form} package cannot say all of this (force leaves it out): {listed}"
         )
-    for each in lost:
-        notify(f"left out: {each}")
+    for item in lost:
+        notify(f"left out: {item}")
     if len(package.components) > 1 and form is not PackageFormat.COMPONENT:
         notify(
             "onnxruntime 1.26 and 1.27 open packages with one component model; this has"
             f" {len(package.components)}"
         )
-    tell_of_stale(package, notify)
+    report_stale(package, notify)
     description = PackageDescription(package, form)
     entry = (
         without_forbidden_options(description.entry)
@@ -128,7 +129,7 @@ def plan_conversion(
     if form is PackageFormat.METADATA and package.format is PackageFormat.UNIVERSAL:
         contents = {
             MANIFEST: contents.pop(MANIFEST)
-        } | contents  # metadata.json says both, until the manifest does not
+        } | contents  # metadata.json has the keys of both until the manifest drops its own
     totals = PackageTotals(form)
     documents = {}
     for path, value in contents.items():
@@ -136,13 +137,16 @@ def plan_conversion(
         totals.add(path, documents[path])
     totals.check(
         components=len(package.components),
-        variants=sum(len(each.variants) for each in package.components),
+        variants=sum(len(component.variants) for component in package.components),
     )
     files = _files(package, description, documents)
     if folders is not None:
         files = {path: source for path, source in files.items() if path not in folders.replaced}
         files |= folders.files
-        documents = {**folders.documents, **documents}  # what nothing names yet comes first
+        documents = {
+            **folders.documents,
+            **documents,
+        }  # documents that nothing names yet come first
     return PackagePlan(documents=documents, files=files)
 
 
@@ -160,11 +164,11 @@ def _genai_folders(
 def _files(
     package: PackageInfo, description: PackageDescription, documents: dict[str, bytes]
 ) -> dict[str, Path]:
-    """Every file that is no document, at the place that the layout gives it."""
+    """Map the new path of every file that is not a document to its source."""
     moves = {
-        place.moves: place.folder
-        for place in description.places.values()
-        if place.moves is not None
+        location.moves: location.folder
+        for location in description.places.values()
+        if location.moves is not None
     }
     files = {}
     for path in list_files(package.root):
@@ -173,8 +177,8 @@ def _files(
         target = path if moved is None else f"{moves[moved]}/{source.relative_to(moved).as_posix()}"
         if path not in description.documents:
             files[target] = source
-    for place in description.places.values():
-        files |= {f"{place.folder}/{path}": source for path, source in place.brings.items()}
+    for location in description.places.values():
+        files |= {f"{location.folder}/{path}": source for path, source in location.brings.items()}
     if clash := next((path for path in files if path in documents), None):
         raise AuthoringError(
             f"{quoted(clash)} is a file of the package, where a document has to go; rename it"
@@ -183,15 +187,15 @@ def _files(
 
 
 def _lost(package: PackageInfo, form: PackageFormat) -> Iterator[str]:
-    """What the package states and ``form`` cannot mean, a phrase each."""
+    """Yield each fact of the package that ``form`` cannot express, as a phrase."""
     for component in package.components:
         for variant in component.variants:
-            what = f"of variant {quoted(variant.name)}"
+            owner = f"of variant {quoted(variant.name)}"
             if form is not PackageFormat.METADATA:
                 for key in FORBIDDEN_SESSION_OPTIONS:
                     if key in variant.session_options:
                         yield (
-                            f"session option {quoted(key)} {what}, with which onnxruntime 1.31"
+                            f"session option {quoted(key)} {owner}, with which onnxruntime 1.31"
                             " refuses the package"
                         )
             if (
@@ -199,4 +203,4 @@ def _lost(package: PackageInfo, form: PackageFormat) -> Iterator[str]:
                 and variant.model_path is None
                 and package.shared_assets
             ):
-                yield f"shared assets that the set of files {what} may refer to"
+                yield f"shared assets that the set of files {owner} may refer to"

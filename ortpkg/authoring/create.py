@@ -1,12 +1,12 @@
-"""Makes packages and changes them: create, init_package, add_variant, remove_variant.
+"""Create and change packages: create, init_package, add_variant, remove_variant.
 
-Each function plans first (reads, compares, refuses) and writes afterwards, through
-``package.changes.transaction``: whatever goes wrong, there is the old package or the new one. All
-of them wait for another command that changes the same package.
+Each function plans first (reads, compares, refuses) and then writes through
+``package.changes.transaction``: if anything fails, the package is either the old or the new one.
+All of them wait for another command that changes the same package.
 
-Parameters that all share: ``progress`` is called with (file, bytes done, bytes in total) while
-files are copied; ``notify`` is told warnings and what is waited for, a sentence each (left out,
-they are logged); ``operations`` is how the disk is changed, which tests replace to fail.
+Common parameters: ``progress`` is called with (file, bytes done, bytes in total) while files are
+copied; ``notify`` is called with each warning and each reason to wait (by default they are logged);
+``operations`` changes the disk, and tests replace it to make it fail.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ortpkg.authoring.asset_sharing import check_can_have_assets
 from ortpkg.authoring.component_choice import (
     DEFAULT_COMPONENT,
     component_to_extend,
-    say_what_is_new,
+    warn_of_new_component,
 )
 from ortpkg.authoring.dedup import carry_out_assets
 from ortpkg.authoring.document_edits import (
@@ -51,7 +51,7 @@ from ortpkg.authoring.removal import (
 from ortpkg.authoring.sharing_group import SharedLayout
 from ortpkg.authoring.siblings import check_agreement, signatures_of, warn_of_missing_ep
 from ortpkg.authoring.stale_variants import (
-    tell_of_stale_after,
+    report_stale_after,
     verify_no_source_leaves_a_stale_variant,
 )
 from ortpkg.authoring.unused_assets import unused_assets, without_assets
@@ -88,11 +88,19 @@ def init_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Makes a package without component models at ``root``; :func:`add_variant` fills it.
+    """Create a package without component models at ``root``; :func:`add_variant` fills it.
 
-    ``name`` defaults to the directory's name without ``.ortpackage``; ``form`` is as for
-    :func:`create`. AuthoringError where something is at ``root`` already (an empty directory is
-    fine; so is a package, with ``overwrite``).
+    Args:
+        root: the new package.
+        name: of the package; by default the directory's name without ``.ortpackage``.
+        version: of the package.
+        form: generation of the format, as for :func:`create`.
+        overwrite: replace an existing package.
+        notify: called with messages for the user.
+        operations: change the disk.
+
+    Raises:
+        AuthoringError: something is at ``root`` already (an empty directory is fine).
     """
     target = _absolute(root)
     change = PackageChange(
@@ -119,15 +127,24 @@ def create(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Makes a package with one component model, which has a variant for each of ``models``.
+    """Create a package with one component model, which has a variant for each of ``models``.
 
-    ``form`` is the generation of the format: "universal" (the default) is opened by onnxruntime
-    1.26 to 1.32, "metadata" by 1.26 and 1.27, "component" by 1.28 on. All are the same to ortpkg.
-    ``overwrite`` replaces a package that is at ``root`` already, in one step.
+    Args:
+        root: the new package.
+        models: its variants.
+        name: of the package; by default the directory's name without ``.ortpackage``.
+        component: name of the component model.
+        version, description: of the package.
+        form: generation of the format: "universal" (the default) is opened by onnxruntime 1.26 to
+            1.32, "metadata" by 1.26 and 1.27, "component" by 1.28 on. ortpkg reads all of them
+            alike.
+        force: accept models whose inputs or outputs differ.
+        overwrite: replace an existing package, in one step.
+        progress, notify, operations: see the module.
 
     Raises:
-        AuthoringError: something is at ``root`` already, a name is taken or not portable, the
-            models differ in inputs or outputs (unless ``force``), or the disk is full.
+        AuthoringError: something is at ``root`` already, a name exists twice or is not portable,
+            the models differ in inputs or outputs, or the disk is full.
         ModelError: a model file is missing or wrong.
         UsageError: no model was given, or an unknown device or format.
     """
@@ -149,9 +166,9 @@ def create(
         form=form,
         component=component,
         variants={variant.name: variant.entry for variant in prepared},
-        signature=next((each.files.facts.signature for each in prepared if each.files.facts), None),
+        signature=next((new.files.facts.signature for new in prepared if new.files.facts), None),
     )
-    directories = {f"{MODELS}/{component}/{each.name}": each.files.sources for each in prepared}
+    directories = {f"{MODELS}/{component}/{new.name}": new.files.sources for new in prepared}
     return write_package(
         target,
         PackageChange(documents=documents, new_directories=directories),
@@ -181,33 +198,42 @@ def add_variant(
     on_note: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Copies a model file with its data, or a folder, into the package as a variant.
+    """Copy a model file with its data, or a folder, into the package as a variant.
 
-    ``component`` may be left out where there is but one, or none yet: then "model" is made. A
-    further one is made only where it is named, which ``notify`` is told.
-
-    Only the component's metadata.json changes, and digests.json; manifest.json does when the
-    component is new. What the flags leave open comes from the model's own metadata; see
+    Only the component's metadata.json and digests.json change; manifest.json changes if the
+    component is new. Constraints that are not given come from the model's own metadata; see
     :class:`NewVariant`.
 
-    With ``share_weights``, external data that a variant of the component has already is not copied:
-    the model joins that one's folder (``joining.py``). ``on_note`` (left out: ``notify``) is told
-    how many bytes that saved, ``notify`` why none. "shared-assets" instead of True makes a shared
-    asset of it (:func:`~ortpkg.authoring.dedup.dedup`), once the variant is there.
+    Args:
+        root: the package.
+        model: the model file or folder.
+        component: name of the component; may be left out if there is only one, or none yet: then
+            "model" is created. A further component is created only if it is named, and reported to
+            ``notify``.
+        variant, ep, device, architecture, compatibility_info, session_options, provider_options: as
+            in :class:`NewVariant`.
+        share_weights: True: external data that a variant of the component has already is not
+            copied; the model joins that variant's folder (``joining.py``). "shared-assets": the
+            common weights become a shared asset once the variant is added
+            (:func:`~ortpkg.authoring.dedup.dedup`).
+        force: accept a model whose inputs or outputs differ from its siblings'.
+        progress, notify, operations: see the module.
+        on_note: called with the number of bytes that sharing saved; by default ``notify``, which is
+            told why none were saved.
 
     Raises:
-        AuthoringError: the variant's name is taken or not portable, its inputs or outputs differ
-            from its siblings' (unless ``force``), a file is no plain file, or the disk is full.
+        AuthoringError: the variant's name exists or is not portable, its inputs or outputs differ
+            from its siblings', a file is not a regular file, or the disk is full.
         ModelError: the model file, or a file that it names, is missing or wrong.
-        UnknownComponentError: no component was named where there are several.
+        UnknownComponentError: no component was named, and there are several.
         UsageError: an unknown device.
-        PackageError: ``root`` is no valid package.
+        PackageError: ``root`` is not a valid package.
         PackageBusyError: another command does not finish changing it.
     """
     notify = notify or logger.warning
     on_note = on_note or notify
     target = _absolute(root)
-    wanted = NewVariant(
+    new_variant = NewVariant(
         model=Path(model),
         name=variant,
         ep=ep,
@@ -221,8 +247,8 @@ def add_variant(
     package = open_package(target)
     component_to_extend(package, component)
     _check_can_share(package, share_weights)
-    _check_is_outside(target, wanted.model)
-    (prepared,) = prepare_variants([wanted], notify)
+    _check_is_outside(target, new_variant.model)
+    (prepared,) = prepare_variants([new_variant], notify)
     with locked_package(target, notify=notify, operations=operations) as package:
         extended = component_to_extend(package, component)
         change = _adding(package, extended, prepared, force, notify)
@@ -249,19 +275,19 @@ def remove_variant(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Takes a variant and its files out of the package; files that another variant uses stay.
+    """Remove a variant and its files from the package; files of other variants stay.
 
     The last variant of a component takes the component along, since one without variants cannot be
     run; a package that loses its only component is as :func:`init_package` leaves it. ``component``
-    may be left out where there is but one.
+    may be left out if there is only one.
 
     Raises:
-        UnknownComponentError: no such component or variant, or none was named where there are
+        UnknownComponentError: no such component or variant, or none was named and there are
             several.
-        StalePackageError: a stale variant was made of this one, and would stay.
+        StalePackageError: a stale variant was compiled from this one, and would stay.
         AuthoringError: the component would go, but pipeline.json or samples.json uses it; or the
             disk is full.
-        PackageError: ``root`` is no valid package.
+        PackageError: ``root`` is not a valid package.
         PackageBusyError: another command does not finish changing it.
     """
     target = _absolute(root)
@@ -273,7 +299,7 @@ def remove_variant(
 
 
 def _check_can_share(package: PackageInfo, share_weights: bool | str) -> None:
-    """UsageError where ``share`` has no such value, or the package can have no shared assets."""
+    """Raise UsageError for an unknown value, or for a package that cannot have shared assets."""
     if share_weights == SharedLayout.SHARED_ASSETS:
         check_can_have_assets(package)
     elif not isinstance(share_weights, bool):
@@ -291,11 +317,11 @@ def _share_as_assets(
     progress: Progress | None,
     operations: FileOperations | None,
 ) -> None:
-    """Puts what a new variant shares with others into shared assets, and says what came of it."""
+    """Move weights that a new variant shares with others into shared assets, and report it."""
     report = carry_out_assets(
         open_package(root), only=[added], operations=operations, progress=progress
     )
-    reasons = [each.reason for each in report.left_out]
+    reasons = [left_out.reason for left_out in report.left_out]
     variant = f"variant {quoted(added[1])}"
     if report.moved:
         on_note(f"{variant} shares its weights: {report.saved_nbytes} bytes saved")
@@ -309,12 +335,14 @@ def _adding(
 ) -> PackageChange:
     existing = package.component(component)
     if existing is None:
-        check_new_name("component", component, [each.name for each in package.components])
+        check_new_name("component", component, [other.name for other in package.components])
     else:
-        names = {name for each in existing.variants for name in (each.name, each.directory.name)}
+        names = {
+            name for variant in existing.variants for name in (variant.name, variant.directory.name)
+        }
         check_new_name("variant", prepared.name, sorted(names))
         check_agreement([prepared], force, notify, siblings=signatures_of(existing, notify))
-        tell_of_stale_after(existing, prepared.name, prepared, notify)
+        report_stale_after(existing, prepared.name, prepared, notify)
     siblings = () if existing is None else existing.variants
     warn_of_missing_ep([prepared], package.format, notify, siblings=siblings)
     signature = prepared.files.facts.signature if prepared.files.facts else None
@@ -322,7 +350,7 @@ def _adding(
         overall_values_after(package, joining={component: signature}) if existing is None else None
     )
     if existing is None and package.components:
-        say_what_is_new(package, component, notify)
+        warn_of_new_component(package, component, notify)
     return PackageChange(
         documents=adding_variant(package, component, prepared.name, prepared.entry, overall),
         new_directories={variant_folder(package, component, prepared.name): prepared.files.sources},
@@ -330,15 +358,15 @@ def _adding(
 
 
 def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> PackageChange:
-    found = variant_named(component, variant)
+    removed = variant_named(component, variant)
     if len(component.variants) > 1:
-        verify_no_source_leaves_a_stale_variant(package, [found])
+        verify_no_source_leaves_a_stale_variant(package, [removed])
         documents: Sequence[DocumentChange] = (
             *samples_without(package, {component.name: [variant]}),
             *removing_variant(package, component, variant),
         )
-        removes = files_of_variant(package, found)
-        used = option_places(found)
+        removes = files_of_variant(package, removed)
+        used = option_places(removed)
         assets = {
             uri: path
             for uri, path in unused_assets(package, documents, removes).items()
@@ -358,7 +386,7 @@ def _removing(package: PackageInfo, component: ComponentInfo, variant: str) -> P
 
 
 def _check_is_outside(root: Path, model: Path) -> None:
-    """A folder that holds the package would be copied into itself."""
+    """Raise AuthoringError for a folder that holds the package: it would be copied into itself."""
     if model.is_dir() and root.resolve().is_relative_to(model.resolve()):
         raise AuthoringError(
             f"{quoted(model)} holds the package itself: pass the folder of one variant"
@@ -366,11 +394,11 @@ def _check_is_outside(root: Path, model: Path) -> None:
 
 
 def parse_format(form: str) -> PackageFormat:
-    """The format of that name. UsageError for another one."""
-    known = [each.value for each in PackageFormat]
-    if form not in known:
+    """Return the format of that name; UsageError for an unknown one."""
+    names = [member.value for member in PackageFormat]
+    if form not in names:
         raise UsageError(
-            f"format {quoted(form)} is none of {', '.join(known)}{did_you_mean(form, known)}"
+            f"format {quoted(form)} is none of {', '.join(names)}{did_you_mean(form, names)}"
         )
     return PackageFormat(form)
 

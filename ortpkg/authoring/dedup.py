@@ -1,7 +1,7 @@
-"""``dedup``: stores weights that several variants of a component have once, in a shared folder.
+"""Store weights that several variants of a component have in common once (``dedup``).
 
-Planned first (``sharing_plan.py``), then carried out through ``package.changes.transaction``:
-whatever goes wrong, there is the old package or the new one.
+The plan (``sharing_plan.py``) is carried out through ``package.changes.transaction``: if anything
+fails, the package is either the old or the new one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 
 from ortpkg.authoring.asset_sharing import AssetPlan, plan_assets
-from ortpkg.authoring.component_folders import UsedPlaces
+from ortpkg.authoring.component_folders import UsedPaths
 from ortpkg.authoring.new_variant import Notify
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.restated_sources import restated_sources
@@ -39,10 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariant:
-    """A variant whose model came to lie in another place.
-
-    Paths are relative to the package root, with ``/``.
-    """
+    """Variant whose model was moved; paths are relative to the package root, with ``/``."""
 
     component: str
     variant: str
@@ -52,7 +49,7 @@ class SharedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutVariant:
-    """A variant that has weights in common with another one, but could not share them.
+    """Variant that has weights in common with another one, but could not share them.
 
     ``reason`` says why.
     """
@@ -64,13 +61,13 @@ class LeftOutVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DedupReport:
-    """What ``dedup`` did, or with ``dry_run`` would do.
+    """Result of ``dedup``, or with ``dry_run`` the plan.
 
     Attributes:
         root: of the package.
-        moved: variants whose model lies elsewhere now, in the order of the package.
-        removed: files that are gone → size in bytes; paths are relative to the root, with ``/``.
-        added: files that were written → size in bytes.
+        moved: variants whose model was moved, in the order of the package.
+        removed: removed files → size in bytes; paths are relative to the root, with ``/``.
+        added: new files → size in bytes.
         left_out: variants that could not share.
         is_dry_run: nothing was changed.
     """
@@ -84,7 +81,7 @@ class DedupReport:
 
     @property
     def saved_nbytes(self) -> int:
-        """How much smaller the package's models and data are."""
+        """Bytes by which the package's models and data became smaller."""
         return sum(self.removed.values()) - sum(self.added.values())
 
 
@@ -98,36 +95,35 @@ def dedup(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> DedupReport:
-    """Stores weights that several variants of a component have once.
+    """Store weights that several variants of a component have in common once.
 
-    Where that saves nothing, nothing is changed.
-
-    Equal is what has the same bytes, whatever it is called and however it is packed: data files,
-    and tensors of 1 KiB and more in data files. Models that share lie in one folder, beside the
-    data, so that each loads by its path alone in every runtime.
+    Nothing is changed if that saves nothing. Weights are equal if they have the same bytes,
+    whatever their names and packing: data files, and tensors of 1 KiB and more in data files.
+    Models that share lie in one folder, beside the data, so that each loads by its path alone in
+    every runtime.
 
     Args:
         root: the package.
-        layout: "common-directory"; "shared-weights": what is shared lies in
+        layout: "common-directory"; "shared-weights": shared data lies in
             ``shared_weights/<SHA-256>/model.data`` in the component's folder,
-            ``models/<component>/``, with the models that share beside; or "shared-assets": in
+            ``models/<component>/``, beside the models that share it; or "shared-assets": in
             ``shared_assets/sha256-<hex>/`` of a package of the component generation, for variants
             that have all their weights in common. Such models need the session option that the
             package states for them, and do not load by their path alone.
         externalize_nbytes: weights of that size and more in the ONNX files themselves (at least
             1024) are shared too.
-        dry_run: only say what would be done.
+        dry_run: only report the plan.
         progress: called with (file, bytes done, bytes in total) while files are read and copied.
-        notify: told what is waited for, a sentence each; left out, it is logged.
-        operations: how the disk is changed.
+        notify: called with each reason to wait; by default they are logged.
+        operations: change the disk.
 
     Raises:
-        UsageError: another layout, or ``externalize_nbytes`` below 1024 (such tensors may be shapes
-            that are needed when a model is loaded).
+        UsageError: an unknown layout, or ``externalize_nbytes`` below 1024 (such tensors may be
+            shapes that are needed when a model is loaded).
         ModelError: a variant's model or data is damaged.
         DigestMismatchError: a file that would be taken apart is not as digests.json records it.
         AuthoringError: the package holds symbolic links, or the disk is full.
-        PackageError: ``root`` is no valid package.
+        PackageError: ``root`` is not a valid package.
         PackageBusyError: another command does not finish changing it.
     """
     options = _checked_options(layout, externalize_nbytes)
@@ -171,22 +167,30 @@ def carry_out_assets(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> DedupReport:
-    """Moves weights that variants have in common into shared assets.
+    """Move weights that variants have in common into shared assets.
 
-    ``only``: those shared with one of these.
+    The caller holds the package's lock.
 
-    The caller holds the package's lock. Errors as :func:`dedup`.
+    Args:
+        package: the package.
+        only: move only weights shared with one of these (component, variant) pairs; None for all.
+        operations: change the disk.
+        progress: called while files are read and copied.
+        notify: called with messages for the user.
+
+    Raises:
+        OrtpkgError: as :func:`dedup`.
     """
     check_no_links(package)
     plan = plan_assets(package, only=only, progress=progress)
     verify_recorded(package, plan.read, progress)
     edits = DocumentEdits(package)
-    places: dict[str, dict[str, ModelFilePlace]] = {}
-    for (name, variant), place in plan.places.items():
-        places.setdefault(name, {})[variant] = place
+    by_component: dict[str, dict[str, ModelFilePlace]] = {}
+    for (name, variant), model_place in plan.places.items():
+        by_component.setdefault(name, {})[variant] = model_place
     for component in package.components:
-        if component.name in places:
-            edits.document(component).place(places[component.name])
+        if component.name in by_component:
+            edits.document(component).place(by_component[component.name])
     if changes := edits.changes():
         change = PackageChange(
             documents=tuple(changes.values()),
@@ -196,13 +200,13 @@ def carry_out_assets(
             },
             removes=tuple(_relative(path, package.root) for path in plan.removed),
         )
-        _foretell(asset_report(package, plan), change, operations, notify)
+        _announce(asset_report(package, plan), change, operations, notify)
         commit_change(package.root, change, operations=operations, progress=progress)
     return asset_report(package, plan)
 
 
 def asset_report(package: PackageInfo, plan: AssetPlan) -> DedupReport:
-    """What the plan comes to."""
+    """Return the report of a plan."""
     root = package.root
     return DedupReport(
         root=root,
@@ -210,10 +214,10 @@ def asset_report(package: PackageInfo, plan: AssetPlan) -> DedupReport:
             SharedVariant(
                 component=component,
                 variant=variant,
-                folder=_relative(place.folder, root),
-                model_file=_relative(place.folder / place.model_file, root),
+                folder=_relative(model_place.folder, root),
+                model_file=_relative(model_place.folder / model_place.model_file, root),
             )
-            for (component, variant), place in plan.places.items()
+            for (component, variant), model_place in plan.places.items()
         ),
         removed={_relative(path, root): nbytes for path, nbytes in plan.removed.items()},
         added={_relative(path, root): content.nbytes for path, content in plan.new_files.items()},
@@ -225,9 +229,9 @@ def asset_report(package: PackageInfo, plan: AssetPlan) -> DedupReport:
 
 
 def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOptions:
-    known = [str(each) for each in SharedLayout]
-    if layout not in known:
-        raise UsageError(f"the layout {quoted(layout)} is none of {', '.join(known)}")
+    layouts = [str(member) for member in SharedLayout]
+    if layout not in layouts:
+        raise UsageError(f"the layout {quoted(layout)} is none of {', '.join(layouts)}")
     if externalize_nbytes is not None and externalize_nbytes < SMALLEST_SHARED_NBYTES:
         raise UsageError(
             f"weights below {SMALLEST_SHARED_NBYTES} bytes stay in the model, {externalize_nbytes}"
@@ -237,7 +241,7 @@ def _checked_options(layout: str, externalize_nbytes: int | None) -> SharingOpti
 
 
 class _Deduplication:
-    """One run over a package; gathers the report."""
+    """One run over a package that gathers the report."""
 
     def __init__(
         self, package: PackageInfo, options: SharingOptions, progress: Progress | None
@@ -252,30 +256,30 @@ class _Deduplication:
         self._added: dict[str, int] = {}
         self._left_out: list[LeftOutVariant] = []
         self._documents = DocumentEdits(package)  # none
-        self._used = UsedPlaces(package)
+        self._used = UsedPaths(package)
         self._named = DocumentEdits(package)
         self._moving = DocumentEdits(package)
         self._removes: list[str] = []
         self._new_files: dict[str, ComposedFile] = {}
 
     def plan_all(self) -> DedupReport:
-        """What :meth:`carry_out` would do, without a change to any file."""
+        """Return the report of :meth:`carry_out`, without a change to any file."""
         for component in self._package.components:
             self._record(self._plan_of(component))
         return self._report(is_dry_run=True)
 
     def carry_out(self, operations: FileOperations | None, notify: Notify | None) -> DedupReport:
-        """Plans every component, then commits what there is to change, and reports both.
+        """Plan every component, commit the changes, and return the report.
 
-        Each change is one step: an error in a later one leaves those before it in place.
+        Each change is one step: an error in a later one leaves the earlier ones in place.
         """
         for component in self._package.components:
-            # The plan keeps model files mapped, which Windows could not delete then: it is gone
+            # The plan keeps model files mapped, which Windows could not delete: it is released
             # before any commit.
             self._plan(component)
         changes = list(self._changes())
-        if changes:  # the last one has all that the first, which only names models, has
-            _foretell(self._report(is_dry_run=False), changes[-1], operations, notify)
+        if changes:  # the last one includes the first, which only names models
+            _announce(self._report(is_dry_run=False), changes[-1], operations, notify)
         for change in changes:
             commit_change(
                 self._package.root, change, operations=operations, progress=self._progress
@@ -297,9 +301,11 @@ class _Deduplication:
         hosts = [variant for group in plan.groups for variant in group.host.variants]
         named, moving = self._named.document(component), self._moving.document(component)
         named.place(named.unnamed(hosts))
-        places = {name: place for group in plan.groups for name, place in group.places.items()}
+        model_places = {
+            name: model_place for group in plan.groups for name, model_place in group.places.items()
+        }
         moving.place(moving.unnamed(hosts))
-        moving.place(places)
+        moving.place(model_places)
         for group in plan.groups:
             for name, record in restated_sources(component, group, self._digests_of):
                 moving.state(name, DERIVED_FACT, record.as_fact())
@@ -311,10 +317,7 @@ class _Deduplication:
                 self._new_files[_relative(group.host.path / location, root)] = content
 
     def _changes(self) -> Iterator[PackageChange]:
-        """What to change, in order.
-
-        First, models that are found without a name get one; then weights move.
-        """
+        """Yield the changes in order: name models found without a name, then move weights."""
         named = self._named.changes()
         if named:
             yield PackageChange(documents=tuple(named.values()), new_directories={})
@@ -333,16 +336,18 @@ class _Deduplication:
 
     def _record(self, plan: ComponentPlan) -> None:
         root, component = self._package.root, plan.component
-        places = {name: place for group in plan.groups for name, place in group.places.items()}
+        model_places = {
+            name: model_place for group in plan.groups for name, model_place in group.places.items()
+        }
         for variant in component.variants:
-            if variant.name in places:
-                place = places[variant.name]
+            if variant.name in model_places:
+                model_place = model_places[variant.name]
                 self._moved.append(
                     SharedVariant(
                         component=component.name,
                         variant=variant.name,
-                        folder=_relative(place.folder, root),
-                        model_file=_relative(place.folder / place.model_file, root),
+                        folder=_relative(model_place.folder, root),
+                        model_file=_relative(model_place.folder / model_place.model_file, root),
                     )
                 )
             elif variant.name in plan.left_out:
@@ -368,23 +373,25 @@ class _Deduplication:
         )
 
 
-def _foretell(
+def _announce(
     report: DedupReport,
     change: PackageChange,
     operations: FileOperations | None,
     notify: Notify | None,
 ) -> None:
-    """In a rehearsal, which this ends: says what no list of files tells."""
+    """Report, in a rehearsal, what a list of files does not show; this ends the rehearsal."""
     if operations is None or operations.are_real:
         return
-    for each in report.left_out:
-        (notify or logger.warning)(f"{each.component}/{each.variant} shares nothing: {each.reason}")
+    for variant in report.left_out:
+        (notify or logger.warning)(
+            f"{variant.component}/{variant.variant} shares nothing: {variant.reason}"
+        )
     (notify or logger.warning)(f"{report.saved_nbytes} bytes would be saved")
     operations.announce(planned_files(report.root, change))
 
 
 def check_no_links(package: PackageInfo) -> None:
-    """AuthoringError where the package holds a link: a file that is to go may be behind it."""
+    """Raise AuthoringError if the package holds a link: it may lead to a file to be removed."""
     for name in list_files(package.root):
         if is_link((package.root / name).lstat()):
             raise AuthoringError(
@@ -394,30 +401,31 @@ def check_no_links(package: PackageInfo) -> None:
 
 
 def verify_recorded(package: PackageInfo, paths: Iterable[Path], progress: Progress | None) -> None:
-    """Compares files with digests.json before they are taken apart.
+    """Compare files with digests.json before they are taken apart, or damage would be recorded.
 
-    Otherwise damage would be recorded as if it were good.
+    Files that are not recorded pass.
 
-    DigestMismatchError for the first that differs; a file that is not recorded is as it is.
+    Raises:
+        DigestMismatchError: a file differs from its record.
     """
     recorded = read_digests(package.root)
     if recorded is None:
         return
     names = {_relative(path, package.root): path for path in paths}
-    known = {name: path for name, path in names.items() if name in recorded.files}
-    for name, found in hash_files(known, progress=progress).items():
-        if isinstance(found, OSError):
+    recorded_paths = {name: path for name, path in names.items() if name in recorded.files}
+    for name, result in hash_files(recorded_paths, progress=progress).items():
+        if isinstance(result, OSError):
             raise AuthoringError(
-                f"cannot read {quoted(name)}: {quoted(found.strerror or found)}"
-            ) from found
+                f"cannot read {quoted(name)}: {quoted(result.strerror or result)}"
+            ) from result
         expected = recorded.files[name].digests
-        if found.digest.sha256 not in expected:
+        if result.digest.sha256 not in expected:
             raise DigestMismatchError(
                 f"{quoted(name)} is not as digests.json records it: its weights are not shared; see"
                 " ortpkg verify",
                 file=name,
                 expected=expected[-1],
-                actual=found.digest.sha256,
+                actual=result.digest.sha256,
                 path=package.root,
             )
 

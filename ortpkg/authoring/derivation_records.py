@@ -1,4 +1,4 @@
-"""Records which variant a compiled variant was made of, and how, so that it can be made anew."""
+"""Record the source of a compiled variant, and how it was compiled, to compile it again."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def record_of(
     Args:
         target, wishes: what was compiled, and how.
         digests_of: recorded digests of the package's files, which were verified just before.
-        context_model: what came out.
-        absent_device: what it was compiled for, where that is not here.
+        context_model: the compiled model.
+        absent_device: the device it was compiled for if this machine lacks it.
     """
     source = target.source
     assert source.model_path is not None
@@ -62,26 +62,28 @@ def record_of(
 
 
 def groups_to_renew(package: PackageInfo, wishes: CompileWishes) -> list[CompileGroup]:
-    """Return groups that compile stale variants, or those that ``wishes`` name, as before.
+    """Return groups that compile stale variants, or the named ones, again as before.
 
-    Variants that share a folder with one of them are compiled anew with it.
+    Variants that share a folder with one of them are compiled again with it.
 
     Raises:
         UnknownComponentError: no such component or variant.
-        AuthoringError: one that is named does not record how it was made, or its source is gone.
+        AuthoringError: a named variant has no record of how it was compiled, or its source is gone.
     """
     components = (
         package.components
         if wishes.component is None
         else (component_named(package, wishes.component),)
     )
-    variants = [variant_ for component in components for variant_ in component.variants]
+    variants = [candidate for component in components for candidate in component.variants]
     scope = components[0] if len(components) == 1 else package
-    verify_variants_known(scope, wishes.variants, [variant_.name for variant_ in variants])
+    verify_variants_known(scope, wishes.variants, [candidate.name for candidate in variants])
     renewed = {
-        (component.name, variant_.name)
+        (component.name, candidate.name)
         for component in components
-        for variant_ in _wanted(component, wishes, recorded_or_computed_digests(package))
+        for candidate in _variants_to_renew(
+            component, wishes, recorded_or_computed_digests(package)
+        )
     }
     groups: dict[tuple[object, ...], list[CompileTarget]] = {}
     for variant in variants:
@@ -94,7 +96,7 @@ def groups_to_renew(package: PackageInfo, wishes: CompileWishes) -> list[Compile
     ]
 
 
-def _wanted(
+def _variants_to_renew(
     component: ComponentInfo, wishes: CompileWishes, digests_of: DigestsOf
 ) -> Iterable[VariantInfo]:
     stale = stale_variants(component, digests_of)
@@ -108,7 +110,7 @@ def _wanted(
 
 
 def _folder_mates(variant: VariantInfo, variants: Iterable[VariantInfo]) -> list[VariantInfo]:
-    """Return the variants that were compiled with it into one folder, itself among them."""
+    """Return the variants that were compiled into one folder with this one, itself included."""
     derivation = derivation_of(variant)
     if derivation is None or not derivation.made_by.get("shares_weights"):
         return [variant]

@@ -1,7 +1,7 @@
-"""A package's documents as a ``PackageEntry``: what they state, whatever their format.
+"""Describe a package's documents as a ``PackageEntry``, independent of their format.
 
-The inverse of :mod:`ortpkg.authoring.package_documents`. Keys that nobody knows are kept, since
-another program may; where files move to is the business of :mod:`ortpkg.authoring.variant_layout`.
+This is the inverse of :mod:`ortpkg.authoring.package_documents`. Unknown keys are kept, since
+another program may know them; :mod:`ortpkg.authoring.variant_layout` decides where files move.
 """
 
 from __future__ import annotations
@@ -62,18 +62,19 @@ _KNOWN_IN_ORT = frozenset({"model_file", "session_options", "provider_options"})
 
 
 class PackageDescription:
-    """A package as an entry, with the place that each variant has in the layout that ortpkg writes.
+    """Entry of a package, with the place of each variant in the layout that ortpkg writes.
 
     Attributes:
-        entry: what the documents state; directories and model files are those of ``places``.
-        places: (component, variant) → where its files go.
-        documents: the documents that state it now, relative to the root.
+        entry: content of the documents; directories and model files are those of ``places``.
+        places: (component, variant) → new place of its files.
+        documents: the current documents, relative to the root.
     """
 
     def __init__(self, package: PackageInfo, form: PackageFormat) -> None:
-        """Describes ``package`` for a target of the format ``form``.
+        """Describe ``package`` for a target of the format ``form``.
 
-        AuthoringError as :func:`place_variants`.
+        Raises:
+            AuthoringError: as :func:`place_variants`.
         """
         self._package = package
         self._raw: dict[str, dict[str, Any]] = {}
@@ -87,7 +88,7 @@ class PackageDescription:
         manifest = self._document(MANIFEST) if self._has_manifest else {}
         facts = _facts(manifest) if package.format is PackageFormat.COMPONENT else EMPTY
         values = facts if package.format is PackageFormat.COMPONENT else manifest
-        known = _KNOWN_IN_MANIFEST | (
+        known_keys = _KNOWN_IN_MANIFEST | (
             {"inputs", "outputs"} if package.format is not PackageFormat.COMPONENT else set()
         )
         return PackageEntry(
@@ -95,27 +96,28 @@ class PackageDescription:
             version=package.version,
             description=package.description,
             components={
-                each.name: self._component(each) for each in self._in_manifest_order(manifest)
+                component.name: self._component(component)
+                for component in self._in_manifest_order(manifest)
             },
             inputs=tuple(values.get("inputs", ())),
             outputs=tuple(values.get("outputs", ())),
             additional_metadata=package.additional_metadata
             if package.is_olives
             else _opaque(manifest, facts),
-            other_keys=_others(manifest, known.union(OWN_MANIFEST_KEYS), facts)
+            other_keys=_others(manifest, known_keys.union(OWN_MANIFEST_KEYS), facts)
             if package.is_olives
-            else _others(manifest, known, facts),
+            else _others(manifest, known_keys, facts),
         )
 
     def _in_manifest_order(self, manifest: Mapping[str, Any]) -> list[ComponentInfo]:
-        """As declared; ``PackageInfo`` has the pipeline's order, which pipeline.json keeps."""
+        """Return the components as declared; pipeline.json keeps the order of the pipeline."""
         declared = manifest.get(
             "components" if self._package.format is PackageFormat.COMPONENT else "component_models"
         )
-        order = list(declared or sorted(each.name for each in self._package.components))
+        order = list(declared or sorted(component.name for component in self._package.components))
         return sorted(
             self._package.components,
-            key=lambda each: order.index(each.name) if each.name in order else 0,
+            key=lambda component: order.index(component.name) if component.name in order else 0,
         )
 
     def _component(self, component: ComponentInfo) -> ComponentEntry:
@@ -134,9 +136,9 @@ class PackageDescription:
             variant.name: self._variant(
                 variant,
                 [
-                    found[variant.name]
+                    declared[variant.name]
                     for body in bodies
-                    if variant.name in (found := body.get(list_key, {}))
+                    if variant.name in (declared := body.get(list_key, {}))
                 ],
                 newer.get(variant.name, {})
                 if self._package.format is not PackageFormat.METADATA
@@ -158,7 +160,7 @@ class PackageDescription:
         return COMPONENT_KEYS | {"schema_version"} if self._package.is_olives else COMPONENT_KEYS
 
     def _component_bodies(self, component: ComponentInfo) -> Iterable[dict[str, Any]]:
-        """The objects that state it: its own document first, then what the manifest has."""
+        """Yield the objects that declare the component: its own document's, then the manifest's."""
         if component.source.document != MANIFEST:
             yield self._document(component.source.document)
         manifest = self._document(MANIFEST) if self._has_manifest else {}
@@ -181,23 +183,23 @@ class PackageDescription:
         self, variant: VariantInfo, bodies: list[Mapping[str, Any]], newer: Mapping[str, Any]
     ) -> VariantEntry:
         is_component = self._package.format is PackageFormat.COMPONENT
-        place = self.places[variant.component_name, variant.name]
+        variant_place = self.places[variant.component_name, variant.name]
         facts = _facts(newer) if is_component else EMPTY
-        known = VARIANT_KEYS if is_component else _KNOWN_IN_METADATA_VARIANT
+        known_keys = VARIANT_KEYS if is_component else _KNOWN_IN_METADATA_VARIANT
         other_keys: dict[str, Any] = {}
         for body in bodies:
-            other_keys = _others(body, known, facts) | other_keys
+            other_keys = _others(body, known_keys, facts) | other_keys
         ort = variant.executor_info.get(ORT, EMPTY)
         session_options, provider_options = variant.session_options, variant.provider_options
-        if ort:  # as they are written: the reader has resolved the paths among them
+        if ort:  # as written: the reader has resolved the paths among them
             session_options = ort.get("session_options", EMPTY) or session_options
             provider_options = ort.get("provider_options", EMPTY) or provider_options
-        if place.brings:  # the weights lie beside the model from now on
-            session_options = _with_weights_beside(session_options, place.model_file)
+        if variant_place.brings:  # the weights will lie beside the model
+            session_options = _with_weights_beside(session_options, variant_place.model_file)
         return VariantEntry(
-            model_file=place.model_file
-            if place.brings
-            else ort.get("model_file", place.model_file),
+            model_file=variant_place.model_file
+            if variant_place.brings
+            else ort.get("model_file", variant_place.model_file),
             constraints=variant.constraints,
             other_constraints=_other_constraints(
                 [*(body.get("constraints") for body in bodies), facts.get("constraints")]
@@ -205,7 +207,7 @@ class PackageDescription:
             session_options=session_options,
             provider_options=provider_options,
             metadata=variant.metadata,
-            model_id=_model_id(bodies, place),
+            model_id=_model_id(bodies, variant_place),
             additional_metadata=_opaque(newer, facts)
             if is_component
             else variant.additional_metadata,
@@ -224,11 +226,11 @@ class PackageDescription:
         return self._raw[path]
 
 
-def _other_constraints(stated: Iterable[Any]) -> dict[str, Any]:
-    """Constraints that nobody knows, which only the metadata generation can have."""
+def _other_constraints(declared: Iterable[Any]) -> dict[str, Any]:
+    """Return unknown constraints, which only the metadata generation can have."""
     return {
         key: value
-        for constraints in stated
+        for constraints in declared
         if isinstance(constraints, Mapping)
         for key, value in constraints.items()
         if key not in CONSTRAINTS
@@ -236,7 +238,7 @@ def _other_constraints(stated: Iterable[Any]) -> dict[str, Any]:
 
 
 def _executor_info(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What executors other than onnxruntime need, as it is written."""
+    """Return the payloads of executors other than onnxruntime, as written."""
     declared = body.get("executor_info")
     return (
         {key: value for key, value in declared.items() if key != ORT}
@@ -245,24 +247,24 @@ def _executor_info(body: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _model_id(bodies: list[Mapping[str, Any]], place: VariantPlace) -> str | None:
-    """What names the variant's folder where its name does not, as it was written if possible."""
-    if place.folder_name == place.variant:
+def _model_id(bodies: list[Mapping[str, Any]], variant_place: VariantPlace) -> str | None:
+    """Return the ``model_id`` of a folder not named like its variant, as written if valid."""
+    if variant_place.folder_name == variant_place.variant:
         return None
     written = next((body["model_id"] for body in bodies if body.get("model_id")), None)
-    is_right = isinstance(written, str) and sanitize_model_id(written) == place.folder_name
-    return written if is_right else place.folder_name
+    is_right = isinstance(written, str) and sanitize_model_id(written) == variant_place.folder_name
+    return written if is_right else variant_place.folder_name
 
 
 def _with_weights_beside(options: Mapping[str, str], model_file: str | None) -> dict[str, str]:
     """Return session options of a variant whose weights, and their source, lie beside its model."""
-    kept_options = {
+    new_options = {
         key: text for key, text in options.items() if key != EXTERNAL_INITIALIZERS_FOLDER
     }
-    if source := kept_options.get(SOURCE_MODEL):
+    if source := new_options.get(SOURCE_MODEL):
         model_folder = PurePosixPath(model_file or "").parent
-        kept_options[SOURCE_MODEL] = (model_folder / PurePosixPath(source).name).as_posix()
-    return kept_options
+        new_options[SOURCE_MODEL] = (model_folder / PurePosixPath(source).name).as_posix()
+    return new_options
 
 
 def _facts(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -272,7 +274,7 @@ def _facts(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _opaque(body: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
-    """``additional_metadata`` without what ortpkg keeps there."""
+    """Return ``additional_metadata`` without ortpkg's own facts."""
     additional = body.get("additional_metadata")
     if "additional_metadata" in facts:
         return facts["additional_metadata"]
@@ -282,8 +284,8 @@ def _opaque(body: Mapping[str, Any], facts: Mapping[str, Any]) -> Any:
 
 
 def _others(
-    body: Mapping[str, Any], known: Iterable[str], facts: Mapping[str, Any]
+    body: Mapping[str, Any], known_keys: Iterable[str], facts: Mapping[str, Any]
 ) -> dict[str, Any]:
-    return {key: value for key, value in body.items() if key not in known} | dict(
+    return {key: value for key, value in body.items() if key not in known_keys} | dict(
         facts.get("other_keys", EMPTY)
     )

@@ -1,6 +1,6 @@
-"""``diff``: what two packages differ in, by what they mean and not by how they are written.
+"""Compare two packages by their meaning, not by how they are written (``diff``).
 
-The generation of the format, where files lie, how data is packed and the order of keys make no
+The generation of the format, the place of files, the packing of data and the order of keys make no
 difference.
 """
 
@@ -28,20 +28,20 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo, ValueInfo, V
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES_DIRECTORY
 from ortpkg.storage.hashing import Progress, hash_files
 
-_FACT_OF_SIZE = "nbytes"  # of a variant: said as its size, which does not make two variants differ
+_FACT_OF_SIZE = "nbytes"  # of a variant: reported as its size, and no difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantDiff:
-    """What differs in a variant that both packages have.
+    """Differences of a variant that both packages have.
 
     Attributes:
-        component, variant: which.
+        component, variant: its names.
         facts: constraints, options, recorded facts, and whether it is one model or a set of files.
-        files: further files in its folder, such as compiled contexts → (old, new) SHA-256; "" where
-            there is none.
-        model: what differs in the models; None for sets of files.
-        old_nbytes, new_nbytes: of all files that it needs.
+        files: further files in its folder, such as compiled contexts → (old, new) SHA-256; "" for a
+            missing file.
+        model: differences of the models; None for sets of files.
+        old_nbytes, new_nbytes: size of all files that it needs.
     """
 
     component: str
@@ -54,7 +54,7 @@ class VariantDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs: no stated fact, no file, nothing within the model."""
+        """True if nothing differs: no stated fact, no file, nothing within the model."""
         return not (
             self.facts or self.files or (self.model is not None and not self.model.is_empty)
         )
@@ -62,18 +62,18 @@ class VariantDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageDiff:
-    """What differs between two packages; ``is_equal`` where nothing does.
+    """Differences between two packages.
 
     Attributes:
         facts: name, version, description, inputs and outputs, the order of components, additional
             metadata.
         components_removed, components_added: names.
         variants_removed, variants_added: (component, variant), of component models that both have.
-        variants_changed: those that differ, in the old package's order.
-        files: of the samples → (old, new) SHA-256; "" where there is none.
+        variants_changed: variants that differ, in the old package's order.
+        files: of the samples → (old, new) SHA-256; "" for a missing file.
         old_nbytes, new_nbytes: size of all files.
-        old_format, new_format: generation of the format, "" of a bare model; a difference is none
-            of meaning.
+        old_format, new_format: generation of the format, "" of a bare model; these may differ
+            without a difference in meaning.
     """
 
     facts: tuple[Change, ...] = ()
@@ -90,7 +90,7 @@ class PackageDiff:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both packages say and hold the same."""
+        """True if both packages state and hold the same."""
         return not (
             self.facts
             or self.components_removed
@@ -105,25 +105,26 @@ class PackageDiff:
 def diff(
     old: str | PathLike[str], new: str | PathLike[str], *, progress: Progress | None = None
 ) -> PackageDiff:
-    """Compares two packages, in any format that ortpkg reads, packed ones too.
+    """Compare two packages, in any format that ortpkg reads, packed ones too.
 
-    Weights are streamed, nothing is run.
-
-    Components and variants are matched by name, weights by name within their model. Two bare models
-    (ONNX files) are compared as the only variants of packages of the same name.
+    Weights are streamed, nothing is run. Components and variants are matched by name, weights by
+    name within their model. Two bare models (ONNX files) are compared like the only variants of
+    packages of the same name.
 
     Raises:
-        PackageError: one of them is no valid package.
-        AuthoringError: of one some files are absent; the message names them.
+        PackageError: one of them is not a valid package.
+        AuthoringError: one of them lacks absent files; the message names them.
         ModelError: a model is damaged.
     """
     if kind_of(old) is kind_of(new) is NamedKind.MODEL:
-        first, second = (described_model(Path(each), name=MODEL_COMPONENT) for each in (old, new))
+        first, second = (
+            described_model(Path(source), name=MODEL_COMPONENT) for source in (old, new)
+        )
         return _diff(first, second, progress)
     with opened(old, progress=progress) as first, opened(new, progress=progress) as second:
-        for each in (first, second):
-            # Of what is not here nobody can say how it differs.
-            verify_all_here(each.root)
+        for package in (first, second):
+            # Absent files cannot be compared.
+            verify_all_here(package.root)
         return _diff(first, second, progress)
 
 
@@ -140,7 +141,7 @@ def _diff(old: PackageInfo, new: PackageInfo, progress: Progress | None) -> Pack
         variants_added=tuple(
             key for key in theirs.variants if key not in ours.variants and key[0] in ours.names
         ),
-        variants_changed=tuple(each for each in compared if not each.is_empty),
+        variants_changed=tuple(difference for difference in compared if not difference.is_empty),
         files=_diff_files(ours.sidecar_files(), theirs.sidecar_files(), progress),
         old_nbytes=ours.total_nbytes,
         new_nbytes=theirs.total_nbytes,
@@ -170,14 +171,14 @@ class _Package:
 
     @property
     def total_nbytes(self) -> int:
-        """Size of all its files; a bare model's are those that it needs."""
+        """Size of all its files; for a bare model, of the files that it needs."""
         is_model = self.info.is_bare_model
         return _total_nbytes(
             map(Path.resolve, self._of_models) if is_model else self.info.root.rglob("*")
         )
 
     def nbytes_of(self, key: tuple[str, str]) -> int:
-        """Size of a variant's model and data, or of all its files where it is a set of files."""
+        """Return the size of a variant's model and data, or of all its files if it is a set."""
         return _total_nbytes(
             map(Path.resolve, self._needed[key])
             if self._needed[key]
@@ -185,14 +186,14 @@ class _Package:
         )
 
     def other_files(self, key: tuple[str, str]) -> dict[str, Path]:
-        """Files in a variant's folder that are no model or data of any variant; name → path."""
+        """Map name → path of files in a variant's folder that no variant needs as model or data."""
         if self.info.is_bare_model:
             return {}
         folder = self.variants[key].directory
         return _files_below(folder, without=self._of_models | self._documents())
 
     def sidecar_files(self) -> dict[str, Path]:
-        """The files of the samples."""
+        """Return the files of the samples."""
         return {
             f"{SAMPLES_DIRECTORY}/{name}": path
             for name, path in _files_below(self.info.root / SAMPLES_DIRECTORY).items()
@@ -230,7 +231,8 @@ def _diff_variant(ours: _Package, theirs: _Package, key: tuple[str, str]) -> Var
         )
     elif old.model_path != new.model_path:
         kinds = [
-            ("a model" if each.model_path is not None else "a set of files") for each in (old, new)
+            ("a model" if variant.model_path is not None else "a set of files")
+            for variant in (old, new)
         ]
         facts.append(Change(what="kind", old=kinds[0], new=kinds[1]))
     return VariantDiff(
@@ -250,35 +252,32 @@ def _diff_facts(old: PackageInfo, new: PackageInfo) -> Iterator[Change]:
     for component in old.components:
         other = new.component(component.name)
         if other is not None:
-            what = f"component {component.name}"
-            yield from diff_mappings(what, _component_facts(component), _component_facts(other))
+            label = f"component {component.name}"
+            yield from diff_mappings(label, _component_facts(component), _component_facts(other))
             yield from _diff_order(
                 f"order of variants of {component.name}", component.variants, other.variants
             )
     pipelines = [
-        read_document(each.root / PIPELINE, document=PIPELINE) if each.has_pipeline else None
-        for each in (old, new)
+        read_document(package.root / PIPELINE, document=PIPELINE) if package.has_pipeline else None
+        for package in (old, new)
     ]
     if pipelines[0] != pipelines[1]:
         yield Change(what="pipeline", old=pipelines[0], new=pipelines[1])
 
 
 def _diff_order(
-    what: str,
+    label: str,
     old: Sequence[ComponentInfo | VariantInfo],
     new: Sequence[ComponentInfo | VariantInfo],
 ) -> Iterator[Change]:
-    """A change where those that both sides have come in another order.
-
-    The order decides between equals.
-    """
-    ours, theirs = [each.name for each in old], [each.name for each in new]
+    """Yield a change if the common elements are in another order, which decides between equals."""
+    ours, theirs = [item.name for item in old], [item.name for item in new]
     ours, theirs = (
         [name for name in ours if name in theirs],
         [name for name in theirs if name in ours],
     )
     if ours != theirs:
-        yield Change(what=what, old=ours, new=theirs)
+        yield Change(what=label, old=ours, new=theirs)
 
 
 def _facts_of(package: PackageInfo) -> dict[str, Any]:
@@ -307,28 +306,28 @@ def _diff_variant_facts(
         comparable_constraints(old.constraints),
         comparable_constraints(new.constraints),
     )
-    for what in ("session_options", "provider_options"):
-        ours = _options_of(old_package, getattr(old, what))
+    for kind in ("session_options", "provider_options"):
+        ours = _options_of(old_package, getattr(old, kind))
         yield from diff_mappings(
-            what.rstrip("s").replace("_", " "), ours, _options_of(new_package, getattr(new, what))
+            kind.rstrip("s").replace("_", " "), ours, _options_of(new_package, getattr(new, kind))
         )
     facts = [
-        {key: value for key, value in thaw(each.metadata).items() if key != _FACT_OF_SIZE}
-        for each in (old, new)
+        {key: value for key, value in thaw(variant.metadata).items() if key != _FACT_OF_SIZE}
+        for variant in (old, new)
     ]
     yield from diff_mappings("fact", facts[0], facts[1])
     payloads = [
-        thaw({key: value for key, value in each.executor_info.items() if key != ORT})
-        for each in (old, new)
+        thaw({key: value for key, value in variant.executor_info.items() if key != ORT})
+        for variant in (old, new)
     ]
     yield from diff_mappings("executor info", payloads[0], payloads[1])
-    additional = [_foreign(each.additional_metadata) for each in (old, new)]
+    additional = [_foreign(variant.additional_metadata) for variant in (old, new)]
     if additional[0] != additional[1]:
         yield Change(what="additional_metadata", old=additional[0], new=additional[1])
 
 
 def _options_of(package: PackageInfo, options: Mapping[str, str]) -> dict[str, str]:
-    """Options, with paths into the package as relative ones."""
+    """Return options with paths into the package as relative ones."""
     root = str(package.root)
     return {
         key: Path(value).relative_to(package.root).as_posix()
@@ -339,7 +338,7 @@ def _options_of(package: PackageInfo, options: Mapping[str, str]) -> dict[str, s
 
 
 def _foreign(additional: Any) -> Any:
-    """Additional metadata without what ortpkg keeps in it, which is compared for what it says."""
+    """Return additional metadata without ortpkg's own facts, which are compared by meaning."""
     thawed = thaw(additional)
     if isinstance(thawed, dict):
         thawed.pop(FACTS, None)
@@ -376,14 +375,14 @@ def _diff_files(
 
 
 def _digests_of(files: Mapping[str, Path], progress: Progress | None) -> dict[str, str]:
-    found = {}
+    digests = {}
     for name, hashed in hash_files(files, progress=progress).items():
         if isinstance(hashed, OSError):
             raise PackageError(
                 f"cannot read {quoted(name)}: {quoted(hashed.strerror or hashed)}", path=files[name]
             )
-        found[name] = hashed.digest.sha256
-    return found
+        digests[name] = hashed.digest.sha256
+    return digests
 
 
 def _files_below(folder: Path, without: Collection[Path] = ()) -> dict[str, Path]:

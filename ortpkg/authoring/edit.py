@@ -1,7 +1,7 @@
-"""``edit``: what a package says of itself and of its variants, changed in its place.
+"""Edit the facts of a package and of its variants in place (``edit``).
 
-Like every change: planned first, then carried out through ``package.changes.transaction``; whatever
-goes wrong, there is the old package or the new one.
+Changes are planned first and then carried out through ``package.changes.transaction``: if anything
+fails, the package is either the old or the new one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ortpkg.authoring.new_variant import (
 )
 from ortpkg.authoring.package_on_disk import locked_package
 from ortpkg.authoring.removal import files_of_variant
-from ortpkg.authoring.stale_variants import tell_of_stale_after
+from ortpkg.authoring.stale_variants import report_stale_after
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.written_package import open_written
 from ortpkg.documents.findings import listed
@@ -54,8 +54,9 @@ from ortpkg.storage.file_operations import FileOperations
 from ortpkg.storage.hashing import Progress
 
 LICENSE = "license"
-"""Key of ``additional_metadata`` in the manifest, which every generation keeps and no reader
-minds.
+"""Key of ``additional_metadata`` in the manifest.
+
+Every generation keeps it, and no reader uses it.
 """
 
 logger = logging.getLogger(__name__)
@@ -63,18 +64,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageEdits:
-    """What is to be different; None leaves a text as it is, "" takes it out.
+    """Requested edits; None leaves a text as it is, "" removes it.
 
     Attributes:
-        name, version, description: of the package; the name cannot be taken out.
-        license: an SPDX expression, or what a person should read.
-        component: what ``order`` and ``variant`` are of; None: the only one.
+        name, version, description: of the package; the name cannot be removed.
+        license: an SPDX expression, or a text for people.
+        component: the component of ``order`` and ``variant``; None for the only one.
         order: variants that come first, in this order; the others follow in theirs.
-        variant: what the following are about.
-        session_options, provider_options: added, or set anew.
-        removed_options: session or provider options that go.
-        model: a model file or folder that takes the place of the variant's.
-        variant_version: the variant's own version; taken out, it has the package's.
+        variant: the variant that the following attributes edit.
+        session_options, provider_options: added, or replaced.
+        removed_options: session or provider options to remove.
+        model: a model file or folder that replaces the variant's.
+        variant_version: the variant's own version; "" gives it the package's.
     """
 
     name: str | None = None
@@ -92,7 +93,7 @@ class PackageEdits:
 
     @property
     def is_about_variant(self) -> bool:
-        """Whether something is to change that ``variant`` has to name."""
+        """True if an edit needs ``variant``."""
         has_options = bool(self.session_options or self.provider_options or self.removed_options)
         return has_options or self.model is not None or self.variant_version is not None
 
@@ -106,32 +107,31 @@ def edit(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Changes what a package says of itself, its variants' order and options, or a variant's model.
+    """Edit a package's facts, its variants' order and options, or a variant's model.
 
     A variant whose model is replaced keeps its name, its place in the order, its options, its
-    constraints and its own version. Its recorded facts are those of the new model, and so is the
-    EP's compatibility string. Variants that were made of the old one are named to ``notify``.
-
-    Where the package's own facts and a component's variants change at once, a reader at that moment
-    may see the one new and the other old; both are whole.
+    constraints and its own version. Its recorded facts and the EP's compatibility string are those
+    of the new model. Variants that were compiled from the old model are reported to ``notify``. If
+    the package's own facts and a component's variants change at once, a concurrent reader may see
+    one new and the other old; both are valid.
 
     Args:
         root: the package.
-        edits: what is to be different.
-        force: take a model whose inputs or outputs differ from those of the other variants, or,
-            where there is none, from those of the model that it replaces.
+        edits: the requested edits.
+        force: accept a model whose inputs or outputs differ from those of the other variants, or,
+            if there is none, from those of the model that it replaces.
         progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
 
     Raises:
-        UsageError: nothing is asked for, or what is asked for names no variant.
+        UsageError: no edit is requested, or an edit needs a variant and none is named.
         UnknownComponentError: no such component or variant.
         AuthoringError: nothing would change, a document cannot be edited, the model does not fit,
             or the disk is full.
-        ModelError: the new model is missing or wrong. PackageError, PackageBusyError: as for every
-            change.
+        ModelError: the new model is missing or wrong.
+        PackageError, PackageBusyError: as for every change.
     """
     notify = notify or logger.warning
-    _check_asked_for(edits)
+    _check_edits(edits)
     target = Path(os.path.abspath(root))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     open_package(target)
     with locked_package(target, notify=notify, operations=operations) as package:
@@ -140,7 +140,7 @@ def edit(
         return open_written(target)
 
 
-def _check_asked_for(edits: PackageEdits) -> None:
+def _check_edits(edits: PackageEdits) -> None:
     if edits == replace(PackageEdits(), component=edits.component, variant=edits.variant):
         raise UsageError("nothing to change was named")
     if edits.is_about_variant and edits.variant is None:
@@ -164,7 +164,7 @@ def _check_asked_for(edits: PackageEdits) -> None:
 
 
 class _Edit:
-    """The plan of one change."""
+    """Plan of one change."""
 
     def __init__(
         self, package: PackageInfo, edits: PackageEdits, notify: Notify, *, force: bool
@@ -178,7 +178,7 @@ class _Edit:
         self._removes: tuple[str, ...] = ()
 
     def plan(self) -> PackageChange:
-        """All edits as one change; AuthoringError where the package says all of it already."""
+        """Return all edits as one change; AuthoringError if the package has all of them already."""
         edits = self._edits
         self._state_facts()
         if edits.order or edits.variant is not None:
@@ -202,14 +202,14 @@ class _Edit:
         edits, manifest = self._edits, self._editor.value(MANIFEST)
         form = self._package.format
         keys = ["package"] if form is PackageFormat.COMPONENT else ["model"]
-        # What both generations' readers look for must not say two things.
+        # Both generations' readers must find the same.
         keys += (
             ["package"] if form is PackageFormat.UNIVERSAL and "package_name" in manifest else []
         )
         for key in keys:
             _state(manifest, f"{key}_name", edits.name)
             _state(manifest, f"{key}_version", edits.version)
-        self._tell_of_version()
+        self._report_version()
         _state(manifest, "description", edits.description)
         if edits.license is not None:
             additional = manifest.setdefault("additional_metadata", {})
@@ -222,15 +222,15 @@ class _Edit:
             if not additional:
                 del manifest["additional_metadata"]
 
-    def _tell_of_version(self) -> None:
-        """Where variants have versions of their own, those of the others change too."""
+    def _report_version(self) -> None:
+        """Report that the version of variants without one of their own changes, too."""
         new, old = self._edits.version, self._package.version or ""
         if new is None or new == old:
             return
         variants = [
             variant for component in self._package.components for variant in component.variants
         ]
-        following = [each.name for each in variants if has_packages_version(each)]
+        following = [variant.name for variant in variants if has_packages_version(variant)]
         if following and len(following) < len(variants):
             version = f"is {quoted(new)} now" if new else "is none now"
             was = quoted(old) if old else "none"
@@ -250,22 +250,22 @@ class _Edit:
             first = [name for name in self._edits.order if name in variants]
             ordered = {
                 name: variants[name]
-                for name in (*first, *(each for each in variants if each not in first))
+                for name in (*first, *(name for name in variants if name not in first))
             }
             variants.clear()
             variants.update(ordered)
 
     def _lists(self, component: ComponentInfo) -> list[dict[str, Any]]:
-        """Every object that has the component's variants as its keys, to be changed in place."""
-        form, found = self._package.format, []
+        """Return every object with the component's variants as keys, to be edited in place."""
+        form, lists = self._package.format, []
         if form is not PackageFormat.METADATA:
-            found.append(self._editor.component_body(component)["variants"])
+            lists.append(self._editor.component_body(component)["variants"])
         if form is not PackageFormat.COMPONENT:
-            found.append(
+            lists.append(
                 self._editor.value(metadata_path(component.name)).get("model_variants", {})
             )
-            found.append(inline_variants(self._editor.value(MANIFEST), component.name))
-        return found
+            lists.append(inline_variants(self._editor.value(MANIFEST), component.name))
+        return lists
 
     # --- a variant --------------------------------------------------------------------------------
 
@@ -281,31 +281,35 @@ class _Edit:
             self._set_options(component, variant)
 
     def _set_options(self, component: ComponentInfo, variant: VariantInfo) -> None:
-        given = {
+        new_options = {
             "session_options": checked_session_options(self._edits.session_options, self._notify),
             "provider_options": checked_provider_options(self._edits.provider_options),
         }
         holder = self._options_holder(component, variant)
-        known = {key for kind in given for key in holder.get(kind) or {}}
+        present = {key for kind in new_options for key in holder.get(kind) or {}}
         for key in self._edits.removed_options:
-            if key not in known:
-                listed = ", ".join(map(quoted, sorted(known))) or "none"
+            if key not in present:
+                listed = ", ".join(map(quoted, sorted(present))) or "none"
                 raise UsageError(
                     f"variant {quoted(variant.name)} sets no option"
-                    f" {quoted(key)}{did_you_mean(key, known)}; it has {listed}"
+                    f" {quoted(key)}{did_you_mean(key, present)}; it has {listed}"
                 )
-        for kind, options in given.items():
-            kept = {
+        for kind, options in new_options.items():
+            remaining = {
                 k: v
                 for k, v in (holder.get(kind) or {}).items()
                 if k not in self._edits.removed_options
             }
-            _state(holder, kind, {**kept, **options})
+            _state(holder, kind, {**remaining, **options})
 
     def _options_holder(self, component: ComponentInfo, variant: VariantInfo) -> dict[str, Any]:
-        """The object that states the variant's options."""
+        """Return the object that holds the variant's options."""
         if self._package.format is PackageFormat.METADATA:
-            bodies = [each[variant.name] for each in self._lists(component) if variant.name in each]
+            bodies = [
+                variants[variant.name]
+                for variants in self._lists(component)
+                if variant.name in variants
+            ]
             if len(bodies) != 1:
                 raise AuthoringError(
                     f"variant {quoted(variant.name)} stands in two documents: convert the package"
@@ -327,7 +331,7 @@ class _Edit:
         prepared = replacement.prepare(component, variant, model)
         if prepared is None:
             return
-        tell_of_stale_after(component, variant.name, prepared, self._notify)
+        report_stale_after(component, variant.name, prepared, self._notify)
         folder = self._free_folder(component, variant.name)
         name = folder.rpartition("/")[2]
         old = self._entry_of(component, variant)
@@ -348,21 +352,18 @@ class _Edit:
         return entry.components[component.name].variants[variant.name]
 
     def _with_version(self, metadata: Mapping[str, Any], old: VariantEntry) -> Mapping[str, Any]:
-        """``metadata`` with the version that is asked for.
-
-        Where none is asked for, with the one that the variant had of its own.
-        """
-        wanted = self._edits.variant_version
+        """Return ``metadata`` with the requested version, or else with the variant's old one."""
+        version = self._edits.variant_version
         facts = {key: value for key, value in metadata.items() if key != VERSION_FACT}
-        if wanted is None and VERSION_FACT in old.metadata:
+        if version is None and VERSION_FACT in old.metadata:
             facts[VERSION_FACT] = old.metadata[VERSION_FACT]
-        elif wanted:
-            facts[VERSION_FACT] = wanted
+        elif version:
+            facts[VERSION_FACT] = version
         frozen: Mapping[str, Any] = freeze(facts)
         return frozen
 
     def _free_folder(self, component: ComponentInfo, name: str) -> str:
-        """Where the new files go: no live file is overwritten."""
+        """Return an unused folder for the new files: no live file is overwritten."""
         number = 2
         while os.path.lexists(
             self._package.root / (folder := variant_folder(self._package, component.name, name))
@@ -373,7 +374,7 @@ class _Edit:
 
 
 def _state(holder: dict[str, Any], key: str, value: Any) -> None:
-    """``value`` under ``key``; None leaves what is there, and what is empty takes it out."""
+    """Set ``key`` to ``value``; None leaves it as it is, an empty value removes it."""
     if value is None:
         return
     if value:

@@ -1,4 +1,4 @@
-"""Which folder is the best host: the one with which others have the most in common."""
+"""Find the best host for shared weights: the folder that has most in common with others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MAPPING_ALIGNMENT = 4096
 
 
 class HostScores:
-    """How much each of ``hosts`` has in common with others, while folders drop out one by one.
+    """Score of each of ``hosts``, while folders drop out one by one.
 
-    Counted are first the bytes that they could share with it, then how many of its own are aligned
-    for mapping.
+    The score is first the number of bytes that other folders could share with the host, then the
+    number of its own bytes that are aligned for mapping.
 
     Args:
-        hosts: of equal ones the first is the best.
-        folders: that may join a host, where nothing is against it.
+        hosts: the first of equal ones is the best.
+        folders: folders that may join a host, if nothing forbids it.
         contents: of every folder.
     """
 
@@ -41,31 +41,31 @@ class HostScores:
         heapq.heapify(self._heap)
 
     def common_nbytes(self, host: VariantFolder) -> int:
-        """Bytes that others could share with ``host``."""
-        own = host.path in self._movable
+        """Return the number of bytes that others could share with ``host``."""
+        is_movable = host.path in self._movable
         return sum(
-            data.nbytes * (self._owners[key] - own)
+            data.nbytes * (self._owners[key] - is_movable)
             for key, data in self._contents[host.path].items()
         )
 
     def pop_best(self) -> VariantFolder | None:
-        """The best of those that did not drop out; None where all did.
+        """Return the best host that did not drop out; None if all did.
 
-        It is to drop out before the next one is asked for.
+        Drop it before asking for the next one.
         """
         while self._heap:
             entry = heapq.heappop(self._heap)
             path = entry[-1]
             if path not in self._hosts:
                 continue
-            now = self._entry(path)  # what dropped out has only lowered it
+            now = self._entry(path)  # folders that dropped out can only have lowered it
             if now == entry:
                 return self._hosts[path]
             heapq.heappush(self._heap, now)
         return None
 
     def drop(self, folder: VariantFolder) -> None:
-        """``folder`` takes no more part."""
+        """Take ``folder`` out of the comparison."""
         self._hosts.pop(folder.path, None)
         if folder.path in self._movable:
             self._movable.remove(folder.path)

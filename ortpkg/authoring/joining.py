@@ -1,6 +1,6 @@
-"""``add_variant`` with shared weights: the new variant joins the folder that it shares most with.
+"""Add a variant with shared weights: it joins the folder that it has most in common with.
 
-Only what the new model has alone is copied into the package; what is there stays as it is.
+Only data that the new model alone has is copied into the package; existing files stay as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ortpkg.authoring.component_folders import (
-    UsedPlaces,
+    UsedPaths,
     VariantFolder,
     own_folder,
     ranges_of,
@@ -42,35 +42,39 @@ def join_variant(
     on_note: Notify,
     progress: Progress | None = None,
 ) -> bool:
-    """Adds a new variant to ``component`` so that it shares weights.
+    """Add a new variant to ``component`` so that it shares weights; return False if it cannot.
 
-    False, with nothing done, where it cannot.
+    Args:
+        package, component: the component and its package.
+        prepared: the new variant.
+        commit: carries out a change; called twice if the host's model has to be named before
+            another one lies beside it.
+        notify: called with the reason if nothing is shared.
+        on_note: called with the number of bytes saved.
+        progress: called while files are read.
 
-    ``on_note`` is told how many bytes that saves, ``notify`` why none. ``commit`` carries out a
-    change; it is called twice where the host's model has to be named before another one lies beside
-    it.
-
-    Raises ModelError where a model of the component, or the new one, is damaged; AuthoringError
-    where the package holds symbolic links.
+    Raises:
+        ModelError: a model of the component, or the new one, is damaged.
+        AuthoringError: the package holds symbolic links.
     """
-    found = _plan(package, component, prepared, progress)
-    if isinstance(found, str):
-        notify(f"variant {quoted(prepared.name)} shares no weights: {found}")
+    plan = _plan(package, component, prepared, progress)
+    if isinstance(plan, str):
+        notify(f"variant {quoted(prepared.name)} shares no weights: {plan}")
         return False
-    if found.naming is not None:
-        commit(PackageChange(documents=(found.naming,), new_directories={}))
+    if plan.naming is not None:
+        commit(PackageChange(documents=(plan.naming,), new_directories={}))
     entry = replace(
         prepared.entry,
-        model_id=OWN_FOLDER if found.folder == component.directory else found.folder.name,
-        model_file=found.model_file,
-        directory=found.folder.relative_to(component.directory).as_posix(),
+        model_id=OWN_FOLDER if plan.folder == component.directory else plan.folder.name,
+        model_file=plan.model_file,
+        directory=plan.folder.relative_to(component.directory).as_posix(),
     )
-    # Read anew from the disk: naming has changed them.
+    # Read again from the disk: naming has changed them.
     documents = adding_variant(package, component.name, prepared.name, entry)
-    commit(PackageChange(documents=documents, new_directories={}, new_files=found.new_files))
-    host = quoted(found.host.name)
+    commit(PackageChange(documents=documents, new_directories={}, new_files=plan.new_files))
+    host = quoted(plan.host.name)
     on_note(
-        f"variant {quoted(prepared.name)} shares weights with {host}: {found.saved_nbytes} bytes"
+        f"variant {quoted(prepared.name)} shares weights with {host}: {plan.saved_nbytes} bytes"
         " saved"
     )
     return True
@@ -78,15 +82,15 @@ def join_variant(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Joining:
-    """How a new variant joins a folder.
+    """Plan of a new variant's joining a folder.
 
     Attributes:
-        folder: which, absolute.
-        host: a variant whose folder it is.
+        folder: absolute path to the folder.
+        host: a variant with that folder.
         model_file: of the new variant, relative to the folder.
-        new_files: to write, relative to the package root.
-        saved_nbytes: how much less that is than the variant's own files.
-        naming: to be committed first, where the host's model is not named.
+        new_files: files to write, relative to the package root.
+        saved_nbytes: size of the variant's own files minus that of the new ones.
+        naming: change to commit first if the host's model is not named.
     """
 
     folder: Path
@@ -103,7 +107,7 @@ def _plan(
     prepared: PreparedVariant,
     progress: Progress | None,
 ) -> _Joining | str:
-    """How the new variant can share weights with those that are there, or why it cannot."""
+    """Return how the new variant can share weights with existing ones, or why it cannot."""
     check_no_links(package)
     files = prepared.files
     if files.model_file is None:
@@ -113,22 +117,26 @@ def _plan(
         return "its folder holds other files than the model and its data"
     document = ComponentDocument(package, component)
     folders = _hosts(package, component, document)
-    models = [each for folder in folders for each in folder.models]
+    models = [host_model for folder in folders for host_model in folder.models]
     keys = read_contents(ranges_of([*models, model], None), progress=progress)
     candidates = (
         _join(folder, model, prepared.name, keys, in_own_folder=folder.path == component.directory)
         for folder in folders
         if _has_common(folder, model, keys)
     )
-    found = [each for each in candidates if each is not None and each.saved_nbytes > 0]
-    if not found:
+    worthwhile = [
+        candidate
+        for candidate in candidates
+        if candidate is not None and candidate.saved_nbytes > 0
+    ]
+    if not worthwhile:
         if len(model.files) == 1:
             return (
                 "its weights lie in the ONNX file itself; ortpkg dedup --externalize SIZE shares"
                 " such"
             )
         return "no variant that it could join has weights in common with it"
-    best = max(found, key=lambda each: each.saved_nbytes)
+    best = max(worthwhile, key=lambda candidate: candidate.saved_nbytes)
     folder, joined = best.folder, best.joined
     return _Joining(
         folder=folder.path,
@@ -146,17 +154,21 @@ def _plan(
 def _hosts(
     package: PackageInfo, component: ComponentInfo, document: ComponentDocument
 ) -> list[VariantFolder]:
-    """The folders that another model may join: those of variants, and the component's own.
+    """Return the folders that another model may join: of variants, and the component's own.
 
-    The component's own only where models lie in it.
+    The component's own folder is included only if it holds models.
     """
     hosts = [
         folder
-        for folder in read_component_folders(package, component, document, UsedPlaces(package))
+        for folder in read_component_folders(package, component, document, UsedPaths(package))
         if not folder.why_not_host
     ]
-    own = own_folder(package, component, document)
-    return hosts if own is None or not own.models else [own, *hosts]
+    components_folder = own_folder(package, component, document)
+    return (
+        hosts
+        if components_folder is None or not components_folder.models
+        else [components_folder, *hosts]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,13 +186,13 @@ def _join(
     *,
     in_own_folder: bool,
 ) -> _Candidate | None:
-    """Joins the host; ``in_own_folder``: the component's own, where models have variants' names.
+    """Join the host folder; return None if that is impossible.
 
-    ADR 7 says why.
+    ``in_own_folder``: it is the component's own, where models have variants' names (ADR 7).
     """
     shared = SharedFolder(folder.path, keys, prefers_variant_names=in_own_folder)
-    for each in folder.models:
-        shared.keep(each)
+    for host_model in folder.models:
+        shared.keep(host_model)
     joined = shared.place(model, variant)
     if isinstance(joined, str):
         return None
@@ -194,7 +206,9 @@ def _has_common(
     folder: VariantFolder, model: ModelWeights, keys: Mapping[FileRange, ContentKey]
 ) -> bool:
     ours = shareable_contents(model, keys, None).keys()
-    return any(ours & shareable_contents(each, keys, None).keys() for each in folder.models)
+    return any(
+        ours & shareable_contents(host_model, keys, None).keys() for host_model in folder.models
+    )
 
 
 def _total_nbytes(paths: Iterable[Path]) -> int:

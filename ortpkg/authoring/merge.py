@@ -1,8 +1,8 @@
-"""merge: variants of one model that were delivered separately, in one package.
+"""Merge variants of one model that were delivered separately into one package.
 
-A publisher gives out the CPU package; a hardware vendor gives out the same model, compiled. What
-both have is stored once; where the two say different things, nothing is merged, and every conflict
-is named at once.
+For example, a publisher distributes the CPU package, and a hardware vendor the same model,
+compiled. Common files are stored once; if the two contradict each other, nothing is merged, and all
+conflicts are reported at once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from ortpkg.authoring.package_plan import (
 )
 from ortpkg.authoring.package_totals import check_merged
 from ortpkg.authoring.same_content import have_same_bytes, have_same_files
-from ortpkg.authoring.siblings import tell_of_fixed_dimensions
-from ortpkg.authoring.stale_variants import tell_of_stale_in
+from ortpkg.authoring.siblings import warn_of_fixed_dimensions
+from ortpkg.authoring.stale_variants import report_stale_in
 from ortpkg.authoring.variant_entry import VariantEntry
 from ortpkg.authoring.variant_files import files_of_model
 from ortpkg.authoring.variant_layout import VariantPlace, files_of_place
@@ -84,23 +84,23 @@ def merge(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Brings the variants of ``second`` into ``first``, or into a new package at ``output``.
+    """Merge the variants of ``second`` into ``first``, or into a new package at ``output``.
 
     Components of the same name become one. The result has the format, the name, the version and the
-    description of ``first``; variants of a ``second`` of another version, or of none, keep that as
-    a fact of theirs. Every file of both is re-hashed first. Where several components change in
-    place, a reader at that moment may see one of them new and another one old; both are whole.
+    description of ``first``; variants from a ``second`` of another version, or of none, keep that
+    as a fact of theirs. Every file of both is hashed first. If several components change in place,
+    a concurrent reader may see one of them new and another one old; both are valid.
 
     Raises:
-        AuthoringError: the two contradict each other (everything is named), ``first`` has all of it
-            already (in place), something is at ``output``, or the disk is full.
+        AuthoringError: the two contradict each other (every conflict is named), ``first`` has all
+            of it already (in place), ``output`` exists, or the disk is full.
         DigestMismatchError: a file is damaged.
-        PackageError: one of them is no valid package.
+        PackageError: one of them is not a valid package.
         PackageBusyError: another command does not finish changing it.
     """
     notify = notify or logger.warning
     base, other = (Path(os.path.abspath(root)) for root in (first, second))  # noqa: PTH100  # keeps symbolic links
-    open_package(base)  # what is no package is said before what is damaged
+    open_package(base)  # "not a package" is reported before damage
     open_package(other)
     check_intact(other, notify=notify, progress=progress)
     joining = open_package(other)
@@ -128,11 +128,11 @@ def merge(
 
 
 def plan_merge(base: PackageInfo, other: PackageInfo, *, notify: Notify) -> PackagePlan:
-    """Return ``base`` with what ``other`` has more.
+    """Plan ``base`` with everything that only ``other`` has.
 
     Raises:
         AuthoringError: they contradict each other (every conflict is named), or ``base`` has a form
-            that ortpkg reads only.
+            that ortpkg only reads.
     """
     check_is_written_here(base)
     plan = _Merger(base, other, notify).plan()
@@ -147,14 +147,14 @@ class _Merger:
         self._notify = notify
         self._description = PackageDescription(other, base.format)
         self._conflicts: list[str] = []
-        self._told_versions: list[str] = []
+        self._version_notes: list[str] = []
         self._entries: dict[str, dict[str, VariantEntry]] = {}
         self._files: dict[str, Path] = {}
         self._component_names = folded_names(self._names())
         self._components: dict[str, ComponentInfo] = {}
 
     def plan(self) -> PackagePlan:
-        """What the merged package consists of; AuthoringError lists all contradictions at once."""
+        """Return the content of the merged package; AuthoringError lists all conflicts at once."""
         self._compare_packages()
         for component in self._other.components:
             self._join_component(component)
@@ -166,13 +166,13 @@ class _Merger:
             raise AuthoringError(
                 f"the packages contradict each other, and nothing was merged:\n{listed}"
             )
-        self._tell_of_versions()
-        self._tell_of_stale()
+        self._report_versions()
+        self._report_stale()
         documents: list[DocumentChange] = []
         commit = None
         if self._entries:
             documents += adding_variants(self._base, self._joined(), self._overall_values())
-            # What is said of the new variants and components follows them.
+            # Documents about the new variants and components follow them.
             change = PackageChange(documents=tuple(documents), new_directories={})
             commit = change.commit_document.path
         documents += sidecars.documents
@@ -186,17 +186,20 @@ class _Merger:
         )
 
     def _joined(self) -> dict[str, ComponentEntry]:
-        """What joins, by component, with what the other package states of the component itself."""
-        stated = self._description.entry.components
-        return {name: replace(stated[name], variants=each) for name, each in self._entries.items()}
+        """Return joining variants by component, with the other package's facts of the component."""
+        components = self._description.entry.components
+        return {
+            name: replace(components[name], variants=variants)
+            for name, variants in self._entries.items()
+        }
 
     def _names(self) -> list[str]:
         return [component.name for component in self._base.components]
 
     def _overall_values(self) -> OverallValues | None:
-        """How the package's inputs and outputs change where components join.
+        """Return the package's new inputs and outputs if components join; None for no change.
 
-        A package with a pipeline states them by itself.
+        A package with a pipeline states them itself.
         """
         names = self._names()
         joining = {
@@ -210,54 +213,56 @@ class _Merger:
 
     def _compare_packages(self) -> None:
         base, other = self._base, self._other
-        for what, ours, theirs in (
+        for kind, ours, theirs in (
             ("inputs", base.inputs, other.inputs),
             ("outputs", base.outputs, other.outputs),
         ):
             shapes = [
-                [(value.name, value.type, value.shape and len(value.shape)) for value in each]
-                for each in (ours, theirs)
+                [(value.name, value.type, value.shape and len(value.shape)) for value in values]
+                for values in (ours, theirs)
             ]
             # Packages of different components, such as an encoder and a decoder, take and give
             # different values.
-            is_one_model = {each.name for each in base.components} == {
-                each.name for each in other.components
+            is_one_model = {component.name for component in base.components} == {
+                component.name for component in other.components
             }
             if is_one_model and ours and theirs and shapes[0] != shapes[1]:
-                names = [", ".join(quoted(value.name) for value in each) for each in (ours, theirs)]
-                self._conflicts.append(f"the package's {what} differ: {names[0]} and {names[1]}")
-        for what, stated, dropped in (
+                names = [
+                    ", ".join(quoted(value.name) for value in values) for values in (ours, theirs)
+                ]
+                self._conflicts.append(f"the package's {kind} differ: {names[0]} and {names[1]}")
+        for kind, current, dropped in (
             ("name", base.name, other.name),
             ("description", base.description, other.description),
         ):
-            if stated != dropped and dropped:
+            if current != dropped and dropped:
                 self._notify(
-                    f"the {what} stays {quoted(stated)}; the other package's is {quoted(dropped)}"
+                    f"the {kind} stays {quoted(current)}; the other package's is {quoted(dropped)}"
                 )
 
     @property
     def _has_other_version(self) -> bool:
-        """Whether variants that join must say their version themselves."""
+        """True if joining variants must state their version themselves."""
         return not is_same_version(self._other.version or "", self._base.version or "")
 
-    def _tell_of_versions(self) -> None:
-        for told in self._told_versions:
-            self._notify(told)
+    def _report_versions(self) -> None:
+        for note in self._version_notes:
+            self._notify(note)
         if self._entries and self._has_other_version:
             ours, theirs = self._base.version, self._other.version
             stays = f"stays {quoted(ours)}" if ours else "stays unstated"
             keep = f"keep {quoted(theirs)} as theirs" if theirs else "have none"
             self._notify(f"the version {stays}; variants of the other package {keep}")
 
-    def _tell_of_stale(self) -> None:
-        """Name compiled variants of the result that were made of another model than it has."""
+    def _report_stale(self) -> None:
+        """Report compiled variants of the result whose source has another model than before."""
         digests_of_base, digests_of_other = (
             current_digests(self._base),
             current_digests(self._other),
         )
         untouched = {component.name: component for component in self._base.components}
         for component in {**untouched, **self._components}.values():
-            tell_of_stale_in(
+            report_stale_in(
                 component,
                 lambda path: digests_of_base(path) or digests_of_other(path),
                 self._notify,
@@ -285,7 +290,7 @@ class _Merger:
         variants = (*(existing.variants if existing is not None else ()), *joining)
         self._components[component.name] = replace(existing or component, variants=variants)
         folders: dict[str, str] = {}
-        folder_names = self._taken(existing, component.name)
+        folder_names = self._folder_names(existing, component.name)
         for variant in joining:
             location = self._description.places[component.name, variant.name]
             if location.folder not in folders:
@@ -301,21 +306,25 @@ class _Merger:
         same: VariantInfo | None,
         names: Mapping[str, str],
     ) -> bool:
-        """Whether ``variant`` is to join; conflicts are noted.
+        """Return True if ``variant`` is to join; add conflicts to the list.
 
-        ``same`` is its namesake, ``names`` the folded names of those that are there.
+        ``same`` is its namesake, ``names`` are the folded names of existing variants.
         """
         label = f"variant {quoted(variant.name)} of component model {quoted(existing.name)}"
         if same is not None:
             ours, theirs = version_of(same, self._base), version_of(variant, self._other)
-            if what := self._difference(same, variant):
+            if difference := self._difference(same, variant):
                 versions = (
                     f" (versions {quoted(ours)} and {quoted(theirs)})" if ours != theirs else ""
                 )
-                self._conflicts.append(f"{label} is in both packages, and {what} differ{versions}")
+                self._conflicts.append(
+                    f"{label} is in both packages, and {difference} differ{versions}"
+                )
             elif not is_same_version(ours or "", theirs or ""):
-                ours, theirs = (quoted(each) if each else "none" for each in (ours, theirs))
-                self._told_versions.append(
+                ours, theirs = (
+                    quoted(version) if version else "none" for version in (ours, theirs)
+                )
+                self._version_notes.append(
                     f"{label} is the same in both; its version stays {ours}, not {theirs}"
                 )
             return False
@@ -324,7 +333,7 @@ class _Merger:
         return True
 
     def _compare_models(self, existing: ComponentInfo, variant: VariantInfo, label: str) -> None:
-        """Notes how the variant's inputs and outputs differ from those of its new siblings."""
+        """Add a conflict if the variant's inputs and outputs differ from its new siblings'."""
         sibling = next(
             (variant for variant in existing.variants if variant.model_path is not None), None
         )
@@ -340,16 +349,16 @@ class _Merger:
             return
         if reasons := differences(ours, theirs):
             self._conflicts.append(f"{label} cannot stand for the others: {'; '.join(reasons)}")
-        tell_of_fixed_dimensions(label, ours, [(quoted(sibling.name), theirs)], self._notify)
+        warn_of_fixed_dimensions(label, ours, [(quoted(sibling.name), theirs)], self._notify)
 
     def _difference(self, ours: VariantInfo, theirs: VariantInfo) -> str | None:
-        """What is not the same of two variants of one name; None for nothing."""
+        """Return what differs between two variants of one name; None for nothing."""
         if comparable_constraints(ours.constraints) != comparable_constraints(theirs.constraints):
             return "its constraints"
-        for what in ("session_options", "provider_options"):
-            if _stated(self._base, ours, what) != _stated(self._other, theirs, what):
-                return f"its {what.replace('_', ' ')}"
-        mine, other = (_files_below(variant) for variant in (ours, theirs))
+        for key in ("session_options", "provider_options"):
+            if _options_of(self._base, ours, key) != _options_of(self._other, theirs, key):
+                return f"its {key.replace('_', ' ')}"
+        our_files, their_files = (_files_below(variant) for variant in (ours, theirs))
         models = (ours.model_path, theirs.model_path)
         if (
             models[0] is not None
@@ -357,17 +366,21 @@ class _Merger:
             and not have_same_bytes(models[0], models[1])
         ):
             return "the models"
-        return None if have_same_files(mine, other) else "the files"
+        return None if have_same_files(our_files, their_files) else "the files"
 
-    def _taken(self, existing: ComponentInfo | None, component: str) -> set[str]:
-        """Names of folders beside which variants of ``component`` join, without regard to case."""
+    def _folder_names(self, existing: ComponentInfo | None, component: str) -> set[str]:
+        """Return the folded names of folders beside which variants of ``component`` join."""
         folder = (self._base.root / variant_folder(self._base, component, "x")).parent
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        names += [each.directory.name for each in existing.variants] if existing is not None else []
+        names += (
+            [variant.directory.name for variant in existing.variants]
+            if existing is not None
+            else []
+        )
         return {name.casefold() for name in names}
 
     def _join_variant(
-        self, component: str, variant: VariantInfo, place: VariantPlace, folder: str
+        self, component: str, variant: VariantInfo, location: VariantPlace, folder: str
     ) -> None:
         entry = self._description.entry.components[component].variants[variant.name]
         if self._has_other_version and VERSION_FACT not in entry.metadata:
@@ -376,29 +389,32 @@ class _Merger:
                 metadata=freeze({**entry.metadata, VERSION_FACT: self._other.version or None}),
             )
         name = folder.rpartition("/")[2]
-        if name != place.folder_name:
+        if name != location.folder_name:
             entry = replace(entry, model_id=None if name == variant.name else name)
         self._entries.setdefault(component, {})[variant.name] = entry
         self._files |= {
             f"{folder}/{path}": source
-            for path, source in files_of_place(self._other, place).items()
+            for path, source in files_of_place(self._other, location).items()
         }
 
     def _join_other_files(self, sidecars: MergedSidecars) -> None:
-        """Everything that belongs to no variant: shared assets, a README, samples' arrays."""
-        known = {*self._description.documents, PIPELINE, SAMPLES, *sidecars.sources}
-        places = self._description.places.values()
+        """Merge the files that belong to no variant: shared assets, a README, samples' arrays."""
+        handled = {*self._description.documents, PIPELINE, SAMPLES, *sidecars.sources}
+        locations = self._description.places.values()
         brought = (
-            source for place in places if place.takes_files for source in place.brings.values()
+            source
+            for location in locations
+            if location.takes_files
+            for source in location.brings.values()
         )
-        known |= {_relative(self._other, source) for source in brought}
+        handled |= {_relative(self._other, source) for source in brought}
         folders = {
-            place.folder if place.moves is None else _relative(self._other, place.moves)
-            for place in places
-            if not place.takes_files
+            location.folder if location.moves is None else _relative(self._other, location.moves)
+            for location in locations
+            if not location.takes_files
         }
         for path in list_files(self._other.root):
-            if path in known or is_within(path, folders):
+            if path in handled or is_within(path, folders):
                 continue
             ours, theirs = self._base.root / path, self._other.root / path
             if not os.path.lexists(ours):
@@ -410,26 +426,26 @@ class _Merger:
                     self._notify(f"{quoted(path)} stays as it is; the other package's is left out")
 
 
-def _free_name(place: VariantPlace, taken: Collection[str]) -> str:
-    """The name of a joining variant's folder: one that is not there yet."""
+def _free_name(location: VariantPlace, folder_names: Collection[str]) -> str:
+    """Return an unused name for a joining variant's folder."""
     # Models in the component's own folder, with weights that they share, stay together in one.
-    wanted = _TOGETHER if place.folder_name == OWN_FOLDER else place.folder_name
-    name = wanted
+    preferred = _TOGETHER if location.folder_name == OWN_FOLDER else location.folder_name
+    name = preferred
     attempt = 1
-    while name.casefold() in taken:
+    while name.casefold() in folder_names:
         attempt += 1
-        name = f"{wanted}-{attempt}"
+        name = f"{preferred}-{attempt}"
     return name
 
 
-def _stated(package: PackageInfo, variant: VariantInfo, what: str) -> dict[str, str]:
-    """Options of a variant, without what depends on where the package lies."""
-    options: Mapping[str, str] = getattr(variant, what)
+def _options_of(package: PackageInfo, variant: VariantInfo, kind: str) -> dict[str, str]:
+    """Return options of a variant, without the path of the package in them."""
+    options: Mapping[str, str] = getattr(variant, kind)
     return {key: text.replace(str(package.root), "") for key, text in options.items()}
 
 
 def _files_below(variant: VariantInfo) -> dict[str, Path]:
-    """Return the files that a model needs, by location; of a set of files all in its folder."""
+    """Return the files that a model needs, by location; all files in the folder of a set."""
     if variant.model_path is None:
         return {path: variant.directory / path for path in list_files(variant.directory)}
     return files_of_model(variant, variant.model_path)

@@ -1,4 +1,4 @@
-"""Merges what two packages say beside their components: pipeline.json and samples/samples.json."""
+"""Merge the documents of two packages beside their components: pipeline.json, samples.json."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _FOLDER = SAMPLES.rpartition("/")[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedSidecars:
-    """What becomes of pipeline.json and the samples.
+    """Merged pipeline.json and samples.
 
     Attributes:
-        documents: those that change.
-        files: path → file of the other package that is to be copied.
-        sources: files of the other package that have been dealt with.
-        conflicts: what the two contradict each other in.
+        documents: the documents that change.
+        files: path → file of the other package to copy.
+        sources: files of the other package that are handled here.
+        conflicts: contradictions between the two, a phrase each.
     """
 
     documents: tuple[DocumentChange, ...]
@@ -36,9 +36,9 @@ class MergedSidecars:
 
 
 def merge_sidecars(base: PackageInfo, other: PackageInfo) -> MergedSidecars:
-    """Pipelines must be the same.
+    """Merge pipelines, which must be equal, and sample sets.
 
-    Sample sets join, and tolerances for the variants of each become one table.
+    Tolerances for the variants of both become one table.
     """
     conflicts: list[str] = []
     documents = [*_merge_pipelines(base, other, conflicts), *_merge_samples(base, other, conflicts)]

@@ -1,11 +1,11 @@
-"""migrate-check: what each line of onnxruntime releases would do with a package.
+"""Report what each line of onnxruntime releases would do with a package (``migrate-check``).
 
 Four lines behave alike: 1.26 and 1.27 (metadata generation), 1.28 to 1.30, 1.31, and 1.32
-(component generation). For each: whether it opens the package, which variant it would select for
-which execution provider (EP), what it passes over. Nothing of the package is run, and no EP is
-asked. What EPs say of compatibility strings depends on the machine, but for
-those of which it is known what the EP says anywhere: they count as not rated, and where it would
-select another variant if the EP rated one OPTIMAL, that is a choice more.
+(component generation). For each line the report says if it opens the package, which variant it
+would select for which execution provider (EP), and what it ignores. Nothing of the package is run,
+and no EP is asked. Ratings of compatibility strings depend on the machine, except for a few that
+are the same everywhere; the others count as not rated, and if a rating of OPTIMAL would change the
+selection, that is reported as a further choice.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ from ortpkg.selection.verdict import Selection
 from ortpkg.trust.session_option_values import read_as_onnxruntime
 
 OTHER_EP = "any other EP"
-"""Stands for an execution provider that no variant names: what is selected for it needs no
-particular one.
+"""Stand-in for an execution provider that no variant names.
+
+A variant that is selected for it needs no particular provider.
 """
 
 
-#: EP and device that were asked for, and what a release selects for them.
+#: EP and device in question, and a release's selection for them.
 _Selected = tuple[str | None, str | None, Selection]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseChoice:
-    """What a release selects for one execution provider.
+    """Selection of a release for one execution provider.
 
     Attributes:
         component: of the package.
-        ep: full name; None: the application names none. :data:`OTHER_EP` is none in particular.
-        device: what the EP runs on here; None: it reports no devices.
-        variant: selected; None for none.
-        alternatives: the variants among which the release's rules do not decide; empty where they
-            do.
+        ep: full name; None if the application names none. :data:`OTHER_EP` is none in particular.
+        device: the device that the EP runs on; None if it reports no devices.
+        variant: the selected one; None for none.
+        alternatives: variants between which the release's rules do not decide; empty if they do.
         reason: in a sentence.
-        can_run: whether a session can be made of it: in the component generation a variant may name
+        can_run: True if a session can be made of it: in the component generation a variant may name
             no model, and contexts in ortpkg's own container are read by ortpkg only.
-        rated_optimal: the variant whose compatibility string the EP is taken to rate OPTIMAL; None:
-            it rates none.
+        rated_optimal: the variant whose compatibility string the EP is assumed to rate OPTIMAL;
+            None for no rating.
     """
 
     component: str
@@ -92,16 +92,17 @@ class ReleaseChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseReport:
-    """What one line of releases does with a package.
+    """Behaviour of one line of releases with a package.
 
     Attributes:
-        release: for people.
-        refusals: why it does not open the package; empty where it does.
-        remedy: command that makes a package of a form that it opens; "" where the form is not what
-            it refuses.
+        release: name for people.
+        refusals: why it does not open the package; empty if it does.
+        remedy: command that makes a package of a form that it opens; "" if the form is not the
+            reason.
         choices: for each component and EP.
-        never_selected: (component/variant, why) of variants that it selects for none of these EPs.
-        ignored: what it passes over, a phrase each.
+        never_selected: (component/variant, reason) of variants that it selects for none of these
+            EPs.
+        ignored: what it ignores, a phrase each.
     """
 
     release: str
@@ -113,22 +114,24 @@ class ReleaseReport:
 
     @property
     def opens(self) -> bool:
-        """Whether the release opens the package at all."""
+        """True if the release opens the package at all."""
         return not self.refusals
 
 
 def migrate_check(
     root: str | PathLike[str], *, eps: Sequence[str] = ()
 ) -> tuple[ReleaseReport, ...]:
-    """What each line of releases would do with the package at ``root``.
+    """Report what each line of releases would do with the package at ``root``.
 
-    ``eps``: execution providers to ask for besides those that the package names; aliases are
-        understood.
+    Args:
+        root: the package.
+        eps: execution providers to ask about in addition to those that the package names; aliases
+            are allowed.
 
     Raises:
         PackageNotFoundError: there is no directory at ``root``, or neither manifest.json nor
             metadata.json in it.
-        UsageError: an execution provider that nobody knows.
+        UsageError: an unknown execution provider.
     """
     path = Path(root)
     if not any((path / name).is_file() for name in (MANIFEST, METADATA)):
@@ -146,21 +149,27 @@ def _report(release: str, root: Path, eps: Sequence[str]) -> ReleaseReport:
     if package is None:
         return ReleaseReport(
             release=line.covers,
-            refusals=tuple(f"{each.document}{each.pointer}: {each.message}" for each in refusals),
+            refusals=tuple(
+                f"{refusal.document}{refusal.pointer}: {refusal.message}" for refusal in refusals
+            ),
             remedy=_remedy(root),
         )
     choices: list[ReleaseChoice] = []
     never: list[tuple[str, str]] = []
     for component in package.components:
         selections = [
-            (*asked, _select(release, component, *asked)) for asked in _asked(line, component, eps)
+            (*pair, _select(release, component, *pair))
+            for pair in _pairs_to_ask(line, component, eps)
         ]
-        choices += [_choice(release, *each) for each in selections]
+        choices += [_choice(release, *selection) for selection in selections]
         rated = list(_rated_selections(release, component, selections))
         choices += [
-            replace(_choice(release, *each), rated_optimal=variant) for variant, each in rated
+            replace(_choice(release, *selection), rated_optimal=variant)
+            for variant, selection in rated
         ]
-        never += _never_selected(line, component, [*(each for _, each in rated), *selections])
+        never += _never_selected(
+            line, component, [*(selection for _, selection in rated), *selections]
+        )
     return ReleaseReport(
         release=line.covers,
         refusals=(),
@@ -181,34 +190,34 @@ def _remedy(root: Path) -> str:
     return f"ortpkg convert {unquoted(root)} --to universal -o NEW"
 
 
-def _asked(
+def _pairs_to_ask(
     line: ReleaseLine, component: ComponentInfo, eps: Iterable[str]
 ) -> list[tuple[str | None, str | None]]:
-    """(EP, device) pairs to ask about: none, the CPU's, those that variants name, and another."""
-    asked: dict[tuple[str | None, str | None], None] = {
+    """Return the (EP, device) pairs to ask about: none, the CPU's, the variants', and another."""
+    pairs: dict[tuple[str | None, str | None], None] = {
         (None, None): None,
         (CPU_EP, DeviceType.CPU.value): None,
     }
     for variant in component.variants:
-        stated = line.rules.constraints_of(variant) or Constraints()
-        device = (stated.device or "").lower()
-        known = device if device in set(DeviceType) else None
-        if stated.ep != CPU_EP:
-            asked[stated.ep or OTHER_EP, known] = None
-    devices = list(dict.fromkeys(device for _, device in asked)) or [None]
-    asked |= {(ep, device): None for ep in eps if ep != CPU_EP for device in devices}
-    return list(asked)
+        constraints = line.rules.constraints_of(variant) or Constraints()
+        device = (constraints.device or "").lower()
+        known_device = device if device in set(DeviceType) else None
+        if constraints.ep != CPU_EP:
+            pairs[constraints.ep or OTHER_EP, known_device] = None
+    devices = list(dict.fromkeys(device for _, device in pairs)) or [None]
+    pairs |= {(ep, device): None for ep in eps if ep != CPU_EP for device in devices}
+    return list(pairs)
 
 
 def _rated_selections(
     release: str, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, _Selected]]:
-    """What is selected instead where the EP rates one variant OPTIMAL: that variant, selection."""
+    """Yield each variant whose rating OPTIMAL would change a selection, with the new selection."""
     for ep, device, unrated in selections:
         for variant in component.variants:
-            stated = RELEASE_LINES[release].rules.constraints_of(variant) or Constraints()
-            info = stated.ep_compatibility_info or ""
-            if ep is None or stated.ep not in (None, ep) or not _may_be_optimal(ep, info):
+            constraints = RELEASE_LINES[release].rules.constraints_of(variant) or Constraints()
+            info = constraints.ep_compatibility_info or ""
+            if ep is None or constraints.ep not in (None, ep) or not _may_be_optimal(ep, info):
                 continue
             selection = _select(release, component, ep, device, optimal=info)
             if _winner(selection) != _winner(unrated):
@@ -216,9 +225,9 @@ def _rated_selections(
 
 
 def _may_be_optimal(ep: str, info: str) -> bool:
-    """Whether onnxruntime's EP of the name may rate the string so on some machine.
+    """Return True if onnxruntime's EP of the name may rate the string OPTIMAL on some machine.
 
-    None may for a string of ortpkg's own backends, which such an EP does not know.
+    It never does for a string of ortpkg's own backends, which it does not know.
     """
     is_ours = any(is_own_text(info, backend) for backend in ("onnxruntime", "openvino"))
     is_known = rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNKNOWN
@@ -242,7 +251,8 @@ def _select(
     if ep is None:  # every release has the CPU's
         devices = [HardwareDevice(type=DeviceType.CPU)]
     offered = [
-        EpDevice(ep_name=ep or CPU_EP, device=each, backend="onnxruntime") for each in devices
+        EpDevice(ep_name=ep or CPU_EP, device=hardware_device, backend="onnxruntime")
+        for hardware_device in devices
     ]
     return select_as_release(
         component,
@@ -282,7 +292,7 @@ def _obstacle(release: str, variant: VariantInfo) -> str:
         return "what it names is no file, so that it can be selected, but not run"
     if _has_own_contexts(variant):
         return f"it can be selected, but not run: {WHY_NOT_READ}"
-    if release != ONNXRUNTIME_1_27:  # which reads no options of packages
+    if release != ONNXRUNTIME_1_27:  # that line reads no options of packages
         try:
             read_as_onnxruntime(variant.session_options, release=release)
         except InvalidSessionOptionError as error:
@@ -312,21 +322,25 @@ def _has_model(variant: VariantInfo) -> bool:
 def _never_selected(
     line: ReleaseLine, component: ComponentInfo, selections: Sequence[_Selected]
 ) -> Iterator[tuple[str, str]]:
-    """Variants that win nowhere, each with what is said of it where its own EP selects."""
-    winners = {name for _, _, one in selections for name in one.unpredictable}
-    winners |= {one.best.variant.name for _, _, one in selections if one.best is not None}
-    said: dict[str, str] = {}
-    said_by: dict[tuple[str | None, str], str] = {}  # the last word of each EP
-    for ep, _, one in selections:
-        said |= {each.variant.name: each.reason for each in one.verdicts}
-        said_by |= {(ep, each.variant.name): each.reason for each in one.verdicts}
+    """Yield variants that win nowhere, each with the reason that its own EP's selection gives."""
+    winners = {name for _, _, selection in selections for name in selection.unpredictable}
+    winners |= {
+        selection.best.variant.name for _, _, selection in selections if selection.best is not None
+    }
+    reasons: dict[str, str] = {}
+    reasons_by_ep: dict[tuple[str | None, str], str] = {}  # the last reason of each EP
+    for ep, _, selection in selections:
+        reasons |= {verdict.variant.name: verdict.reason for verdict in selection.verdicts}
+        reasons_by_ep |= {
+            (ep, verdict.variant.name): verdict.reason for verdict in selection.verdicts
+        }
     for variant in component.variants:
         if variant.name in winners:
             continue
-        own = (line.rules.constraints_of(variant) or Constraints()).ep or OTHER_EP
+        ep_of_variant = (line.rules.constraints_of(variant) or Constraints()).ep or OTHER_EP
         yield (
             f"{component.name}/{variant.name}",
-            said_by.get((own, variant.name)) or said[variant.name],
+            reasons_by_ep.get((ep_of_variant, variant.name)) or reasons[variant.name],
         )
 
 
@@ -336,11 +350,11 @@ def _ignored_by_1_27(package: PackageInfo) -> Iterator[str]:
     strict = _strictly(package)
     if strict is not None and strict.format is PackageFormat.UNIVERSAL:
         yield "schema_version, components and variants: the keys for later releases"
-    for what in ("session_options", "provider_options"):
+    for key in ("session_options", "provider_options"):
         if strict is not None and (
-            names := [each.name for each in _variants(strict) if getattr(each, what)]
+            names := [variant.name for variant in _variants(strict) if getattr(variant, key)]
         ):
-            yield f"{what} of {listed(names)}"
+            yield f"{key} of {listed(names)}"
     yield from _ignored_architecture(package, "is never matched")
 
 
@@ -366,7 +380,9 @@ def _ignored_by_1_30(package: PackageInfo) -> Iterator[str]:
 
 
 def _ignored_architecture(package: PackageInfo, why: str) -> Iterator[str]:
-    if names := [each.name for each in _variants(package) if each.constraints.architecture]:
+    if names := [
+        variant.name for variant in _variants(package) if variant.constraints.architecture
+    ]:
         yield f"architecture of {listed(names)}, which {why}"
 
 
@@ -387,4 +403,4 @@ _IGNORED: Mapping[str, Callable[[PackageInfo], Iterator[str]]] = {
     ONNXRUNTIME_1_31: _ignored_by_1_31,
     ONNXRUNTIME_1_32: _ignored_by_1_31,
 }
-"""Release → what it passes over in a package, a phrase each."""
+"""Release → function that yields what it ignores in a package, a phrase each."""

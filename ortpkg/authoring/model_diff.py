@@ -1,8 +1,7 @@
-"""What differs between two model files: what they compute with, not how they are stored.
+"""Compare two model files by what they compute, not by how they are stored.
 
-Weights are streamed and compared by their bytes; where they lie (in the model, in a data file,
-packed in whatever order) makes no difference, nor do names of nodes, documentation, or the order of
-fields.
+Weights are streamed and compared by their bytes. Their place (in the model, in a data file, packed
+in any order) makes no difference, nor do names of nodes, documentation, or the order of fields.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from ortpkg.host.cores import usable_cores
 from ortpkg.storage.composed_file import ComposedFile, FileRange
 
 _CHUNK_NBYTES = 1024 * 1024
-# of a weight whose numbers are compared, not its bytes alone
+# largest weight whose numbers are compared, not only its bytes
 _MOST_COMPARED_NBYTES = 64 * 1024 * 1024
 _DEFAULT_LIMITS = ModelLimits()
 
@@ -47,7 +46,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A value that differs; None where there is none on that side."""
+    """Value that differs; None for a missing one."""
 
     what: str
     old: Any
@@ -56,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """An initializer as one side has it: ``type`` in lower case, ``sha256`` of its bytes."""
+    """Initializer of one side: ``type`` in lower case, ``sha256`` of its bytes."""
 
     type: str
     shape: tuple[int, ...]
@@ -65,10 +64,10 @@ class Weight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightChange:
-    """An initializer that one side lacks (None) or has otherwise.
+    """Initializer that differs, or that one side lacks (None).
 
-    ``largest_difference`` is max |new - old| where both have the same type and shape, are numbers
-    and not too large.
+    ``largest_difference`` is max |new - old| if both have the same type and shape, are numbers and
+    not too large.
     """
 
     name: str
@@ -79,16 +78,15 @@ class WeightChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDiff:
-    """What differs between two models.
+    """Differences between two models.
 
     Attributes:
         facts: IR version, opsets, metadata, inputs and outputs.
-        operators: operator ("domain::Name") → how many nodes of it there are, old and new, where
-            that differs.
+        operators: operator ("domain::Name") → old and new number of its nodes, if they differ.
         nodes_removed, nodes_added: nodes that differ in operator, attributes or connections, and
-            sub-graphs in their inputs or outputs.
+            sub-graphs that differ in their inputs or outputs.
         weights: in the order of the old model, then new ones.
-        equal_weights: how many are the same.
+        equal_weights: number of equal weights.
     """
 
     facts: tuple[Change, ...] = ()
@@ -100,7 +98,7 @@ class ModelDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing differs: no stated fact, no operator, no node, no weight."""
+        """True if nothing differs: no stated fact, no operator, no node, no weight."""
         return not (
             self.facts or self.operators or self.nodes_removed or self.nodes_added or self.weights
         )
@@ -108,7 +106,7 @@ class ModelDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlace:
-    """A model file, where its data files are looked for, and whether it belongs to no package."""
+    """Model file, the folder of its data files, and ``is_bare`` if it belongs to no package."""
 
     path: Path
     data_folder: Path
@@ -116,7 +114,7 @@ class ModelPlace:
 
 
 def diff_models(old: ModelPlace, new: ModelPlace) -> ModelDiff:
-    """Compares two model files. ModelError where one is damaged."""
+    """Compare two model files; ModelError if one is damaged."""
     ours, theirs = _Model(old), _Model(new)
     operators = {
         name: (ours.operators[name], theirs.operators[name])
@@ -131,30 +129,30 @@ def diff_models(old: ModelPlace, new: ModelPlace) -> ModelDiff:
         nodes_added=(theirs.nodes - ours.nodes).total(),
         weights=weights,
         equal_weights=len(ours.initializers.keys() & theirs.initializers.keys())
-        - sum(each.old is not None and each.new is not None for each in weights),
+        - sum(weight.old is not None and weight.new is not None for weight in weights),
     )
 
 
-def diff_mappings(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    """A change for each key whose value differs."""
+def diff_mappings(label: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield a change for each key whose value differs."""
     for key in dict.fromkeys((*old, *new)):
         if old.get(key) != new.get(key):
-            yield Change(what=f"{what} {key}", old=old.get(key), new=new.get(key))
+            yield Change(what=f"{label} {key}", old=old.get(key), new=new.get(key))
 
 
 class _Model:
-    """What is compared of one model."""
+    """Parts of one model that are compared."""
 
-    def __init__(self, place: ModelPlace) -> None:
-        self.signature = read_model_facts(place.path).signature
+    def __init__(self, model_place: ModelPlace) -> None:
+        self.signature = read_model_facts(model_place.path).signature
         self._weights = read_model_weights(
-            place.path, data_folder=place.data_folder, is_bare=place.is_bare
+            model_place.path, data_folder=model_place.data_folder, is_bare=model_place.is_bare
         )
         self._external = {
-            _external_key(each.message.header): each.data for each in self._weights.external
+            _external_key(tensor.message.header): tensor.data for tensor in self._weights.external
         }
         self.initializers = _initializers(self._weights)
-        proto = read_model_file(place.path, limits=_DEFAULT_LIMITS).proto
+        proto = read_model_file(model_place.path, limits=_DEFAULT_LIMITS).proto
         self.operators: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
         for part in walk_parts(proto, limits=_DEFAULT_LIMITS):
@@ -172,14 +170,14 @@ class _Model:
                 self._settle_sparse(stored)
                 self.nodes[_sha256(stored.SerializeToString(deterministic=True))] += 1
         else:
-            stated = onnx.FunctionProto()
-            stated.CopyFrom(part)
+            copied = onnx.FunctionProto()
+            copied.CopyFrom(part)
             for name in ("node", "doc_string", "value_info", "metadata_props"):
-                stated.ClearField(name)
-            self.nodes[_sha256(stated.SerializeToString(deterministic=True))] += 1
+                copied.ClearField(name)
+            self.nodes[_sha256(copied.SerializeToString(deterministic=True))] += 1
 
     def _digest_of(self, node: onnx.NodeProto) -> str:
-        """The same for nodes that do the same to the same values.
+        """Return a digest that is equal for nodes that do the same to the same values.
 
         Sub-graphs are compared on their own.
         """
@@ -206,7 +204,7 @@ class _Model:
         return _sha256(b"\0".join([copied.SerializeToString(deterministic=True), *ordered]))
 
     def _settle(self, tensor: onnx.TensorProto) -> None:
-        """Puts the digest of external data in the place of where it lies."""
+        """Replace the place of external data by the digest of the data."""
         tensor.ClearField("doc_string")
         if is_external(tensor):
             data = self._external[_external_key(tensor)]
@@ -221,7 +219,7 @@ class _Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Initializer:
-    """An initializer and where its bytes are: in a file, or inside its message."""
+    """Initializer and the place of its bytes: in a file, or inside its message."""
 
     type: ElementType
     shape: tuple[int, ...]
@@ -232,11 +230,11 @@ class _Initializer:
         return len(self.data) if isinstance(self.data, bytes) else self.data.nbytes
 
     def digest(self) -> str:
-        """SHA-256 of the bytes as they are stored."""
+        """Return the SHA-256 of the bytes as they are stored."""
         return _sha256(self.data) if isinstance(self.data, bytes) else _digest_of_range(self.data)
 
     def array(self) -> Array:
-        """The values; those in a file are mapped, not read."""
+        """Return the values; data in a file is mapped, not read."""
         if isinstance(self.data, bytes):
             data = np.frombuffer(self.data, dtype=np.uint8)
         else:
@@ -252,17 +250,17 @@ def _external_key(tensor: onnx.TensorProto) -> tuple[Any, ...]:
 
 
 def _initializers(model: ModelWeights) -> dict[str, _Initializer]:
-    """Name → initializer; names that several graphs use are numbered."""
-    stored = {each.message.start: each.data for each in (*model.external, *model.embedded)}
-    found: dict[str, _Initializer] = {}
-    seen: Counter[str] = Counter()
+    """Map name → initializer; names that several graphs use get a number."""
+    stored = {tensor.message.start: tensor.data for tensor in (*model.external, *model.embedded)}
+    initializers: dict[str, _Initializer] = {}
+    counts: Counter[str] = Counter()
     for message in model.message.tensors:
         if message.is_initializer:
             name = text_of(message.header.name, "tensor name")
-            seen[name] += 1
-            key = name if seen[name] == 1 else f"{name}#{seen[name]}"
-            found[key] = _initializer(message, stored.get(message.start))
-    return found
+            counts[name] += 1
+            key = name if counts[name] == 1 else f"{name}#{counts[name]}"
+            initializers[key] = _initializer(message, stored.get(message.start))
+    return initializers
 
 
 def _initializer(message: TensorMessage, data: FileRange | None) -> _Initializer:
@@ -287,7 +285,7 @@ def _diff_weights(
             pool.map(_weight, map(old.get, names)),
             pool.map(_weight, map(new.get, names)),
         )
-        # One after another: comparing numbers takes several times the memory of a weight.
+        # One after another: comparing numbers needs several times the memory of a weight.
         return tuple(
             WeightChange(
                 name=name,
@@ -328,14 +326,14 @@ def _diff_signatures(old: ModelSignature, new: ModelSignature) -> Iterator[Chang
     if old.ir_version != new.ir_version:
         yield Change(what="IR version", old=old.ir_version, new=new.ir_version)
     yield from diff_mappings("opset", _opsets(old), _opsets(new))
-    for what, ours, theirs in (
+    for kind, ours, theirs in (
         ("input", old.inputs, new.inputs),
         ("output", old.outputs, new.outputs),
     ):
-        yield from diff_mappings(what, dict(map(_described, ours)), dict(map(_described, theirs)))
+        yield from diff_mappings(kind, dict(map(_described, ours)), dict(map(_described, theirs)))
         order, other = [value.name for value in ours], [value.name for value in theirs]
         if order != other and sorted(order) == sorted(other):
-            yield Change(what=f"order of {what}s", old=order, new=other)
+            yield Change(what=f"order of {kind}s", old=order, new=other)
     yield from diff_mappings("metadata", old.metadata_props, new.metadata_props)
 
 

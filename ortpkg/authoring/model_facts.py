@@ -1,7 +1,7 @@
-"""Reads facts of a model file: its signature, the EPs that compiled it, the weights it needs.
+"""Read facts of a model file: its signature, the EPs that compiled it, the weights it needs.
 
-Nothing is run, and weights are not read. From compiled contexts only the names of files are read
-from which they take weights.
+Nothing is run, and weights are not read. Of compiled contexts only the names of the files with
+their weights are read.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ortpkg.providers.ep_registry import is_ep_here
 from ortpkg.providers.foreign_contexts import FOREIGN_FORMS
 
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
-"""Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp)."""
+"""Prefix of a compiled model's metadata key; the name of the EP (OrtEp) follows."""
 
 WEIGHTLESS_MODE = "weightless_mode"
-"""Metadata key of a compiled model: from where its contexts take weights that they leave out."""
+"""Metadata key of a compiled model: the source of the weights that its contexts leave out."""
 
 _DEFAULT_LIMITS = ModelLimits()
 
 
 class WeightlessMode(StrEnum):
-    """Weights that a compiled model takes from the model that was compiled, at run time.
+    """Weights that a compiled model takes from its source model at run time.
 
     NONE: none. EXTERNAL_ONLY: those in its data files. ALL: those, and those in its ONNX file.
     """
@@ -50,17 +50,18 @@ class WeightlessMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFacts:
-    """One ONNX file's account of itself.
+    """Facts that one ONNX file states about itself.
 
     Attributes:
         signature: inputs, outputs, types, needed files.
         context_sources: ``source`` of its EPContext nodes, each once, in order; empty for a model
             that is not compiled.
-        has_contexts: whether it has EPContext nodes, with a source or without.
-        hardware_architectures: likewise of ``hardware_architecture``.
-        weightless_mode: what the contexts take from the model that was compiled.
+        has_contexts: True if it has EPContext nodes, with a source or without.
+        hardware_architectures: ``hardware_architecture`` of its EPContext nodes, each once, in
+            order.
+        weightless_mode: the weights that its contexts take from the source model.
         context_weights: files from which containers of contexts take weights, as locations like
-            those of external data, which are not checked, to the least size that serves.
+            those of external data (unchecked) → the least size that serves.
     """
 
     signature: ModelSignature
@@ -72,7 +73,7 @@ class ModelFacts:
 
 
 def read_model_facts(path: Path) -> ModelFacts:
-    """Read what a model file says of itself.
+    """Read the facts of a model file.
 
     Raises:
         ModelError: it is missing, not ONNX, or names a file outside its folder.
@@ -92,7 +93,7 @@ def read_model_facts(path: Path) -> ModelFacts:
         context_sources=_texts(contexts, "source"),
         has_contexts=True,
         hardware_architectures=_texts(contexts, "hardware_architecture"),
-        # A value that is not known, of a later release, says nothing, as the design has it.
+        # An unknown value, of a later release, counts as none (onnxruntime's design document).
         weightless_mode=(
             WeightlessMode(stated_mode)
             if stated_mode in {mode.value for mode in WeightlessMode}
@@ -106,7 +107,7 @@ _Attributes = Mapping[str, onnx.AttributeProto]
 
 
 def _texts(contexts: Iterable[_Attributes], name: str) -> tuple[str, ...]:
-    """Return the different texts of an attribute, in order."""
+    """Return the distinct texts of an attribute, in order."""
     texts = (
         attributes[name].s.decode("utf-8", "replace")
         for attributes in contexts
@@ -120,7 +121,7 @@ def _context_weights(
 ) -> dict[str, int]:
     """Return the files from which containers take weights, in the model and beside it.
 
-    A container that is damaged or missing names none here: its check says so, and its session.
+    A damaged or missing container names none here; its check and its session report it.
     """
     weights: dict[str, int] = {}
     for payload in (*_embedded_payloads(contexts), *_mapped_files(folder, files)):
@@ -147,17 +148,17 @@ def _mapped_files(folder: Path, locations: Iterable[str]) -> Iterator[memoryview
 
 
 def complete_constraints(
-    given: Constraints, facts: ModelFacts | None, notify: Callable[[str], None]
+    constraints: Constraints, facts: ModelFacts | None, notify: Callable[[str], None]
 ) -> Constraints:
-    """``given``, with what it leaves open filled from the model's own metadata.
+    """Complete ``constraints`` from the model's own metadata.
 
     The EP is the one whose ``ep_compatibility_info.<EP>`` the model carries, or else the one that
-    its EPContext nodes name, where exactly one does; compatibility info and architecture come from
-    the same places. ``notify`` is told of contradictions and unknown names; neither is an error,
-    since plug-ins bring names of their own. A name that the EP itself left in the model is no
-    unknown one.
+    its EPContext nodes name, if it is exactly one; compatibility info and architecture come from
+    the same places. Contradictions and unknown names are reported to ``notify``; neither is an
+    error, since plug-ins bring names of their own. A name that the EP itself left in the model does
+    not count as unknown.
     """
-    ep = resolve_ep_name(given.ep) if given.ep else None
+    ep = resolve_ep_name(constraints.ep) if constraints.ep else None
     is_named_by_model = False
     if facts is not None:
         compatibility = _compatibility_by_ep(facts.signature.metadata_props)
@@ -174,10 +175,10 @@ def complete_constraints(
                 f"ep is {quoted(ep)}, but the model says that it was compiled by {_listed(makers)}"
             )
         is_named_by_model = ep in makers
-        if given.ep_compatibility_info is None and ep in compatibility:
-            given = given._replace(ep_compatibility_info=compatibility[ep])
-        if given.architecture is None and len(facts.hardware_architectures) == 1:
-            given = given._replace(architecture=facts.hardware_architectures[0])
+        if constraints.ep_compatibility_info is None and ep in compatibility:
+            constraints = constraints._replace(ep_compatibility_info=compatibility[ep])
+        if constraints.architecture is None and len(facts.hardware_architectures) == 1:
+            constraints = constraints._replace(architecture=facts.hardware_architectures[0])
     if ep is not None and not (is_ep_here(ep) or is_named_by_model):
         near = suggest_ep_name(ep)
         hint = f" (did you mean {quoted(near)}?)" if near else ""
@@ -185,11 +186,11 @@ def complete_constraints(
             f"{quoted(ep)} is not an execution provider that ONNX Runtime knows{hint}; kept as"
             " it is"
         )
-    return given._replace(ep=ep)
+    return constraints._replace(ep=ep)
 
 
 def variant_metadata(facts: ModelFacts | None, nbytes: int) -> dict[str, Any]:
-    """The facts that metadata.json keeps of a variant: types, quantization, opset, nodes, size.
+    """Return the facts that metadata.json keeps of a variant: types, opset, nodes, size, ...
 
     A set of files without one model (GenAI) has its size only.
     """
@@ -214,9 +215,9 @@ def _compatibility_by_ep(metadata_props: Mapping[str, str]) -> dict[str, str]:
 
 
 def _eps_of_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
-    """The EPs that sources name: a source is the EP's own key, of which known names say something.
+    """Return the EPs of context sources; a source is an EP's own key, such as "QNN".
 
-    QNN's, for example, is "QNN". Known are those of ONNX Runtime, and what is installed here.
+    Known are the EPs of ONNX Runtime, and those installed on this machine.
     """
     makers = dict.fromkeys(map(ep_of_context_source, sources))
     return tuple(ep for ep in makers if ep not in OWN_EPS and is_ep_here(ep))

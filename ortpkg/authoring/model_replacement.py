@@ -1,4 +1,4 @@
-"""A model in the place of a variant's: prepared, and compared with what it stands beside."""
+"""Prepare a model that replaces a variant's, and compare it with the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ortpkg.authoring.model_facts import read_model_facts
 from ortpkg.authoring.new_variant import NewVariant, Notify, PreparedVariant, prepare_variants
 from ortpkg.authoring.removal import users_of_component
 from ortpkg.authoring.same_content import have_same_files
-from ortpkg.authoring.siblings import signatures_of_variants, tell_of_fixed_dimensions
+from ortpkg.authoring.siblings import signatures_of_variants, warn_of_fixed_dimensions
 from ortpkg.authoring.variant_files import option_places
 from ortpkg.errors import AuthoringError, ModelError, quoted
 from ortpkg.graph.model_signature import ModelSignature
@@ -20,12 +20,12 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 
 
 class ModelReplacement:
-    """Prepares the files of a model that takes the place of a variant's.
+    """Preparation of the files of a model that replaces a variant's.
 
     Args:
-        package: whose variant it is.
-        notify: told what could not be compared and, with ``force``, what does not agree.
-        force: to take a model that does not agree with the others.
+        package: of the variant.
+        notify: called with models that could not be compared and, with ``force``, with differences.
+        force: accept a model that differs from the others.
     """
 
     def __init__(self, package: PackageInfo, notify: Notify, *, force: bool) -> None:
@@ -36,9 +36,10 @@ class ModelReplacement:
     def prepare(
         self, component: ComponentInfo, variant: VariantInfo, model: Path
     ) -> PreparedVariant | None:
-        """The variant with ``model``; None where it has that already.
+        """Return the variant with ``model``; None if it has that already.
 
-        AuthoringError where it cannot have another one, or this one does not fit.
+        Raises:
+            AuthoringError: its model cannot be replaced, or this one does not fit.
         """
         if option_places(variant):
             raise AuthoringError(
@@ -46,13 +47,13 @@ class ModelReplacement:
                 " add it anew instead"
             )
         constraints = variant.constraints
-        wanted = NewVariant(
+        new_variant = NewVariant(
             model=model,
             name=variant.name,
             ep=constraints.ep,
             device=constraints.device,
         )
-        (prepared,) = prepare_variants([wanted], self._notify)
+        (prepared,) = prepare_variants([new_variant], self._notify)
         prepared = _with_stated_architecture(variant, prepared)
         if _is_the_same(variant, prepared):
             return None
@@ -62,10 +63,7 @@ class ModelReplacement:
     def _check_agreement(
         self, component: ComponentInfo, variant: VariantInfo, prepared: PreparedVariant
     ) -> None:
-        """Compares the new model with the other variants'.
-
-        Where there is none to compare with, it is compared with the one that it replaces.
-        """
+        """Compare the new model with the other variants', or else with the one it replaces."""
         if prepared.files.facts is None:
             return
         ours = prepared.files.facts.signature
@@ -83,12 +81,12 @@ class ModelReplacement:
             more = f"; what {' and '.join(users)} may say is of that"
         for named, theirs in compared:
             self._compare(ours, theirs, named, more)
-        tell_of_fixed_dimensions(
+        warn_of_fixed_dimensions(
             f"the new model of variant {quoted(variant.name)}", ours, compared, self._notify
         )
 
     def _compare(self, ours: ModelSignature, theirs: ModelSignature, named: str, more: str) -> None:
-        """AuthoringError, or with force a warning, where the two do not agree."""
+        """Raise AuthoringError, or with force warn, if the two do not agree."""
         if reasons := differences(ours, theirs):
             message = f"the new model cannot stand for {named}: {'; '.join(reasons)}{more}"
             if not self._force:
@@ -97,9 +95,10 @@ class ModelReplacement:
 
 
 def _with_stated_architecture(variant: VariantInfo, prepared: PreparedVariant) -> PreparedVariant:
-    """Return the variant with the architecture that the old variant's constraints state.
+    """Return the new variant with the architecture that the old one's constraints state.
 
-    Not if the new model states one, or if the old model did: that holds for the old model alone.
+    The architecture is not taken over if the new model states one, or if the old model did: that
+    holds for the old model alone.
     """
     architecture, constraints = variant.constraints.architecture, prepared.entry.constraints
     if architecture is None or constraints.architecture is not None:
@@ -113,7 +112,7 @@ def _with_stated_architecture(variant: VariantInfo, prepared: PreparedVariant) -
 
 
 def _is_the_same(variant: VariantInfo, prepared: PreparedVariant) -> bool:
-    """Whether the variant has that model, with these files, already."""
+    """Return True if the variant has that model, with these files, already."""
     files = {path: variant.directory / path for path in prepared.files.sources}
     model = prepared.files.model_file
     is_named_so = variant.model_path == (None if model is None else variant.directory / model)

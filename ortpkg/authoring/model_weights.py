@@ -1,9 +1,7 @@
-"""The weights of a model file: which tensors it has, and where the bytes of each lie.
+"""List the tensors of a model file and the place of each one's bytes, without reading weights.
 
-No weight is read.
-
-Everything is checked against the files' sizes, since models come from strangers: whoever holds a
-:class:`ModelWeights` can read every range in it.
+Models come from strangers, so every range is checked against the files' sizes: any range of a
+:class:`ModelWeights` can be read.
 """
 
 from __future__ import annotations
@@ -26,18 +24,17 @@ from ortpkg.graph.value_types import element_type_from_number
 from ortpkg.graph.wire_format import WireFormatError
 from ortpkg.storage.composed_file import FileRange
 
-#: The keys of TensorProto.external_data whose meaning ONNX defines (docs/ExternalData.md). With any
-#: other, such as onnxruntime's "prepacked_...", the file holds more than the tensor's own range
-#: says.
+#: Keys of TensorProto.external_data that ONNX defines (docs/ExternalData.md). With any other, such
+#: as onnxruntime's "prepacked_...", the file holds more than the tensor's own range.
 _KNOWN_KEYS = frozenset({"location", "offset", "length", "checksum"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTensor:
-    """A tensor and the bytes of its data: in a data file, or (``raw_data``) in the model itself.
+    """Tensor and the bytes of its data: in a data file, or (``raw_data``) in the model itself.
 
     Attributes:
-        location: of its data file as the model states it; None for one in the model.
+        location: of its data file as the model states it; None for a tensor in the model.
     """
 
     message: TensorMessage
@@ -47,15 +44,15 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelWeights:
-    """A model file with its weights.
+    """Model file with the places of its weights.
 
     Attributes:
-        path: of the model file.
-        message: its content; it keeps the file mapped for as long as it lives.
+        path: path to the model file.
+        message: its content; it keeps the file mapped as long as it lives.
         external: tensors in data files.
-        embedded: initializers whose ``raw_data`` lies in the model.
-        opaque: data files that cannot be taken apart: ranges in them overlap, or they hold what
-            only some reader knows.
+        embedded: initializers whose ``raw_data`` is in the model.
+        opaque: data files that cannot be taken apart: ranges in them overlap, or they hold data
+            that only some reader knows.
         context_locations: files of EPContext nodes, relative to the model's folder.
     """
 
@@ -68,7 +65,7 @@ class ModelWeights:
 
     @property
     def folder(self) -> Path:
-        """Where the model file lies: locations of external data and contexts are relative to it."""
+        """Folder of the model file; locations of external data and contexts are relative to it."""
         return self.path.parent
 
     @property
@@ -78,7 +75,7 @@ class ModelWeights:
 
     @property
     def context_files(self) -> tuple[Path, ...]:
-        """The files of compiled contexts that the model names; whether they exist is not said."""
+        """Files of compiled contexts that the model names; they may not exist."""
         return tuple(self.folder / location for location in self.context_locations)
 
     @property
@@ -90,19 +87,20 @@ class ModelWeights:
 def read_model_weights(
     path: Path, *, data_folder: Path | None = None, is_bare: bool = False
 ) -> ModelWeights:
-    """Reads where the weights of a model file lie.
+    """Find the weights of a model file.
 
     Args:
-        path: of the model file.
-        data_folder: where its data files are looked for; None: beside it.
-        is_bare: whether it belongs to no package, so that links beside a linked model are followed
-            as a session does.
+        path: path to the model file.
+        data_folder: the folder of its data files; None for its own.
+        is_bare: it belongs to no package, so that links beside a linked model are followed as in a
+            session.
 
-    Raises ModelError where it is no model, a data file is missing, too short or behind a link, or a
-    tensor's length is not what its type and shape need.
+    Raises:
+        ModelError: it is not a model, a data file is missing, too short or behind a link, or a
+            tensor's length does not match its type and shape.
     """
     bare_model = path if is_bare else None
-    # refuses what is no model, and every location outside the folder
+    # refuses files that are no model, and every location outside the folder
     facts = read_model_facts(path)
     try:
         message = ModelMessage(MappedFile(path).mapping())
@@ -111,7 +109,7 @@ def read_model_weights(
     external = tuple(
         _external_tensors(path, data_folder or path.parent, message.tensors, bare_model)
     )
-    contexts = tuple(PurePosixPath(each).as_posix() for each in facts.signature.context_files)
+    contexts = tuple(PurePosixPath(stated).as_posix() for stated in facts.signature.context_files)
     for location in contexts:
         _data_file(path.parent, location, 1, bare_model)
     return ModelWeights(
@@ -167,10 +165,7 @@ def _stored_nbytes(tensor: onnx.TensorProto) -> int:
 
 
 def _data_file(folder: Path, location: str, nbytes: int, bare_model: Path | None) -> Path:
-    """The data file of at least ``nbytes``.
-
-    The real one where it is a link that ``bare_model`` may have.
-    """
+    """Return the path to a data file of at least ``nbytes``; ``bare_model`` may have links."""
     if bare_model is not None and is_linked_data(folder, location, bare_model):
         path = (folder / location).resolve()
         reason = why_not_long_enough(path, nbytes)
@@ -190,11 +185,13 @@ def _opaque_files(tensors: Iterable[StoredTensor]) -> frozenset[Path]:
         if not {entry.key for entry in tensor.message.header.external_data} <= _KNOWN_KEYS:
             opaque.add(tensor.data.path)
     # Overlapping ranges, each copied, could make a small file a huge one.
-    return frozenset(opaque | {path for path, found in ranges.items() if _overlap(found)})
+    return frozenset(
+        opaque | {path for path, file_ranges in ranges.items() if _overlap(file_ranges)}
+    )
 
 
 def _overlap(ranges: Iterable[tuple[int, int]]) -> bool:
-    """Whether two different ranges (offset, length) have a byte in common."""
+    """Return True if two different ranges (offset, length) have a byte in common."""
     end = 0
     for offset, nbytes in sorted(ranges):
         if nbytes and offset < end:
@@ -204,13 +201,13 @@ def _overlap(ranges: Iterable[tuple[int, int]]) -> bool:
 
 
 def relative_to_folder(path: Path, folder: Path) -> str:
-    """``path`` as a location for a model in ``folder``."""
+    """Return ``path`` as a location for a model in ``folder``."""
     return path.relative_to(folder).as_posix()
 
 
 def by_file(tensors: Iterable[StoredTensor]) -> Mapping[Path, list[StoredTensor]]:
-    """Tensors by the file that their data lies in, in order of appearance."""
-    found: dict[Path, list[StoredTensor]] = {}
+    """Group tensors by the file of their data, in order of appearance."""
+    tensors_of_file: dict[Path, list[StoredTensor]] = {}
     for tensor in tensors:
-        found.setdefault(tensor.data.path, []).append(tensor)
-    return found
+        tensors_of_file.setdefault(tensor.data.path, []).append(tensor)
+    return tensors_of_file

@@ -1,7 +1,7 @@
-"""Files that a model needs beside it, those of weightless contexts included.
+"""List the files that a model needs beside it, including those of weightless contexts.
 
-A compiled model is weightless where its contexts leave out weights, and the execution provider
-takes them from the model that was compiled, or from that model's data files. Source: onnxruntime's
+A compiled model is weightless if its contexts leave out weights, and the execution provider takes
+them from the source model, or from that model's data files. Source: onnxruntime's
 docs/design/Weightless_Mode.md (1.32; the metadata key ``weightless_mode``), and the index of the
 containers that onnxruntime's OpenVINO provider writes.
 """
@@ -23,12 +23,12 @@ class NeededFiles(NamedTuple):
     """Files that a model needs: normalized relative path → smallest valid size in bytes.
 
     Attributes:
-        data: from the folder of external data, which is the model's unless an option says another.
-        beside_model: from the model's own folder, whatever an option says.
-        elsewhere: the source model in another folder, and its data: absolute paths to the place
-            that each would have beside the model.
-        is_complete: False where the contexts take weights from data files that cannot be told,
-            because the source model, which names them, is not here.
+        data: in the folder of external data, which is the model's unless an option names another.
+        beside_model: in the model's own folder, whatever an option says.
+        elsewhere: the source model in another folder, and its data: absolute path → its place
+            beside the model.
+        is_complete: False if the contexts take weights from unknown data files, because the source
+            model, which names them, is not on the disk.
     """
 
     data: Mapping[str, int]
@@ -45,7 +45,7 @@ class NeededFiles(NamedTuple):
         return locations
 
     def places(self, model: Path, data_folder: Path) -> dict[str, Path]:
-        """Return where each file of ``model`` lies, by its place in one folder with the model."""
+        """Map the place of each file in one folder with ``model`` to its current path."""
         return {
             **{location: data_folder / location for location in self.data},
             **{location: model.parent / location for location in self.beside_model},
@@ -60,14 +60,14 @@ def needed_files(
     data_folder: Path | None = None,
     source_model: Path | None = None,
 ) -> NeededFiles:
-    """Return what a model needs beside itself.
+    """Return the files that a model needs beside itself.
 
     Args:
-        model: the file.
-        facts: its own account.
-        data_folder: where a session option looks for external data; None: beside the model.
-        source_model: what the option ``ep.context_source_model_path`` names; None where it is not
-            set, and the names that the contexts keep count.
+        model: path to the model file.
+        facts: of the model.
+        data_folder: the folder of external data that a session option names; None for the model's.
+        source_model: the value of the option ``ep.context_source_model_path``; None if it is not
+            set, and the names in the contexts count.
 
     Raises:
         ModelFileError: contexts take all weights from a model that they name by an absolute path.
@@ -105,7 +105,7 @@ def needed_files(
 
 
 def _sources(model: Path, facts: ModelFacts, source_model: Path | None) -> dict[Path, str]:
-    """Return the models that were compiled, to their paths from the folder of ``model``."""
+    """Map each source model to its path from the folder of ``model``."""
     if source_model is not None:
         return {source_model: source_model.name}
     sources: dict[Path, str] = {}
@@ -118,14 +118,14 @@ def _sources(model: Path, facts: ModelFacts, source_model: Path | None) -> dict[
                     " relative path"
                 )
             continue
-        # Contexts may name a model in another folder: as it lay when they were compiled.
+        # Contexts may name a model in another folder, where it was when they were compiled.
         real = Path(os.path.normpath(model.parent / name))
         sources[real] = PurePosixPath(os.path.normpath(name)).as_posix()
     return sources
 
 
 def _data_of(source: Path) -> dict[str, int] | None:
-    """Return the data files of a source model; None where it is not here or cannot be read."""
+    """Return the data files of a source model; None if it is missing or cannot be read."""
     try:
         signature = read_model_signature(source)
     except ModelError:

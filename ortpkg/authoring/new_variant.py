@@ -1,4 +1,4 @@
-"""A variant that somebody asks for, and what becomes of it once its files have been looked at."""
+"""Prepare a requested variant: check its files and build its entry."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from ortpkg.trust.safe_options import SAFE_SESSION_OPTIONS
 _CONFIG_ENTRY = "session."
 
 Notify = Callable[[str], None]
-"""Told, a sentence each, what a user should know though it is no error."""
+"""Function that is called with each message for the user that is not an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewVariant:
-    """One variant to be made from a model file or a folder.
+    """Variant to be made from a model file or a folder.
 
     Attributes:
         model: an ONNX file (its data files come along) or a folder with one, or with a
             genai_config.json.
-        name: of the variant; left out, the file's stem or the folder's name.
-        ep: execution provider, by name or alias ("cpu", "cuda", "openvino"); left out, the one that
+        name: of the variant; None for the file's stem or the folder's name.
+        ep: execution provider, by name or alias ("cpu", "cuda", "openvino"); None for the one that
             compiled the model, or else any.
-        device: "cpu", "gpu" or "npu"; left out, any.
-        architecture, compatibility_info: left out, what the model's own metadata says.
+        device: "cpu", "gpu" or "npu"; None for any.
+        architecture, compatibility_info: None for the values in the model's own metadata.
         session_options, provider_options: kept with the variant.
     """
 
@@ -58,12 +58,12 @@ class NewVariant:
 
     @classmethod
     def for_cpu(cls, model: Path) -> NewVariant:
-        """What ``--cpu MODEL`` means: the CPU execution provider on the CPU, for any model."""
+        """Return the variant of ``--cpu MODEL``: the CPU execution provider on the CPU."""
         return cls(model=model, ep=CPU_EP, device=DeviceType.CPU)
 
     @classmethod
     def for_gpu(cls, model: Path) -> NewVariant:
-        """What ``--gpu MODEL`` means: a GPU, with the EP that compiled the model, or else any EP.
+        """Return the variant of ``--gpu MODEL``: a GPU; the EP that compiled the model, or any.
 
         A plain ONNX file runs on every EP that has a GPU (CUDA, DirectML, OpenVINO, ...), and a
         variant without ``ep`` matches any, so naming one would only exclude machines.
@@ -72,45 +72,48 @@ class NewVariant:
 
     @classmethod
     def for_npu(cls, model: Path) -> NewVariant:
-        """What ``--npu MODEL`` means: an NPU; the EP as for :meth:`for_gpu`."""
+        """Return the variant of ``--npu MODEL``: an NPU; the EP as for :meth:`for_gpu`."""
         return cls(model=model, device=DeviceType.NPU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedVariant:
-    """A variant whose files were found good: what to copy, and what the documents will say."""
+    """Variant whose files were checked: the files to copy, and its entry in the documents."""
 
     name: str
     files: VariantFiles
     entry: VariantEntry
 
 
-def prepare_variants(wanted: Iterable[NewVariant], notify: Notify) -> list[PreparedVariant]:
-    """Looks at the files of each variant, and names those that have no name after their file.
+def prepare_variants(new_variants: Iterable[NewVariant], notify: Notify) -> list[PreparedVariant]:
+    """Check the files of each variant, and name variants without a name after their file.
 
     Two files of one stem (``cpu/model.onnx`` and ``gpu/model.onnx``) are told apart by their
     devices: ``model-cpu``, ``model-gpu``.
 
-    Raises AuthoringError for a name that is taken or not portable, UsageError for an unknown
-    device, and what :func:`~ortpkg.authoring.variant_files.collect_variant_files` raises.
+    Raises:
+        AuthoringError: a name exists already or is not portable.
+        UsageError: an unknown device.
+        ModelError: as :func:`~ortpkg.authoring.variant_files.collect_variant_files`.
     """
-    wanted = list(wanted)
-    stems = [_stem(each.model) for each in wanted]
+    new_variants = list(new_variants)
+    stems = [_stem(new_variant.model) for new_variant in new_variants]
     prepared: list[PreparedVariant] = []
-    for each, stem in zip(wanted, stems, strict=True):
-        default = f"{stem}-{each.device}" if stems.count(stem) > 1 and each.device else stem
-        name = default if each.name is None else each.name
+    for new_variant, stem in zip(new_variants, stems, strict=True):
+        default = (
+            f"{stem}-{new_variant.device}" if stems.count(stem) > 1 and new_variant.device else stem
+        )
+        name = default if new_variant.name is None else new_variant.name
         check_new_name("variant", name, [other.name for other in prepared])
-        prepared.append(_prepare(each, name, notify))
+        prepared.append(_prepare(new_variant, name, notify))
     return prepared
 
 
 def check_names(components: Iterable[ComponentInfo]) -> None:
-    """The metadata generation lets ``model_id`` stand for a name that no folder can have.
+    """Raise AuthoringError for a variant whose name cannot be that of a folder.
 
-    The component generation does not.
-
-    AuthoringError where a variant has such a name.
+    In the metadata generation ``model_id`` can name the folder instead; the component generation
+    cannot.
     """
     for component in components:
         for variant in component.variants:
@@ -125,32 +128,34 @@ def check_names(components: Iterable[ComponentInfo]) -> None:
 _REMOVE = "choose another name, or remove that one first"
 
 
-def check_new_name(noun: str, name: str, taken: Iterable[str], remedy: str = _REMOVE) -> None:
-    """Refuses a name that is not portable, or that a case-blind file system finds in ``taken``.
+def check_new_name(noun: str, name: str, existing: Iterable[str], remedy: str = _REMOVE) -> None:
+    """Raise AuthoringError for a name that is not portable, or equal to an existing one.
 
-    ``remedy`` says what to do where ``name`` itself is taken.
+    Names are compared without case. ``remedy`` is the advice for an equal name.
     """
-    check_free_name(noun, name, folded_names(taken), remedy)
+    check_free_name(noun, name, folded_names(existing), remedy)
 
 
 def folded_names(names: Iterable[str]) -> dict[str, str]:
-    """What a case-blind file system takes each name for → the first such name."""
-    found: dict[str, str] = {}
+    """Map each name, folded as on a case-blind file system, to the first such name."""
+    folded: dict[str, str] = {}
     for name in names:
-        found.setdefault(_folded(name), name)
-    return found
+        folded.setdefault(_folded(name), name)
+    return folded
 
 
-def check_free_name(noun: str, name: str, taken: Mapping[str, str], remedy: str = _REMOVE) -> None:
+def check_free_name(
+    noun: str, name: str, existing: Mapping[str, str], remedy: str = _REMOVE
+) -> None:
     """Check a new name as :func:`check_new_name` does, against names that are folded already.
 
-    ``taken`` comes from :func:`folded_names`, so that many names are checked with one folding.
+    ``existing`` comes from :func:`folded_names`, so that many names are checked with one folding.
     """
     if reason := why_not_a_name(name) or (
         "is a document's name" if _folded(name) == METADATA else None
     ):
         raise AuthoringError(f"the {noun} name {quoted(name)} {reason}: choose another one")
-    if (other := taken.get(_folded(name))) is not None:
+    if (other := existing.get(_folded(name))) is not None:
         is_same = other == name
         same = "" if is_same else f" (where case does not count, {quoted(other)} is the same)"
         raise AuthoringError(
@@ -158,15 +163,15 @@ def check_free_name(noun: str, name: str, taken: Mapping[str, str], remedy: str 
         )
 
 
-def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
-    given = Constraints(
-        ep=wanted.ep or None,
-        device=_checked_device(wanted.device),
-        architecture=wanted.architecture or None,
-        ep_compatibility_info=wanted.compatibility_info or None,
+def _prepare(new_variant: NewVariant, name: str, notify: Notify) -> PreparedVariant:
+    constraints = Constraints(
+        ep=new_variant.ep or None,
+        device=_checked_device(new_variant.device),
+        architecture=new_variant.architecture or None,
+        ep_compatibility_info=new_variant.compatibility_info or None,
     )
     files = collect_variant_files(
-        wanted.model, source_model=wanted.session_options.get(SOURCE_MODEL) or None
+        new_variant.model, source_model=new_variant.session_options.get(SOURCE_MODEL) or None
     )
     if not files.is_complete:
         notify(
@@ -174,19 +179,19 @@ def _prepare(wanted: NewVariant, name: str, notify: Notify) -> PreparedVariant:
             " was compiled, and that model, which names them, is not here: they must be in the"
             " folder, and the folder be passed"
         )
-    if count := _count_links(wanted.model, files):
+    if count := _count_links(new_variant.model, files):
         notify(
             f"variant {quoted(name)}: {count} of its files are symbolic links; what they lead to is"
             " copied"
         )
-    _check_path_options(wanted.session_options, files)
+    _check_path_options(new_variant.session_options, files)
     entry = VariantEntry(
         model_file=files.model_file,
         constraints=complete_constraints(
-            given, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")
+            constraints, files.facts, lambda text: notify(f"variant {quoted(name)}: {text}")
         ),
-        session_options=checked_session_options(wanted.session_options, notify),
-        provider_options=checked_provider_options(wanted.provider_options),
+        session_options=checked_session_options(new_variant.session_options, notify),
+        provider_options=checked_provider_options(new_variant.provider_options),
         metadata=variant_metadata(files.facts, files.nbytes),
     )
     return PreparedVariant(name=name, files=files, entry=entry)
@@ -198,9 +203,9 @@ def _count_links(model: Path, files: VariantFiles) -> int:
 
 
 def _stem(model: Path) -> str:
-    """The file's name without its extension, or the folder's name.
+    """Return the file's name without its extension, or the folder's name.
 
-    "." and ".." by their real names.
+    "." and ".." give the names of the folders that they stand for.
     """
     real = model if model.name not in ("", "..") else model.resolve()
     return real.name if model.is_dir() else real.stem
@@ -209,31 +214,32 @@ def _stem(model: Path) -> str:
 def _checked_device(device: str | None) -> str | None:
     if not device:
         return None
-    known = [str(each) for each in DeviceType]
-    if device.lower() not in known:
+    types = [str(member) for member in DeviceType]
+    if device.lower() not in types:
         raise UsageError(
-            f"device {quoted(device)} is none of {', '.join(known)}{did_you_mean(device, known)}"
+            f"device {quoted(device)} is none of {', '.join(types)}{did_you_mean(device, types)}"
         )
     return device.lower()
 
 
-def _checked_options(what: str, options: Mapping[str, object]) -> Mapping[str, str]:
+def _checked_options(kind: str, options: Mapping[str, object]) -> Mapping[str, str]:
     for key, value in options.items():
         if not key or not isinstance(value, str):
             raise UsageError(
-                f"the {what} option {quoted(key)} is {quoted(value)}: keys and values are texts,"
+                f"the {kind} option {quoted(key)} is {quoted(value)}: keys and values are texts,"
                 " e.g. '1'"
             )
     return {key: str(value) for key, value in options.items()}
 
 
 def checked_session_options(options: Mapping[str, object], notify: Notify) -> Mapping[str, str]:
-    """As they are to be kept.
+    """Return session options as they are stored; likely typing errors are reported to ``notify``.
 
-    ``notify`` is told of what looks like a typo, since there are entries unknown here.
+    Unknown keys are allowed, since there are more entries than ortpkg knows.
 
-    UsageError for the name of an attribute of SessionOptions, nearly spelled too: that is no config
-    entry.
+    Raises:
+        UsageError: a key is (nearly) the name of an attribute of SessionOptions, which is no config
+            entry.
     """
     for key in options:
         if f"{_CONFIG_ENTRY}{key}" in SAFE_SESSION_OPTIONS:
@@ -252,12 +258,12 @@ def checked_session_options(options: Mapping[str, object], notify: Notify) -> Ma
 
 
 def checked_provider_options(options: Mapping[str, object]) -> Mapping[str, str]:
-    """As they are to be kept. UsageError for what is no text."""
+    """Return provider options as they are stored; UsageError for a value that is no text."""
     return _checked_options("provider", options)
 
 
 def _check_path_options(options: Mapping[str, str], files: VariantFiles) -> None:
-    """AuthoringError where a session option names a path that the variant's folder will lack."""
+    """Raise AuthoringError if a session option names a path that the variant's folder will lack."""
     for key in PATH_SESSION_OPTIONS:
         value = options.get(key)
         if not value:

@@ -1,7 +1,7 @@
-"""Configurations of onnxruntime-genai in a package of Olive 0.13, as each variant's own.
+"""Give each variant of an Olive 0.13 package its own configuration for onnxruntime-genai.
 
-Olive writes them once, in ``configs``, and in each variant what that changes: a merge patch
-(RFC 7386). onnxruntime-genai takes a variant's folder and reads the genai_config.json in it.
+Olive writes the configurations once, in ``configs``, and each variant's changes to them as a merge
+patch (RFC 7386). onnxruntime-genai takes a variant's folder and reads the genai_config.json in it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _COMPONENT, _CONFIGS = "component", "configs_dir"
 
 
 class GenaiFolders(NamedTuple):
-    """Changes that make each variant a folder of onnxruntime-genai; none where that cannot be.
+    """Changes that make each variant a folder of onnxruntime-genai; empty if that is impossible.
 
     Attributes:
-        documents: path relative to the root → the genai_config.json to be written there.
-        files: path relative to the root → the file to be copied there.
-        replaced: files that are needed no more.
-        why_not: why there are none; "" where there are, or no configurations.
+        documents: path relative to the root → the genai_config.json to write there.
+        files: path relative to the root → the file to copy there.
+        replaced: files that are no longer needed.
+        why_not: why there are no changes; "" if there are, or if the package has no configurations.
     """
 
     documents: Mapping[str, bytes]
@@ -39,14 +39,14 @@ class GenaiFolders(NamedTuple):
 
 
 def genai_folders(package: PackageInfo, folders: Mapping[tuple[str, str], str]) -> GenaiFolders:
-    """Return the configurations of each variant, for a package of Olive's.
+    """Return the configurations of each variant of an Olive package.
 
     Args:
         package: as it was read.
-        folders: (component, variant) → its folder in the package that is to be written.
+        folders: (component, variant) → its folder in the new package.
 
     Raises:
-        PackageFormatError: a configuration is no JSON object, or breaks a limit.
+        PackageFormatError: a configuration is not a JSON object, or exceeds a limit.
     """
     configs = _configs_folder(package)
     if configs is None or not (package.root / configs / GENAI_CONFIG).is_file():
@@ -86,7 +86,7 @@ def genai_folders(package: PackageInfo, folders: Mapping[tuple[str, str], str]) 
 
 
 def without_configs(additional_metadata: Any) -> Any:
-    """Return what a package keeps of Olive's manifest, where configurations were divided."""
+    """Return the facts kept of Olive's manifest without its folder of configurations."""
     if not isinstance(additional_metadata, Mapping):
         return additional_metadata
     return {key: value for key, value in additional_metadata.items() if key != _CONFIGS} or None
@@ -106,7 +106,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _without_components(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Leave out the names of components, which a folder of its own has none of."""
+    """Yield the configuration without names of components, which a variant's folder has none of."""
     for key, value in config.items():
         if key == "model" and isinstance(value, Mapping):
             yield (
@@ -123,17 +123,19 @@ def _without_components(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _why_no_base(package: PackageInfo) -> str:
-    """Say that what overlays change is not there; "" where nothing says that it should be."""
-    stated = _stated_configs(package)
+    """Return why the base configuration is missing; "" if nothing refers to one."""
+    configs = _stated_configs(package)
     overlays = [
         variant.name
         for component in package.components
         for variant in component.variants
         if (variant.directory / OVERLAY).is_file()
     ]
-    if stated is None and not overlays:
+    if configs is None and not overlays:
         return ""
-    where = f"{_CONFIGS} is {quoted(stated)}" if stated is not None else f"no {_CONFIGS} is stated"
+    where = (
+        f"{_CONFIGS} is {quoted(configs)}" if configs is not None else f"no {_CONFIGS} is stated"
+    )
     return (
         f"no {GENAI_CONFIG} is made for onnxruntime-genai: {where}, and there is no {GENAI_CONFIG}"
         f" in such a folder of the package; {OVERLAY} of {len(overlays)} variants stay as they are"
@@ -141,13 +143,13 @@ def _why_no_base(package: PackageInfo) -> str:
 
 
 def _stated_configs(package: PackageInfo) -> object:
-    """Return the folder of configurations as the manifest states it, whatever that is."""
-    stated = package.additional_metadata
-    return stated.get(_CONFIGS) if isinstance(stated, Mapping) else None
+    """Return the folder of configurations as the manifest states it, of any type."""
+    additional_metadata = package.additional_metadata
+    return additional_metadata.get(_CONFIGS) if isinstance(additional_metadata, Mapping) else None
 
 
 def _configs_folder(package: PackageInfo) -> str | None:
-    """Return where configurations lie, relative to the root; None where nothing safe says so."""
+    """Return the folder of configurations relative to the root; None if none is stated safely."""
     folder = _stated_configs(package)
     if not isinstance(folder, str) or why_not_portable(folder):
         return None

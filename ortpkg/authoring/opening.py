@@ -1,9 +1,9 @@
-"""What a user names becomes an opened package: a folder, a packed file, or a bare ONNX file.
+"""Open the package that a user names: a folder, a packed file, or a bare ONNX file.
 
-A packed file is unpacked into a temporary folder of our own, which goes when the package is no
-longer needed; every byte is compared with its digests.json on the way. A bare model is a package of
-one component with one variant, whose root is the model's file: nothing is copied, and nothing that
-lies beside it is taken for a part of it.
+A packed file is unpacked into a temporary folder, which is removed when the package is no longer
+needed; every byte is compared with its digests.json. A bare model is a package of one component
+with one variant, whose root is the model's file: nothing is copied, and no other file beside it
+counts as a part of it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from ortpkg.package.reader import open_package
 if TYPE_CHECKING:
     from ortpkg.storage.hashing import Progress
 
-#: The component model that a bare model is.
+#: Name of the component model of a bare model.
 MODEL_COMPONENT = "model"
-#: The second is the name of folders, which some give to packed packages too.
+#: The second is the suffix of folders; some users give it to packed packages, too.
 PACKED_SUFFIXES = (".ortpkg", ".ortpackage")
 _MODEL_SUFFIX = ".onnx"
 _ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")
@@ -42,7 +42,7 @@ _temporary_folders: set[Path] = set()
 
 
 class NamedKind(StrEnum):
-    """What lies at a path that a user named."""
+    """Kind of package at a path that a user named."""
 
     PACKAGE = "package"
     PACKED = "packed package"
@@ -50,9 +50,10 @@ class NamedKind(StrEnum):
 
 
 def kind_of(path: str | PathLike[str]) -> NamedKind:
-    """What lies at ``path``; PACKAGE too where there is nothing, which its reader says.
+    """Return the kind of package at ``path``; PACKAGE too if nothing is there: its reader says so.
 
-    PackageNotFoundError for a file that is neither a packed package nor an ONNX model.
+    Raises:
+        PackageNotFoundError: a file is neither a packed package nor an ONNX model.
     """
     named = Path(path)
     if not named.is_file():
@@ -73,7 +74,7 @@ def kind_of(path: str | PathLike[str]) -> NamedKind:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether the file at ``path`` is to be a packed package: by its name or first bytes."""
+    """Return True if the file at ``path`` is a packed package by its name or first bytes."""
     return path.is_file() and (path.suffix.lower() in PACKED_SUFFIXES or _is_zip(path))
 
 
@@ -85,18 +86,18 @@ def opened(
     allow_external_paths: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[PackageInfo]:
-    """The package that ``path`` names, for as long as the context lasts.
+    """Yield the package that ``path`` names, open as long as the context lasts.
 
     Args:
         path: a package's folder, a packed package, or an ONNX file.
         compat, allow_external_paths: as for :func:`~ortpkg.package.reader.open_package`.
-        progress: told (file, bytes done, bytes in all) while a packed package is unpacked.
+        progress: called with (file, bytes done, bytes in all) while a packed package is unpacked.
 
     Raises:
         PackageNotFoundError: there is nothing at ``path`` that could be opened.
-        ModelError: a bare model is none.
+        ModelError: a bare model is not valid.
         ArchiveError, DigestMismatchError: a packed package is damaged.
-        PackageError: it is no valid package.
+        PackageError: it is not a valid package.
     """
     if kind_of(path) is NamedKind.MODEL:
         yield described_model(Path(path))
@@ -109,9 +110,11 @@ def opened(
 def package_folder(
     path: str | PathLike[str], *, progress: Progress | None = None
 ) -> Iterator[Path]:
-    """The folder of the package that ``path`` names: itself, or where a packed one was unpacked.
+    """Yield the folder of the package that ``path`` names: itself, or the unpacked one.
 
-    UsageError for a bare model; the rest as :func:`opened`.
+    Raises:
+        UsageError: ``path`` is a bare model.
+        PackageError: as :func:`opened`.
     """
     kind = kind_of(path)
     if kind is NamedKind.MODEL:
@@ -138,28 +141,27 @@ def package_folder(
 
 
 def remove_temporary_folders() -> None:
-    """Removes the folders of unpacked packages whose contexts were not left when a process ends."""
+    """Remove the folders of unpacked packages whose contexts are still open at exit."""
     for folder in tuple(_temporary_folders):
         _remove(folder)
 
 
 def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
-    """A bare ONNX file as a package: one component, one variant named like the file, for any EP.
+    """Return a bare ONNX file as a package: one component, one variant for any EP.
 
-    ``name`` names it otherwise.
-
-    Nothing is read; what is wrong with the model is found when it is. A model that is a symbolic
-    link keeps the link's name, by which its data files are found (``linked_files``).
+    The variant is named like the file, or ``name``. Nothing is read; errors of the model appear
+    when it is. A model that is a symbolic link keeps the link's name, by which its data files are
+    found (``linked_files``).
     """
     named = Path(os.path.realpath(model.parent), model.name)
-    called = name or model.stem
+    variant_name = name or model.stem
     variant = VariantInfo(
-        name=called, component_name=MODEL_COMPONENT, directory=named.parent, model_path=named
+        name=variant_name, component_name=MODEL_COMPONENT, directory=named.parent, model_path=named
     )
     component = ComponentInfo(name=MODEL_COMPONENT, directory=named.parent, variants=(variant,))
     return PackageInfo(
         root=named,
-        name=called,
+        name=variant_name,
         version=None,
         format=PackageFormat.COMPONENT,
         components=(component,),
@@ -168,9 +170,10 @@ def model_as_package(model: Path, *, name: str | None = None) -> PackageInfo:
 
 
 def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
-    """:func:`model_as_package` with what the model says of itself: inputs, outputs, EP, facts.
+    """Return :func:`model_as_package` with the model's own facts: inputs, outputs, EP, metadata.
 
-    ModelError where it is missing, or not ONNX.
+    Raises:
+        ModelError: the model is missing, or not ONNX.
     """
     from ortpkg.authoring.model_facts import (  # onnx
         complete_constraints,
@@ -188,7 +191,7 @@ def described_model(model: Path, *, name: str | None = None) -> PackageInfo:
         metadata=freeze(variant_metadata(facts, package.root.stat().st_size)),
     )
     inputs, outputs = (
-        tuple(ValueInfo(name=each.name, type=each.type, shape=each.shape) for each in values)
+        tuple(ValueInfo(name=value.name, type=value.type, shape=value.shape) for value in values)
         for values in (facts.signature.inputs, facts.signature.outputs)
     )
     return replace(

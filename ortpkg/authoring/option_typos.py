@@ -1,4 +1,4 @@
-"""Session options that are nearly named like a known one: typos, most likely."""
+"""Find the config entry that a mistyped session option probably means."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _KNOWN = frozenset(
         *FORBIDDEN_SESSION_OPTIONS,
     }
 )
-#: Nearer than names that mean different things usually are: a release may have entries that are not
-#: known here.
+#: Closer than names with different meanings usually are: a release may have entries that ortpkg
+#: does not know.
 _CUTOFF = 0.85
 
 
 def meant_session_option(key: str) -> str | None:
-    """The config entry probably meant by an unknown ``key``, with or without "session."."""
+    """Return the config entry probably meant by an unknown ``key``, with or without "session."."""
     if key in _KNOWN:
         return None
     name = key.lower() if "." in key else f"{_CONFIG_ENTRY}{key.lower()}"

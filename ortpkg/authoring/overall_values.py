@@ -1,8 +1,8 @@
-"""The inputs and outputs that a manifest states of the whole package, and how they change.
+"""Compute the inputs and outputs that a manifest states of the whole package.
 
-Without pipeline.json, components are wired by name: the package takes what no earlier component
-makes, and gives what no later one takes. With one, the pipeline says what the package takes and
-gives, and the manifest is left alone.
+Without pipeline.json, components are wired by name: the package's inputs are those that no earlier
+component makes, its outputs those that no later one takes. With a pipeline.json, the pipeline
+states them, and the manifest is left alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ Values = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverallValues:
-    """``inputs`` and ``outputs`` of the manifest before and after a change.
-
-    Empty where they cannot be known.
-    """
+    """``inputs`` and ``outputs`` of the manifest before and after a change; empty if unknown."""
 
     before: Values
     after: Values
@@ -36,26 +33,28 @@ def overall_values_after(
     joining: Mapping[str, ModelSignature | None] | None = None,
     leaving: str | None = None,
 ) -> OverallValues | None:
-    """The overall values when components join (name → what they take and give) or one leaves.
+    """Return the overall values if components join (name → signature) or one leaves.
 
-    None where pipeline.json says what they are.
+    Return None if pipeline.json states them.
     """
     if package.has_pipeline:
         return None
-    known = {component.name: signature_of_component(component) for component in package.components}
-    later = {name: signature for name, signature in known.items() if name != leaving} | dict(
+    signatures = {
+        component.name: signature_of_component(component) for component in package.components
+    }
+    later = {name: signature for name, signature in signatures.items() if name != leaving} | dict(
         joining or {}
     )
     return OverallValues(
-        before=overall_values(list(known.values())),
+        before=overall_values(list(signatures.values())),
         after=overall_values(list(later.values())),
     )
 
 
 def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
-    """What a component takes and gives, by its first variant whose model can be read.
+    """Return the signature of a component: that of its first variant with a readable model.
 
-    None where none can.
+    Return None if there is none.
     """
     for variant in component.variants:
         if variant.model_path is not None:
@@ -69,42 +68,42 @@ def signature_of_component(component: ComponentInfo) -> ModelSignature | None:
 def wired_by_name(
     signatures: Sequence[ModelSignature],
 ) -> tuple[tuple[ValueSignature, ...], tuple[ValueSignature, ...]]:
-    """What components in this order take from outside, and give that none of them takes."""
+    """Return the inputs of components in this order from outside, and their remaining outputs."""
     inputs: dict[str, ValueSignature] = {}
     made: dict[str, ValueSignature] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for signature in signatures:
         for value in signature.inputs:
             if value.name in made:
-                taken.add(value.name)
+                used.add(value.name)
             else:
                 inputs.setdefault(value.name, value)
         for value in signature.outputs:
             made[value.name] = value
-            taken.discard(value.name)
-    return tuple(inputs.values()), tuple(value for name, value in made.items() if name not in taken)
+            used.discard(value.name)
+    return tuple(inputs.values()), tuple(value for name, value in made.items() if name not in used)
 
 
 def overall_values(signatures: Sequence[ModelSignature | None]) -> Values:
-    """``inputs`` and ``outputs`` for the manifest.
+    """Return ``inputs`` and ``outputs`` for the manifest.
 
-    Empty where a component or one of its names or types is unknown.
+    Return {} if a component or one of its names or types is unknown.
     """
-    known = [signature for signature in signatures if signature is not None]
-    if not known or len(known) < len(signatures):
+    readable = [signature for signature in signatures if signature is not None]
+    if not readable or len(readable) < len(signatures):
         return {}
-    inputs, outputs = wired_by_name(known)
+    inputs, outputs = wired_by_name(readable)
     if not all(value.name and value.type for value in (*inputs, *outputs)):
         return {}
-    return {"inputs": _stated(inputs), "outputs": _stated(outputs)}
+    return {"inputs": _value_bodies(inputs), "outputs": _value_bodies(outputs)}
 
 
-def is_same(stated: Any, expected: Any) -> bool:
-    """Whether two lists of values have the same names and types in the same order.
+def is_same(values: Any, expected: Any) -> bool:
+    """Return True if two lists of values have the same names and types in the same order.
 
     Shapes may be more or less exact.
     """
-    return _names_and_types(stated) == _names_and_types(expected)
+    return _names_and_types(values) == _names_and_types(expected)
 
 
 def _names_and_types(values: Any) -> list[tuple[Any, Any]]:
@@ -113,7 +112,7 @@ def _names_and_types(values: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-def _stated(values: Sequence[ValueSignature]) -> list[dict[str, Any]]:
+def _value_bodies(values: Sequence[ValueSignature]) -> list[dict[str, Any]]:
     return [
         {
             "name": value.name,
@@ -125,5 +124,5 @@ def _stated(values: Sequence[ValueSignature]) -> list[dict[str, Any]]:
 
 
 def _size(dimension: int | str | None) -> int | str | None:
-    """A symbol without a name, or a negative size, says no more than "unknown"."""
+    """Return a dimension; None for a symbol without a name, or a negative size."""
     return None if dimension == "" or (isinstance(dimension, int) and dimension < 0) else dimension

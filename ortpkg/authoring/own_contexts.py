@@ -1,4 +1,4 @@
-"""Compiled contexts in ortpkg's own container, which no execution provider of onnxruntime reads."""
+"""Find compiled contexts in ortpkg's own container, which no EP of onnxruntime reads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ WHY_NOT_READ = (
 
 
 def has_own_contexts(model: Path) -> bool:
-    """Whether an EPContext node of the model leads to a container of ortpkg's.
+    """Return True if an EPContext node of the model leads to a container of ortpkg's.
 
-    False for what cannot be read.
+    Return False for an unreadable file.
     """
     try:
         proto = read_model_file(model, limits=_LIMITS).proto
@@ -35,7 +35,7 @@ def has_own_contexts(model: Path) -> bool:
 
 
 def _payloads(proto: onnx.ModelProto) -> Iterator[bytes | str]:
-    """The payload or the location of each context."""
+    """Yield the payload or the location of each context."""
     for node in walk_nodes(proto, limits=_LIMITS):
         if node.op_type != "EPContext" or node.domain != MICROSOFT_DOMAIN:
             continue

@@ -1,8 +1,8 @@
-"""``validate``: finds what is wrong or doubtful in a package, and runs nothing of it.
+"""Validate a package: find what is wrong or doubtful, without running anything of it.
 
-The documents come first (``package.reader``); only a package whose documents are valid has models
-to look at. Each check is one function in :data:`PACKAGE_CHECKS`, returns findings and raises for
-nothing that a package may contain.
+The documents come first (``package.reader``); models are checked only if the documents are valid.
+Each check is one function in :data:`PACKAGE_CHECKS` that returns findings and raises for nothing
+that a package may contain.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ from ortpkg.providers.ep_registry import all_known_names
 from ortpkg.storage.hashing import Progress
 
 MOST_FINDINGS = 1000
-"""Of one check: a package can be made to have any number."""
+"""Most findings of one check: a package can be made to have any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageCheck:
-    """A check, and the rules that its findings are of."""
+    """A check, and the rules of its findings."""
 
     run: Callable[[CheckedPackage], Iterable[Finding]]
     rules: tuple[Rule, ...]
@@ -189,7 +189,7 @@ PACKAGE_CHECKS: dict[str, PackageCheck] = {
         (release_rules.UNIVERSAL_GENERATIONS, release_rules.UNIVERSAL_ONE_COMPONENT),
     ),
 }
-"""What is checked, in the order in which findings are listed."""
+"""Checks by name, in the order in which findings are listed."""
 
 _MODEL_CHECKS = (
     "external data",
@@ -199,11 +199,11 @@ _MODEL_CHECKS = (
     "ONNX's operators",
     "release reads models",
 )
-"""Those that mean something for a bare model."""
+"""Checks that are meaningful for a bare model."""
 
 
 def cautions_of(targets: Sequence[str]) -> tuple[str, ...]:
-    """Return what to know of readers before anything is checked for them, a sentence each."""
+    """Return general remarks on the target readers, a sentence each."""
     return tuple(CAUTIONS[target] for target in dict.fromkeys(targets) if target in CAUTIONS)
 
 
@@ -217,17 +217,17 @@ def validate(
     allow_external_paths: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Finding, ...]:
-    """Every finding of a package: documents, models, data, selection, names, digests, samples.
+    """Return every finding of a package: documents, models, selection, names, digests, samples.
 
     Args:
-        root: the package, a packed one (unpacked for as long as it is checked), or an ONNX file.
-        targets: readers (``rules.targets``) to say of what they would do with the package; such
+        root: the package, a packed one (unpacked while it is checked), or an ONNX file.
+        targets: readers (``rules.targets``) whose behaviour with the package is checked, too; such
             findings name them.
-        select, ignore: ids of rules, or prefixes of ids ("ORT1"), that are wanted or not; the
+        select, ignore: ids of rules, or prefixes of ids ("ORT1"), to include or exclude; the
             longest one that fits a rule decides. Errors that keep the package from being opened are
             always among the findings.
         compat: "onnxruntime-1.32" or "onnxruntime-1.31" (or "onnxruntime-1.30", for 1.28 to 1.30):
-            of the documents, only what keeps that release from opening them is an error.
+            only errors of documents that keep that release from opening them are errors.
         allow_external_paths: follow paths out of a package whose layout is "installed".
         progress: called with (file, bytes done, bytes in total) while files are hashed.
 
@@ -235,14 +235,14 @@ def validate(
         PackageNotFoundError: there is no directory at ``root``.
         UsageError: a target, rule or release is not known.
     """
-    wanted = rule_filter(select, ignore)
+    rule_choice = rule_filter(select, ignore)
     known_targets = check_targets(targets)
     if kind_of(root) is NamedKind.MODEL:
-        return _model_findings(Path(root), wanted, known_targets)
+        return _model_findings(Path(root), rule_choice, known_targets)
     with package_folder(root, progress=progress) as folder:
         return _package_findings(
             folder,
-            wanted,
+            rule_choice,
             known_targets,
             compat=compat,
             allow_external_paths=allow_external_paths,
@@ -251,16 +251,16 @@ def validate(
 
 
 def _model_findings(
-    model: Path, wanted: RuleFilter, targets: tuple[str, ...]
+    model: Path, rule_choice: RuleFilter, targets: tuple[str, ...]
 ) -> tuple[Finding, ...]:
     info = model_as_package(model)
     package = CheckedPackage.of(info, targets=targets)
-    return tuple(_run_checks(package, wanted, only=_MODEL_CHECKS))
+    return tuple(_run_checks(package, rule_choice, only=_MODEL_CHECKS))
 
 
 def _package_findings(
     root: Path,
-    wanted: RuleFilter,
+    rule_choice: RuleFilter,
     known_targets: tuple[str, ...],
     *,
     compat: str | None,
@@ -272,33 +272,35 @@ def _package_findings(
     wanted_findings = [
         finding
         for finding in findings
-        if (wanted.wants(finding.rule) and finding.subject not in installed)
+        if (rule_choice.wants(finding.rule) and finding.subject not in installed)
         or (info is None and finding.severity is Severity.ERROR)
     ]
     if info is not None:
         package = CheckedPackage.of(info, targets=known_targets, progress=progress)
-        wanted_findings += _run_checks(package, wanted)
-    if wanted.wants(release_rules.RELEASE_REFUSES.id):
+        wanted_findings += _run_checks(package, rule_choice)
+    if rule_choice.wants(release_rules.RELEASE_REFUSES.id):
         wanted_findings += _bounded(check_release_opens(root, known_targets))
     return tuple(wanted_findings)
 
 
 def _run_checks(
-    package: CheckedPackage, wanted: RuleFilter, only: Collection[str] = PACKAGE_CHECKS
+    package: CheckedPackage, rule_choice: RuleFilter, only: Collection[str] = PACKAGE_CHECKS
 ) -> Iterator[Finding]:
-    """Findings of the checks of which any rule is wanted."""
+    """Yield findings of the checks with a selected rule."""
     for name, check in PACKAGE_CHECKS.items():
-        if name in only and any(wanted.wants(rule.id) for rule in check.rules):
-            yield from _bounded(each for each in check.run(package) if wanted.wants(each.rule))
+        if name in only and any(rule_choice.wants(rule.id) for rule in check.rules):
+            yield from _bounded(
+                finding for finding in check.run(package) if rule_choice.wants(finding.rule)
+            )
 
 
 def _bounded(findings: Iterable[Finding]) -> list[Finding]:
-    """The first findings; where there are more, the last one says so."""
-    found = list(islice(findings, MOST_FINDINGS + 1))
-    if len(found) <= MOST_FINDINGS:
-        return found
-    last = found[MOST_FINDINGS - 1]
+    """Return the first findings; if there are more, the last one says so."""
+    bounded = list(islice(findings, MOST_FINDINGS + 1))
+    if len(bounded) <= MOST_FINDINGS:
+        return bounded
+    last = bounded[MOST_FINDINGS - 1]
     return [
-        *found[: MOST_FINDINGS - 1],
+        *bounded[: MOST_FINDINGS - 1],
         replace(last, message=f"{last.message} (and more such findings, not listed)"),
     ]

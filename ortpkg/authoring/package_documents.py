@@ -1,8 +1,8 @@
-"""Documents of a whole package, in each generation of the format, from one description.
+"""Write the documents of a whole package, in each generation of the format, from one description.
 
 The layout is always ``models/<component>/<variant>/``, whatever the format, so that a package can
 change its format without moving a file. Universal packages state a minor version that no release
-knows: that turns off onnxruntime's errors for unknown keys, and so lets both generations' keys
+knows: this turns off onnxruntime's errors for unknown keys, so that both generations' keys can
 stand side by side.
 """
 
@@ -31,10 +31,7 @@ COMPONENT_VERSION = "1.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentEntry:
-    """One component model as documents state it.
-
-    ``other_keys`` are those that no generation knows.
-    """
+    """One component model as documents state it; ``other_keys`` belong to no generation."""
 
     variants: Mapping[str, VariantEntry]
     metadata: Mapping[str, Any] = EMPTY
@@ -47,12 +44,11 @@ class PackageEntry:
     """A whole package as documents state it, whatever their format.
 
     Attributes:
-        name, version, description: as given.
+        name, version, description: of the package.
         components: in the order of the manifest.
         inputs, outputs: as a document states them; empty for none.
-        additional_metadata: opaque, without what ortpkg keeps there.
-        other_keys: keys that not every generation knows, among them ``layout`` and
-            ``shared_assets``.
+        additional_metadata: opaque, without ortpkg's own facts.
+        other_keys: keys that not every generation has, among them ``layout`` and ``shared_assets``.
     """
 
     name: str
@@ -66,12 +62,12 @@ class PackageEntry:
 
 
 def component_document(component: str, form: PackageFormat) -> str:
-    """Where the variants of ``component`` are listed."""
+    """Return the path to the document that lists the variants of ``component``."""
     return f"{MODELS}/{component}/{COMPONENT if form is PackageFormat.COMPONENT else METADATA}"
 
 
 def component_reference(component: str, form: PackageFormat) -> str:
-    """The file that ``components`` names: component.json's folder, or what both forms read."""
+    """Return the path in ``components``: component.json's folder, or the common document."""
     return (
         f"{MODELS}/{component}"
         if form is PackageFormat.COMPONENT
@@ -80,7 +76,7 @@ def component_reference(component: str, form: PackageFormat) -> str:
 
 
 def package_documents(package: PackageEntry, form: PackageFormat) -> dict[str, dict[str, Any]]:
-    """Path → document. Deterministic: the same description gives the same documents, key by key."""
+    """Map path → document; equal descriptions give equal documents, key by key."""
     documents = {
         component_document(name, form): component_content(name, component, form)
         for name, component in package.components.items()
@@ -89,7 +85,7 @@ def package_documents(package: PackageEntry, form: PackageFormat) -> dict[str, d
 
 
 def component_content(name: str, component: ComponentEntry, form: PackageFormat) -> dict[str, Any]:
-    """The document that lists a component's variants."""
+    """Return the document that lists a component's variants."""
     if form is PackageFormat.COMPONENT:
         facts = {"metadata": component.metadata, "other_keys": component.other_keys}
         content: dict[str, Any] = {
@@ -116,7 +112,7 @@ def _newer(component: ComponentEntry, *, with_facts: bool) -> dict[str, Any]:
 
 
 def without_forbidden_options(package: PackageEntry) -> PackageEntry:
-    """Without the session options with which onnxruntime refuses the component generation."""
+    """Leave out session options with which onnxruntime refuses the component generation."""
     components = {
         name: replace(
             component, variants={key: _allowed(entry) for key, entry in component.variants.items()}
@@ -138,39 +134,43 @@ def _allowed(entry: VariantEntry) -> VariantEntry:
 def _manifest(package: PackageEntry, form: PackageFormat) -> dict[str, Any]:
     references = {name: component_reference(name, form) for name in package.components}
     values = {
-        what: thaw(declared)
-        for what, declared in (("inputs", package.inputs), ("outputs", package.outputs))
+        values_key: thaw(declared)
+        for values_key, declared in (("inputs", package.inputs), ("outputs", package.outputs))
         if declared
     }
     if form is PackageFormat.COMPONENT:
-        known = {
+        manifest_keys = {
             key: thaw(value) for key, value in package.other_keys.items() if key in MANIFEST_KEYS
         }
         facts = {
             **values,
             "other_keys": {
-                key: package.other_keys[key] for key in package.other_keys if key not in known
+                key: package.other_keys[key]
+                for key in package.other_keys
+                if key not in manifest_keys
             },
         }
         manifest = {"schema_version": COMPONENT_VERSION, "package_name": package.name}
-        manifest |= _stated(
+        manifest |= _without_empty(
             {"package_version": package.version, "description": package.description}
         )
         return {
             **manifest,
             "components": references,
-            **known,
+            **manifest_keys,
             **with_ortpkg_facts(package.additional_metadata, facts),
         }
     manifest = {"schema_version": UNIVERSAL_VERSION} if form is PackageFormat.UNIVERSAL else {}
     manifest |= {"model_name": package.name}
-    manifest |= _stated({"model_version": package.version, "description": package.description})
+    manifest |= _without_empty(
+        {"model_version": package.version, "description": package.description}
+    )
     lists: dict[str, Any] = {"component_models": list(package.components)}
     lists |= {"components": references} if form is PackageFormat.UNIVERSAL else {}
     return {**manifest, **lists, **values, **_rest(package.additional_metadata, package.other_keys)}
 
 
-def _stated(values: Mapping[str, str | None]) -> dict[str, str]:
+def _without_empty(values: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
 
 

@@ -1,4 +1,4 @@
-"""A package while a command writes it: its lock is held, and what came of it is read again."""
+"""Lock a package while a command writes it, and read the result again."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from ortpkg.storage.package_lock import lock_package
 def locked_package(
     root: Path, *, notify: Notify | None, operations: FileOperations | None
 ) -> Iterator[PackageInfo]:
-    """The package at ``root``, which is its caller's alone and without what a killed one left.
+    """Yield the package at ``root`` under its lock, after recovery from a killed command.
 
-    PackageBusyError where another command does not finish changing it; AuthoringError for an
-    installed one.
+    Raises:
+        PackageBusyError: another command does not finish changing it.
+        AuthoringError: it is an installed one.
     """
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
@@ -53,9 +54,13 @@ def locked_intact_package(
     progress: Progress | None,
     converts: bool = False,
 ) -> Iterator[PackageInfo]:
-    """Lock a package like :func:`locked_package`; DigestMismatchError unless files are as recorded.
+    """Lock a package like :func:`locked_package`, after a check of all its files.
 
-    ``converts``: all documents are written anew, so that it does not matter which form they have.
+    ``converts``: all documents are rewritten, so their form does not matter.
+
+    Raises:
+        DigestMismatchError: a file is not as recorded.
+        PackageBusyError, AuthoringError: as :func:`locked_package`.
     """
     check_is_not_installed(root)
     with lock_package(root, on_wait=notify):
@@ -70,7 +75,7 @@ def locked_intact_package(
 
 
 def check_is_written_here(package: PackageInfo) -> None:
-    """Refuse to change documents of a form that ortpkg reads only.
+    """Refuse to change documents of a form that ortpkg only reads.
 
     Raises:
         AuthoringError: they have the form of Olive 0.13.
@@ -94,11 +99,20 @@ def write_planned(
     operations: FileOperations | None,
     progress: Progress | None,
 ) -> PackageInfo:
-    """Makes at ``output`` what ``plan`` says of the package at ``source``, and opens it.
+    """Write the package that ``plan`` makes of the one at ``source``, and open it.
 
-    ``others``: packages that it is made of besides.
+    Args:
+        source: the package to start from.
+        output: the new package.
+        plan: returns the content of the new package.
+        others: further packages whose files it takes.
+        overwrite: replace an existing package.
+        notify: called with messages for the user.
+        operations: change the disk.
+        progress: called while files are hashed and copied.
 
-    DigestMismatchError unless each file of ``source`` is as recorded.
+    Raises:
+        DigestMismatchError: a file of ``source`` is not as recorded.
     """
     target = Path(os.path.abspath(output))  # noqa: PTH100  # keeps symbolic links, which resolve() would follow
     check_intact(source, notify=notify, progress=progress)
@@ -123,7 +137,7 @@ def write_package(
     operations: FileOperations | None,
     progress: Progress | None = None,
 ) -> PackageInfo:
-    """Makes the package at ``target`` in one step, and opens it."""
+    """Write the package at ``target`` in one step, and open it."""
     with lock_package(target, on_wait=notify):
         create_package(
             target, change, overwrite=overwrite, operations=operations, progress=progress

@@ -1,7 +1,7 @@
-"""A whole package as it is to be: which documents, and which file comes from where.
+"""Plan of a whole package: its documents, and the source of each file.
 
-Commands that rewrite packages (convert, merge, slim) make such a plan; it is carried out either as
-a new package, or as one change of the package itself, in which what is the same stays untouched.
+Commands that rewrite packages (convert, merge, slim) make such a plan. It is carried out either as
+a new package, or as one change of the package itself that leaves equal files untouched.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ortpkg.storage.hashing import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackagePlan:
-    """What a package is to hold; paths are relative to its root, with ``/``.
+    """Planned content of a package; paths are relative to its root, with ``/``.
 
     Attributes:
-        documents: path → content, in an order in which they may replace those that are there.
-        files: path → the file, in this package or in another one, that has its content.
-        commit: the document whose appearance decides, where it matters; see ``PackageChange``.
+        documents: path → content, in an order in which they may replace the present ones.
+        files: path → the file with its content, in this package or in another one.
+        commit: the document whose replacement commits, if it matters; see ``PackageChange``.
     """
 
     documents: Mapping[str, bytes]
@@ -41,12 +41,13 @@ class PackagePlan:
 
 
 def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> None:
-    """Re-hashes all of a package that is to be copied.
+    """Hash all of a package that is to be copied.
 
-    DigestMismatchError for the first damaged file, naming others.
+    Missing digests, and files that are not recorded, cannot be checked; both are reported to
+    ``notify``.
 
-    A package without digests.json cannot be checked, and files that nobody recorded neither: both
-    are said.
+    Raises:
+        DigestMismatchError: files are damaged; it describes the first and names others.
     """
     recorded = read_entries(root)
     if recorded is None:
@@ -54,18 +55,22 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
         return
     check_record(root)
     check_whole(root, recorded)
-    found = differences_of(root, progress=progress)
-    extra = [each.file for each in found if each.kind is DifferenceKind.EXTRA]
+    differences = differences_of(root, progress=progress)
+    extra = [
+        difference.file for difference in differences if difference.kind is DifferenceKind.EXTRA
+    ]
     if extra:
         notify(
             f"{quoted(root.name)} holds files that {DIGESTS_FILE} does not record: {_listed(extra)}"
         )
-    damaged = [each for each in found if each.kind is not DifferenceKind.EXTRA]
+    damaged = [
+        difference for difference in differences if difference.kind is not DifferenceKind.EXTRA
+    ]
     if damaged:
         first = damaged[0]
         message = (
             f"{quoted(root)} is damaged, and nothing was copied:"
-            f" {_listed([each.file for each in damaged])}"
+            f" {_listed([difference.file for difference in damaged])}"
         )
         remedy = "repair it with ortpkg verify --repair-from"
         raise DigestMismatchError(
@@ -78,18 +83,18 @@ def check_intact(root: Path, *, notify: Notify, progress: Progress | None) -> No
 
 
 def check_record(root: Path) -> None:
-    """DigestMismatchError where digests.json itself is damaged and so proves nothing."""
-    if found := check_own_record(root):
+    """Raise DigestMismatchError if digests.json itself is damaged and so proves nothing."""
+    if damage := check_own_record(root):
         remedy = (
             f"repair it with ortpkg verify --repair-from, or delete {DIGESTS_FILE} to accept it as"
             " it is"
         )
         raise DigestMismatchError(
             f"{DIGESTS_FILE} of {quoted(root)} is damaged, and nothing was changed:"
-            f" {found.message}; {remedy}",
-            file=found.file,
-            expected=found.expected,
-            actual=found.actual,
+            f" {damage.message}; {remedy}",
+            file=damage.file,
+            expected=damage.expected,
+            actual=damage.actual,
             path=root,
         )
 
@@ -102,9 +107,10 @@ def edited_plan(
     adds: Mapping[str, Path] = EMPTY,
     commit: str | None = None,
 ) -> PackagePlan:
-    """A plan of the package with ``adds`` (path → file to copy), ``changes``, without ``removes``.
+    """Plan the package with ``changes`` and ``adds`` (path → file to copy), without ``removes``.
 
-    AuthoringError for a component model on its own, which has no manifest.
+    Raises:
+        AuthoringError: it is a component model on its own, which has no manifest.
     """
     if not (package.root / MANIFEST).is_file():
         message = f"{quoted(package.root)} is a component model on its own, without {MANIFEST}"
@@ -112,17 +118,17 @@ def edited_plan(
     changed = {change.path: change.after for change in changes}
     documents = {} if MANIFEST in changed else {MANIFEST: (package.root / MANIFEST).read_bytes()}
     documents |= changed
-    gone = frozenset(removes)
-    stays = {
+    removed = frozenset(removes)
+    remaining = {
         path: package.root / path
         for path in list_files(package.root)
-        if path not in documents and not is_within(path, gone)
+        if path not in documents and not is_within(path, removed)
     }
-    return PackagePlan(documents=documents, files=stays | dict(adds), commit=commit)
+    return PackagePlan(documents=documents, files=remaining | dict(adds), commit=commit)
 
 
 def new_package(plan: PackagePlan) -> PackageChange:
-    """The plan as a package that does not exist yet; a link to a file becomes that file."""
+    """Return the plan as a new package; a link to a file becomes that file."""
     directories: dict[str, dict[str, Path]] = {}
     alone: dict[str, ComposedFile] = {}
     for path, source in plan.files.items():
@@ -138,20 +144,19 @@ def new_package(plan: PackagePlan) -> PackageChange:
 
 
 def change_of(root: Path, plan: PackagePlan) -> PackageChange | None:
-    """The change that makes the package at ``root`` what ``plan`` says.
+    """Return the change that makes the package at ``root`` equal to the plan; None for none.
 
-    None where it is that already.
-
-    AuthoringError where a file would take the place of another one: no live file is overwritten.
+    Raises:
+        AuthoringError: a file would replace another one: no live file is overwritten.
     """
     present = set(list_files(root))
     stays = {path for path, source in plan.files.items() if source == root / path}
     new = {path: source for path, source in plan.files.items() if path not in stays}
-    if taken := sorted(
+    if occupied := sorted(
         present & (new.keys() | plan.documents.keys() - _replaceable(root, plan)) - stays
     ):
         raise AuthoringError(
-            f"{_listed(taken)} would be replaced by another file: make a new package instead"
+            f"{_listed(occupied)} would be replaced by another file: make a new package instead"
         )
     documents = tuple(
         DocumentChange(path=path, before=before, after=content)
@@ -178,7 +183,7 @@ def change_of(root: Path, plan: PackagePlan) -> PackageChange | None:
 
 
 def _replaceable(root: Path, plan: PackagePlan) -> set[str]:
-    """Documents may replace documents; a link is none."""
+    """Return the documents that may be replaced; a link may not."""
     return {path for path in plan.documents if not (root / path).is_symlink()}
 
 
@@ -187,15 +192,15 @@ def _content(path: Path) -> bytes | None:
 
 
 def _topmost(files: Iterable[str], staying: Iterable[str]) -> tuple[str, ...]:
-    """``files``, or the highest folders that hold nothing else."""
+    """Return ``files``, or the highest folders that hold nothing else."""
     needed = {str(folder) for path in staying for folder in PurePosixPath(path).parents}
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for path in sorted(files):
         folders = [
             str(folder) for folder in reversed(PurePosixPath(path).parents) if str(folder) != "."
         ]
-        found[next((folder for folder in folders if folder not in needed), path)] = None
-    return tuple(found)
+        paths[next((folder for folder in folders if folder not in needed), path)] = None
+    return tuple(paths)
 
 
 def _real_file(path: Path) -> Path:

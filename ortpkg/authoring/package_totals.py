@@ -1,6 +1,6 @@
-"""What the documents of a package may hold together, asked of one that is still to be written.
+"""Check that a package to be written stays within the limits for its documents together.
 
-A package that passes these limits would be written, and then be opened by nobody.
+Otherwise it would be written, and then no reader would open it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Document(NamedTuple):
 
 
 class PackageTotals:
-    """Adds up what a package of the format ``form`` is to hold. AuthoringError where it passes."""
+    """Sums of a package of the format ``form``; AuthoringError if they exceed a limit."""
 
     def __init__(self, form: PackageFormat) -> None:
         self._most = PackageLimits()
@@ -35,20 +35,22 @@ class PackageTotals:
         self._nbytes = 0
 
     def add(self, path: str, content: bytes, *, references: int = 1) -> None:
-        """Adds a document to which so many component models refer; the manifest is read once."""
+        """Add a document to which so many component models refer; the manifest is read once."""
         times = 1 if path == MANIFEST else references * self._times
         self._documents.append(_Document(path, content, times))
         self._nbytes += len(content)
         _check(self._nbytes, self._most.nbytes, "bytes of documents")
 
     def check(self, *, components: int, variants: int) -> None:
-        """Checks all that was added, and the numbers of component models and of their variants."""
+        """Check everything added, and the numbers of component models and of their variants."""
         _check(components, self._most.components, "component models")
         _check(variants, self._most.variants, "variants")
-        # A value takes a character and what parts it from the next one.
-        most = sum(len(each.content) // 2 * each.read_count for each in self._documents)
+        # A value takes at least one character and a separator.
+        most = sum(len(document.content) // 2 * document.read_count for document in self._documents)
         if most > self._most.values:
-            values = sum(_value_count(each) * each.read_count for each in self._documents)
+            values = sum(
+                _value_count(document) * document.read_count for document in self._documents
+            )
             _check(
                 values,
                 self._most.values,
@@ -57,11 +59,11 @@ class PackageTotals:
 
 
 def check_merged(plan: PackagePlan, base: PackageInfo, other: PackageInfo) -> None:
-    """AuthoringError where ``base``, changed as planned to hold ``other``, would not open."""
+    """Raise AuthoringError if ``base``, changed as planned to hold ``other``, would not open."""
     totals = PackageTotals(base.format)
     references = Counter(component.source.document for component in base.components)
     for path in dict.fromkeys((MANIFEST, *references, *plan.documents)):
-        if path in {PIPELINE, SAMPLES}:  # which keep limits of their own
+        if path in {PIPELINE, SAMPLES}:  # these have limits of their own
             continue
         content = plan.documents.get(path)
         if content is None:
@@ -69,8 +71,8 @@ def check_merged(plan: PackagePlan, base: PackageInfo, other: PackageInfo) -> No
         totals.add(path, content, references=references.get(path, 1))
     names = {
         (component.name, variant.name)
-        for each in (base, other)
-        for component in each.components
+        for package in (base, other)
+        for component in package.components
         for variant in component.variants
     }
     totals.check(components=len({component for component, _ in names}), variants=len(names))
@@ -80,9 +82,9 @@ def _value_count(document: _Document) -> int:
     return parse_counted_json(document.content, document.path, DEFAULT_LIMITS).value_count
 
 
-def _check(count: int, most: int, what: str) -> None:
+def _check(count: int, most: int, noun: str) -> None:
     if count > most:
         raise AuthoringError(
-            f"the package would hold more than {most:,} {what}, and could not be opened any more;"
+            f"the package would hold more than {most:,} {noun}, and could not be opened any more;"
             " nothing was written"
         )

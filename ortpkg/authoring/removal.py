@@ -1,4 +1,4 @@
-"""Which files go when a variant or a component leaves, and what samples say of it no more."""
+"""Find the files to remove with a variant or a component, and edit samples accordingly."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ortpkg.package.sidecar import PIPELINE, SAMPLES, samples_document
 
 
 def files_of_variant(package: PackageInfo, variant: VariantInfo) -> tuple[str, ...]:
-    """The variant's folder, or its own files in it where others share the folder.
+    """Return the variant's folder, or its own files if others share the folder.
 
-    The path is relative to the root, with ``/``.
+    Paths are relative to the root, with ``/``.
     """
     return files_of_variants(package, [variant])
 
 
 def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) -> tuple[str, ...]:
-    """What only the variants ``leaving`` use: whole folders, or files in shared ones."""
+    """Return what only the variants ``leaving`` use: whole folders, or files in shared ones."""
     keys = {(variant.component_name, variant.name) for variant in leaving}
     others = [
         other
@@ -33,25 +33,22 @@ def files_of_variants(package: PackageInfo, leaving: Collection[VariantInfo]) ->
         for other in component.variants
         if (other.component_name, other.name) not in keys
     ]
-    found = (path for variant in leaving for path in _files_of_variant(package, variant, others))
-    return tuple(dict.fromkeys(found))
+    paths = (path for variant in leaving for path in _files_of_variant(package, variant, others))
+    return tuple(dict.fromkeys(paths))
 
 
 def files_of_component(package: PackageInfo, component: ComponentInfo) -> tuple[str, ...]:
-    """The component's folder.
-
-    Where that holds more than the component, its variants' files and its document.
-    """
+    """Return the component's folder; if it holds more, its variants' files and its document."""
     others = [
         variant
-        for each in package.components
-        if each.name != component.name
-        for variant in each.variants
+        for other_component in package.components
+        if other_component.name != component.name
+        for variant in other_component.variants
     ]
     documents = [
-        package.root / each.source.document
-        for each in package.components
-        if each.name != component.name
+        package.root / other_component.source.document
+        for other_component in package.components
+        if other_component.name != component.name
     ]
     is_its_own = component.directory != package.root and not any(
         document.is_relative_to(component.directory) for document in documents
@@ -75,13 +72,13 @@ def _files_of_variant(
         return _relative(package, [variant.directory])
     neighbours = [used_files(other) for other in others if _touches(variant.directory, other)]
     if any(files is None for files in neighbours):
-        return ()  # nobody can say which files a set of files, or a damaged model, needs
+        return ()  # a set of files, or a damaged model, may need any file
     used = {path for files in neighbours for path in files or ()}
     return _relative(package, [path for path in used_files(variant) or () if path not in used])
 
 
 def check_component_is_free(package: PackageInfo, component: str) -> None:
-    """AuthoringError where pipeline.json or samples.json uses the component that is to go."""
+    """Raise AuthoringError if pipeline.json or samples.json uses the component to be removed."""
     if users := users_of_component(package, component):
         raise AuthoringError(
             f"this is the last variant of component model {quoted(component)}, which"
@@ -90,7 +87,7 @@ def check_component_is_free(package: PackageInfo, component: str) -> None:
 
 
 def users_of_component(package: PackageInfo, component: str) -> list[str]:
-    """Which of pipeline.json and samples.json are about the component."""
+    """Return those of pipeline.json and samples.json that are about the component."""
     pipeline = read_pipeline(package)
     users = (
         [PIPELINE] if pipeline is not None and component in pipeline_components(pipeline) else []
@@ -102,7 +99,7 @@ def users_of_component(package: PackageInfo, component: str) -> list[str]:
 
 
 def _touches(directory: Path, variant: VariantInfo) -> bool:
-    """Whether ``directory`` holds or lies in something that ``variant`` needs."""
+    """Return True if ``directory`` holds or lies in something that ``variant`` needs."""
     paths = [variant.directory, *option_places(variant)]
     paths += [variant.model_path] if variant.model_path is not None else []
     return any(path.is_relative_to(directory) for path in paths) or directory.is_relative_to(
@@ -111,9 +108,9 @@ def _touches(directory: Path, variant: VariantInfo) -> bool:
 
 
 def used_files(variant: VariantInfo) -> list[Path] | None:
-    """The model file and the files that it needs.
+    """Return the model file and the files that it needs.
 
-    None for a set of files, or a model that cannot be read.
+    Return None for a set of files, or a model that cannot be read.
     """
     if variant.model_path is None:
         return None
@@ -134,7 +131,7 @@ def _relative(package: PackageInfo, paths: Iterable[Path]) -> tuple[str, ...]:
 def samples_without(
     package: PackageInfo, leaving: Mapping[str, Collection[str]]
 ) -> Iterator[DocumentChange]:
-    """Yield samples.json without what it says of variants that leave: component → variants."""
+    """Yield samples.json without its entries about leaving variants: component → variants."""
     document = samples_document(package.root)
     if document is None:
         return

@@ -1,4 +1,4 @@
-"""Records of derived variants, brought up to date where their source's files are written anew.
+"""Update the records of derived variants whose source's files are rewritten.
 
 Sharing weights splits a model's file without changing the model, so variants compiled from it do
 not become stale.
@@ -22,7 +22,7 @@ def restated_sources(
 ) -> Iterator[tuple[str, Derivation]]:
     """Yield derived variants whose source ``group`` rewrites, each with its updated record.
 
-    ``digests_of``: digests of the current files; a variant that is already stale stays so.
+    ``digests_of`` looks up digests of the current files; a variant that is already stale stays so.
     """
     for folder, joined in group.joined:
         sources = {location.name: location for location in folder.variants_of(joined.model)}

@@ -1,4 +1,4 @@
-"""All rules by id, and which of them a user wants by ``--select`` and ``--ignore``, as in ruff."""
+"""All rules by id, and the user's choice of them by ``--select`` and ``--ignore``, as in ruff."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ortpkg.names import did_you_mean
 from ortpkg.package.rules import PACKAGE_RULES
 
 RULES: dict[str, Rule] = {rule.id: rule for rule in (*PACKAGE_RULES, *AUTHORING_RULES)}
-"""Id → rule, in the order of ids."""
+"""Rules by id, in the order of ids."""
 
 _ID_LENGTH = len("ORT101")
 _FAMILY = "ORT"
@@ -22,24 +22,24 @@ _FEWEST_IN_COMMON = len(_FAMILY) + 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFilter:
-    """Which findings are wanted: of all prefixes that fit a rule's id, the longest decides.
+    """Choice of rules: of all prefixes that fit a rule's id, the longest decides.
 
     Attributes:
-        select: prefixes of ids; empty: all.
-        ignore: likewise; of two equal ones this one decides.
+        select: prefixes of ids; empty for all.
+        ignore: prefixes of ids to exclude; of two equal prefixes this one decides.
     """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
     def wants(self, rule: str) -> bool:
-        """Whether findings of the rule with this id are wanted."""
+        """Return True if findings of the rule with this id are selected."""
         selected = _longest_prefix(rule, self.select) if self.select else 0
         return selected is not None and (_longest_prefix(rule, self.ignore) or -1) < selected
 
 
 def rule_filter(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> RuleFilter:
-    """A filter of ids or their beginnings as a user wrote them: with commas, in any case.
+    """Return the filter for ids or their beginnings as a user wrote them: with commas, in any case.
 
     Raises:
         UsageError: no rule has such an id.
@@ -48,7 +48,7 @@ def rule_filter(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> RuleF
 
 
 def find_rule(identifier: str) -> Rule:
-    """The rule with this id, in any case.
+    """Return the rule with this id, in any case.
 
     Raises:
         UsageError: there is none.
@@ -60,7 +60,7 @@ def find_rule(identifier: str) -> Rule:
 
 
 def check_targets(targets: Iterable[str]) -> tuple[str, ...]:
-    """The targets, each once.
+    """Return the targets, each once.
 
     Raises:
         UsageError: one is not known.
@@ -85,11 +85,11 @@ def _prefixes(written: Iterable[str]) -> tuple[str, ...]:
 
 
 def _suggestion(identifier: str) -> str:
-    """The rules that a wrong id begins like, or else the one most similar to it."""
+    """Return the rules that a wrong id begins like, or else the most similar one."""
     for length in range(min(len(identifier), _ID_LENGTH), _FEWEST_IN_COMMON - 1, -1):
         prefix = identifier[:length]
-        if found := [each for each in RULES if each.startswith(prefix)]:
-            return f"; these begin with {prefix}: {', '.join(found)}"
+        if similar := [rule_id for rule_id in RULES if rule_id.startswith(prefix)]:
+            return f"; these begin with {prefix}: {', '.join(similar)}"
     hint = "" if identifier.startswith(_FAMILY) else did_you_mean(identifier, RULES)
     return f"{hint}; ortpkg explain lists all"
 

@@ -1,4 +1,4 @@
-"""Sample sets that join a package: samples/samples.json and its npz files, in one change."""
+"""Add sample sets to a package: samples/samples.json and its npz files, in one change."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSamples:
-    """A sample set that is to be there.
+    """Requested sample set.
 
     Attributes:
         name: unique in the package.
         inputs: the bytes of an npz file; None keeps those of the set of that name.
-        expected_outputs: likewise; None: nothing is expected, or (where ``inputs`` is None) it
-            stays.
-        component: None: the pipeline, or the only component.
-        batch_axis: 0 where leading axes enumerate samples.
-        tolerances: output → tolerance; where ``inputs`` is None, beside those that are there.
-        task: which answers decide; None where none do, or where those that are there stay.
-        variant: whose tolerances and task these are; None: of all that state none of their own.
+        expected_outputs: the bytes of an npz file; None for no expectation, or (if ``inputs`` is
+            None) for the present one.
+        component: None for the pipeline, or the only component.
+        batch_axis: 0 if leading axes enumerate samples.
+        tolerances: output → tolerance; if ``inputs`` is None, added to the present ones.
+        task: the answers that decide; None for none, or for the present ones.
+        variant: the variant of these tolerances and this task; None for all variants without their
+            own.
         description: for people.
     """
 
@@ -72,19 +73,20 @@ def put_samples(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> PackageInfo:
-    """Adds a sample set to a package, or puts it in the place of the one of that name.
+    """Add a sample set to a package, or replace the one of that name.
 
     Args:
         root: the package.
-        new: the set; without inputs of its own, the one of that name gets other expected outputs.
-        overwrite: a set of that name is replaced.
+        new: the set; without inputs of its own, it changes the expected outputs of the one of that
+            name.
+        overwrite: replace a set of that name.
         progress, notify, operations: as for :func:`~ortpkg.authoring.create.add_variant`.
 
     Raises:
         AuthoringError: there is a set of that name, samples.json cannot be edited, or the disk is
             full.
-        UsageError: no set of that name has inputs to keep. UnknownComponentError: no such
-            component.
+        UsageError: no set of that name has inputs to keep.
+        UnknownComponentError: no such component.
         PackageError, PackageBusyError: as for every change.
     """
     notify = notify or logger.warning
@@ -103,7 +105,9 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     if before is not None:
         document = parse_document(before, document=SAMPLES)
     samples: list[dict[str, Any]] = document["samples"]
-    index = next((place for place, each in enumerate(samples) if each["name"] == new.name), None)
+    index = next(
+        (position for position, sample in enumerate(samples) if sample["name"] == new.name), None
+    )
     if index is not None and not overwrite and new.inputs is not None:
         raise AuthoringError(
             f"there is a sample set {quoted(new.name)} already: choose another name, or replace it"
@@ -117,8 +121,8 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
     }
     names = {key: _free_name(package, f"{new.name}_{key}") for key in files}
     body = _body(package, new, old, names)
-    place = len(samples) if index is None else index
-    samples[place : place + 1] = [body]
+    position = len(samples) if index is None else index
+    samples[position : position + 1] = [body]
     if old is not None and body == old:
         raise AuthoringError(
             f"the samples {quoted(new.name)} say all of this already; nothing was changed"
@@ -136,7 +140,7 @@ def _change(package: PackageInfo, new: NewSamples, *, overwrite: bool) -> Packag
 
 
 def _has_content(package: PackageInfo, name: str | None, content: bytes) -> bool:
-    """Whether the set's file is this already."""
+    """Return True if the set's file has this content already."""
     path = package.root / SAMPLES_DIRECTORY / (name or "")
     return name is not None and path.is_file() and path.read_bytes() == content
 
@@ -149,31 +153,33 @@ def _contents(new: NewSamples) -> Iterator[tuple[str, bytes | None]]:
 def _body(
     package: PackageInfo, new: NewSamples, old: Mapping[str, Any] | None, files: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The set as samples.json states it."""
+    """Return the set as samples.json states it."""
     if new.inputs is None and old is None:
-        known = [each["name"] for each in _stated_samples(package)]
-        listed = ", ".join(map(quoted, known)) or "none"
+        names = [sample["name"] for sample in _present_samples(package)]
+        listed = ", ".join(map(quoted, names)) or "none"
         raise UsageError(
             f"there is no sample set {quoted(new.name)} whose inputs could be"
-            f" taken{did_you_mean(new.name, known)}; there is {listed}"
+            f" taken{did_you_mean(new.name, names)}; there is {listed}"
         )
-    kept: dict[str, Any] = {"name": new.name}
+    base: dict[str, Any] = {"name": new.name}
     if old is not None:
-        kept = (
+        base = (
             dict(old)
             if new.inputs is None
-            else kept | {k: old[k] for k, v in _contents(new) if v and k in old}
+            else base | {k: old[k] for k, v in _contents(new) if v and k in old}
         )
-    stated = {
+    new_values = {
         "description": new.description,
         "component": _component(package, new.component) if new.inputs is not None else None,
         **files,
         "batch_axis": new.batch_axis,
-        **_judged_by(package, new, kept),
+        **_judged_by(package, new, base),
     }
-    if new.variant is None and _is_superseded(kept.get("task"), new):
-        kept.pop("task")
-    return kept | {key: value for key, value in stated.items() if value is not None and value != {}}
+    if new.variant is None and _is_superseded(base.get("task"), new):
+        base.pop("task")
+    return base | {
+        key: value for key, value in new_values.items() if value is not None and value != {}
+    }
 
 
 def _is_superseded(task: Mapping[str, Any] | None, new: NewSamples) -> bool:
@@ -181,22 +187,24 @@ def _is_superseded(task: Mapping[str, Any] | None, new: NewSamples) -> bool:
     return task is not None and new.task is None and task["output"] in new.tolerances
 
 
-def _judged_by(package: PackageInfo, new: NewSamples, kept: Mapping[str, Any]) -> dict[str, Any]:
+def _judged_by(package: PackageInfo, new: NewSamples, base: Mapping[str, Any]) -> dict[str, Any]:
     """Return the body's tolerances and task: of the whole set, or of the variant in ``new``."""
-    tolerances = {output: _tolerance_body(each) for output, each in new.tolerances.items()}
+    tolerances = {
+        output: _tolerance_body(tolerance) for output, tolerance in new.tolerances.items()
+    }
     task = None if new.task is None else _task_body(new.task)
     if new.variant is None:
-        return {"tolerances": {**kept.get("tolerances", {}), **tolerances}, "task": task}
+        return {"tolerances": {**base.get("tolerances", {}), **tolerances}, "task": task}
     if not tolerances and task is None:
         return {}
     variant_names = [
-        each.name
+        variant.name
         for component in package.components
         if new.component in (None, component.name)
-        for each in component.variants
+        for variant in component.variants
     ]
     verify_variants_known(package, [new.variant], variant_names)
-    variants = {name: dict(body) for name, body in kept.get("variants", {}).items()}
+    variants = {name: dict(body) for name, body in base.get("variants", {}).items()}
     variant_body = variants.setdefault(new.variant, {})
     if _is_superseded(variant_body.get("task"), new):
         variant_body.pop("task")
@@ -222,22 +230,22 @@ def _task_body(task: TaskTolerance) -> dict[str, Any]:
 
 
 def _component(package: PackageInfo, name: str | None) -> str | None:
-    """What ``component`` says: nothing where a reader finds it by itself."""
+    """Return the value of ``component``: None if a reader finds it without."""
     if name is None and (package.has_pipeline or len(package.components) == 1):
         return None
     return component_named(package, name).name
 
 
-def _stated_samples(package: PackageInfo) -> list[dict[str, Any]]:
+def _present_samples(package: PackageInfo) -> list[dict[str, Any]]:
     path = package.root / SAMPLES
-    found: list[dict[str, Any]] = (
+    samples: list[dict[str, Any]] = (
         parse_document(path.read_bytes(), document=SAMPLES)["samples"] if path.is_file() else []
     )
-    return found
+    return samples
 
 
 def _free_name(package: PackageInfo, stem: str) -> str:
-    """A name for an npz file that nothing in samples/ has: no live file is overwritten."""
+    """Return an unused name for an npz file in samples/: no live file is overwritten."""
     plain = _NOT_IN_NAMES.sub("_", stem).strip("._") or "samples"
     name, number = f"{plain}.npz", 2
     while os.path.lexists(package.root / SAMPLES_DIRECTORY / name):
@@ -248,10 +256,10 @@ def _free_name(package: PackageInfo, stem: str) -> str:
 def _left_behind(
     package: PackageInfo, old: Mapping[str, Any] | None, samples: list[dict[str, Any]]
 ) -> Iterator[str]:
-    """Files that the old set named and nothing names any more."""
+    """Yield files that the old set named and nothing names any more."""
     if old is None:
         return
-    named = {name for each in samples for name in _files_of(each)}
+    named = {name for sample in samples for name in _files_of(sample)}
     for name in _files_of(old):
         path = package.root / SAMPLES_DIRECTORY / name
         if name not in named and path.is_file() and path.parent == package.root / SAMPLES_DIRECTORY:
@@ -260,10 +268,10 @@ def _left_behind(
 
 def _files_of(sample: Mapping[str, Any]) -> list[str]:
     labels, display = sample.get("labels") or {}, sample.get("display") or {}
-    found = [
+    names = [
         sample.get("inputs"),
         sample.get("expected_outputs"),
         labels.get("file"),
         display.get("vocabulary"),
     ]
-    return [each for each in found if isinstance(each, str)]
+    return [name for name in names if isinstance(name, str)]

@@ -1,4 +1,4 @@
-"""Tolerances of samples for variants that were made of others."""
+"""Copy the tolerances of samples from a variant to the variants compiled from it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from ortpkg.package.sidecar import SAMPLES
 def samples_with_copied_tolerances(
     package: PackageInfo, copies: Iterable[tuple[str, str, str]]
 ) -> Iterator[DocumentChange]:
-    """samples.json where a new variant may be as far off as the variant that it was made of.
+    """Yield samples.json with the tolerances of source variants copied to new ones.
+
+    Yield nothing if nothing changes: the source has no tolerances of its own, or there are no
+    samples.
 
     Args:
         package: as it is now.
-        copies: component, source variant, new variant; what samples.json says of a new one already
-            stays.
-
-    Yields nothing where nothing changes: the source has no tolerances of its own, or there are no
-        samples.
+        copies: component, source variant, new variant; present entries about a new variant stay.
     """
     path = package.root / SAMPLES
     if not path.is_file():
@@ -41,9 +40,9 @@ def samples_with_copied_tolerances(
 
 
 def _variants_of_samples(document: dict[str, Any], component: str) -> Iterator[dict[str, Any]]:
-    """The ``variants`` of each sample set for ``component`` or the pipeline.
+    """Yield ``variants`` of each sample set for ``component`` or the pipeline.
 
-    What is not as it should be, is not.
+    Malformed entries are skipped.
     """
     samples = document.get("samples")
     for sample in samples if isinstance(samples, list) else ():

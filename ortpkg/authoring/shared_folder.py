@@ -1,8 +1,8 @@
-"""A variant's folder that other models join: their ONNX files lie beside the data they share.
+"""Variant's folder that other models join: their ONNX files lie beside the data they share.
 
-A model that joins refers to the ranges that are there already; only what is its own comes along. So
-nothing of what is in the folder changes, each model loads by its path alone in every runtime, and
-no location needs "..", a link or a session option.
+A joining model refers to the ranges that exist already; only data that it alone has comes along. So
+nothing in the folder changes, each model loads by its path alone in every runtime, and no location
+needs "..", a link or a session option.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ortpkg.graph.tensor_messages import Piece, with_data_at, with_empty_data
 from ortpkg.package.paths.path_text import why_not_a_name
 from ortpkg.storage.composed_file import ComposedFile, FileRange, Segment, Zeros
 
-#: What is smaller is not worth sharing, nor taking a file apart for.
+#: Smaller tensors are not worth sharing, nor taking a file apart for.
 SMALLEST_SHARED_NBYTES = 1024
 
-#: Least size of a tensor in bytes → what its offset is a multiple of, so that it can be mapped (64
-#: KiB on Windows), and padding never takes more than a sixteenth.
+#: Least size of a tensor in bytes → alignment of its offset, so that it can be mapped (64 KiB on
+#: Windows), and padding never takes more than a sixteenth.
 _ALIGNMENTS = ((1024 * 1024, 65536), (65536, 4096), (0, 64))
 
 _Key = TypeVar("_Key")
@@ -40,7 +40,7 @@ _HASHED_NBYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where data lies: a file relative to the shared folder (with ``/``), and an offset in it."""
+    """Position of data: a file relative to the shared folder (with ``/``), and an offset in it."""
 
     location: str
     offset: int
@@ -48,16 +48,16 @@ class Place:
 
 @dataclass(slots=True, kw_only=True)
 class JoinedModel:
-    """What becomes of a model that joins the folder.
+    """Plan of a model that joins the folder.
 
     Attributes:
         model: as it is now.
         model_file: its ONNX file, relative to the folder.
-        new_files: what has to be written, relative to the folder.
-        places: where tensors that it brought along come to lie.
-        whole_files: where opaque files that it brought along come to lie.
+        new_files: files to write, relative to the folder.
+        places: new positions of the tensors that it brings along.
+        whole_files: new locations of the opaque files that it brings along.
         used: files of the folder that it needs, itself included.
-        is_rewritten: whether its ONNX file differs from the one that it has now.
+        is_rewritten: True if its ONNX file differs from the present one.
     """
 
     model: ModelWeights
@@ -70,12 +70,12 @@ class JoinedModel:
 
 
 class SharedFolder:
-    """What a folder holds and what has joined it so far; nothing is written here.
+    """Content of a folder and of the models that have joined it so far; nothing is written here.
 
     Attributes:
         path: the folder.
-        new_files: what has to be written for those who have joined, relative to the folder.
-        new_nbytes: how much that is.
+        new_files: files to write for the models that have joined, relative to the folder.
+        new_nbytes: size of the new files.
     """
 
     def __init__(
@@ -85,12 +85,14 @@ class SharedFolder:
         *,
         prefers_variant_names: bool = False,
     ) -> None:
-        """A folder whose ``keys`` are the contents of all models that stay or join.
+        """Describe the folder at ``path``.
 
-        They cover every range, whole opaque files and whole context files.
-
-        ``prefers_variant_names``: models that join are called after their variants, else as they
-            are, where they can.
+        Args:
+            path: the folder.
+            keys: contents of all models that stay or join: of every range, whole opaque files and
+                whole context files.
+            prefers_variant_names: joining models are named after their variants; otherwise they
+                keep their names where possible.
         """
         self.path = path
         self.prefers_variant_names = prefers_variant_names
@@ -104,9 +106,9 @@ class SharedFolder:
         self._whole_files: MutableMapping[ContentKey, str] = {}
 
     def trial(self) -> SharedFolder:
-        """The same folder, to try something with that this one does not know until :meth:`take`.
+        """Return a copy of the folder to try something with; :meth:`take` makes it real.
 
-        It costs nothing, however much has joined.
+        It is cheap, however much has joined.
         """
         other = copy.copy(self)
         other.new_files = ChainMap({}, self.new_files)
@@ -116,7 +118,7 @@ class SharedFolder:
         return other
 
     def take(self, trial: SharedFolder) -> None:
-        """What a trial of this folder tried is so."""
+        """Make the result of a trial of this folder real."""
         self.new_nbytes = trial.new_nbytes
         _take(self.new_files, trial.new_files)
         _take(self._names, trial._names)
@@ -124,23 +126,26 @@ class SharedFolder:
         _take(self._whole_files, trial._whole_files)
 
     def keep(self, model: ModelWeights) -> None:
-        """``model`` lies in the folder and stays as it is: its data can be shared."""
+        """Leave ``model`` in the folder as it is: its data can be shared."""
         for tensor in model.external:
             if tensor.data.path not in model.opaque:
-                place = Place(relative_to_folder(tensor.data.path, self.path), tensor.data.offset)
-                self._places.setdefault(self._keys[tensor.data], place)
+                position = Place(
+                    relative_to_folder(tensor.data.path, self.path), tensor.data.offset
+                )
+                self._places.setdefault(self._keys[tensor.data], position)
         for path in (*model.opaque, *model.context_files):
             self._whole_files.setdefault(
                 self._keys[whole_file(path)], relative_to_folder(path, self.path)
             )
 
     def add_data_file(self, tensors: Mapping[ContentKey, FileRange], *, by_checksum: bool) -> str:
-        """A new data file with ``tensors``, which models that join from now on can share.
+        """Add a data file with ``tensors`` that later models can share; return its location.
 
-        Returns its location.
+        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``, which may
+        exist already.
 
-        ``by_checksum`` makes it ``shared_weights/<SHA-256 of the file>/model.data``, which may be
-        there already; AuthoringError where that is damaged.
+        Raises:
+            AuthoringError: the existing file is damaged.
         """
         content, offsets = _composed(tensors)
         sha256 = _sha256(content) if by_checksum else ""
@@ -164,58 +169,58 @@ class SharedFolder:
     def place(
         self, model: ModelWeights, variant: str, *, smallest_embedded_nbytes: int | None = None
     ) -> JoinedModel | str:
-        """What would become of ``model`` if it joined; why it cannot, where that is so.
+        """Plan the joining of ``model``, or return why it cannot join.
 
-        :meth:`accept` makes it so.
+        :meth:`accept` makes the plan real.
 
         Args:
             model: in this folder or another one.
-            variant: names the ONNX file where its own name is taken.
-            smallest_embedded_nbytes: initializers in the model of this size and more move out where
-                their content is here; None: all stay in the model.
+            variant: gives the ONNX file its name if its own is not free.
+            smallest_embedded_nbytes: initializers in the model of this size and more move out if
+                the folder has their content; None leaves all in the model.
         """
         return _Placing(self, model, variant, smallest_embedded_nbytes).place()
 
     def accept(self, joined: JoinedModel) -> None:
-        """Reckons with ``joined``: its names are taken, what it brought can be shared."""
+        """Add ``joined`` to the folder: its names are not free any more, its data can be shared."""
         for location, content in joined.new_files.items():
             self._add_file(location, content)
-        for key, place in joined.places.items():
-            self._places.setdefault(key, place)
+        for key, position in joined.places.items():
+            self._places.setdefault(key, position)
         for key, location in joined.whole_files.items():
             self._whole_files.setdefault(key, location)
 
     def key_of(self, data: FileRange) -> ContentKey:
-        """What tells the content of that range from others.
-
-        KeyError for a range of no model here.
-        """
+        """Return the key of a range's content; KeyError for a range of no model here."""
         return self._keys[data]
 
     def place_of(self, key: ContentKey) -> Place | None:
-        """Where that content lies in the shared data; None where it does not."""
+        """Return the position of that content in the shared data; None if it is not there."""
         return self._places.get(key)
 
     def whole_file_of(self, key: ContentKey) -> str | None:
-        """The file that holds that content and nothing else; None where none does."""
+        """Return the file that holds exactly that content; None if there is none."""
         return self._whole_files.get(key)
 
     def is_free(self, location: str) -> bool:
-        """Whether no file of the folder begins like ``location``, whatever the case."""
+        """Return True if no name in the folder equals the first part of ``location``.
+
+        Case is ignored.
+        """
         return _folded(PurePosixPath(location).parts[0]) not in self._names
 
     def _add_file(self, location: str, content: ComposedFile) -> None:
-        known = self.new_files.get(location)
-        self.new_nbytes += content.nbytes - (known.nbytes if known is not None else 0)
+        present = self.new_files.get(location)
+        self.new_nbytes += content.nbytes - (present.nbytes if present is not None else 0)
         self.new_files[location] = content
         self._names[_folded(PurePosixPath(location).parts[0])] = None
 
-    def free_name(self, *wanted: str, taken: Iterable[str] = ()) -> str:
-        """The first of ``wanted`` that is portable and free, else its last one with a number."""
-        reserved = {_folded(name) for name in taken}
-        stem, dot, suffix = wanted[-1].rpartition(".")
+    def free_name(self, *preferred: str, reserved_names: Iterable[str] = ()) -> str:
+        """Return the first portable and free one of ``preferred``, or the last with a number."""
+        reserved = {_folded(name) for name in reserved_names}
+        stem, dot, suffix = preferred[-1].rpartition(".")
         numbered = (f"{stem or 'model'}-{number}{dot}{suffix}" for number in itertools.count(2))
-        for name in itertools.chain(wanted, numbered):
+        for name in itertools.chain(preferred, numbered):
             if (
                 why_not_a_name(name) is None
                 and self.is_free(name)
@@ -226,7 +231,7 @@ class SharedFolder:
 
 
 class _Placing:
-    """Works out what becomes of one model."""
+    """Plan of one model's joining."""
 
     def __init__(
         self,
@@ -239,11 +244,11 @@ class _Placing:
         self._model = model
         self._smallest_embedded_nbytes = smallest_embedded_nbytes
         self._stays_in_folder = model.folder == folder.path
-        own_name = f"{variant}.onnx"
+        variant_file = f"{variant}.onnx"
         names = (
-            [own_name]
+            [variant_file]
             if folder.prefers_variant_names
-            else [model.path.name, own_name, "model.onnx"]
+            else [model.path.name, variant_file, "model.onnx"]
         )
         self._joined = JoinedModel(model=model, model_file=folder.free_name(*names))
         self._places: list[tuple[StoredTensor, Place]] = []
@@ -251,9 +256,9 @@ class _Placing:
         self._empty: list[StoredTensor] = []
 
     def place(self) -> JoinedModel | str:
-        """Finds a place in the folder for all of the model: the result, or why it cannot join.
+        """Find a position in the folder for all of the model; return the reason if it cannot join.
 
-        The folder itself knows of it once :meth:`SharedFolder.accept` is called.
+        The folder itself changes only in :meth:`SharedFolder.accept`.
         """
         for location in self._model.context_locations:
             if reason := self._place_context(location):
@@ -272,7 +277,7 @@ class _Placing:
         return self._joined
 
     def _place_context(self, location: str) -> str | None:
-        """A context keeps its path, which stands in a node."""
+        """Keep the path of a context, which a node names; return the reason if it is not free."""
         path = self._model.folder / location
         key = self._folder.key_of(whole_file(path))
         if self._stays_in_folder or self._folder.whole_file_of(key) == location:
@@ -288,31 +293,31 @@ class _Placing:
         return None
 
     def _is_worth_taking_apart(self, path: Path, tensors: Sequence[StoredTensor]) -> bool:
-        """Whether a tensor worth sharing is elsewhere in the folder, or twice in the file."""
-        seen: dict[ContentKey, int] = {}
+        """Return True if a large tensor is elsewhere in the folder, or twice in the file."""
+        first_offsets: dict[ContentKey, int] = {}
         for tensor in tensors:
             if tensor.data.nbytes < SMALLEST_SHARED_NBYTES:
                 continue
             key = self._folder.key_of(tensor.data)
-            place = self._folder.place_of(key)
-            if place is not None and self._folder.path / place.location != path:
+            position = self._folder.place_of(key)
+            if position is not None and self._folder.path / position.location != path:
                 return True
-            if seen.setdefault(key, tensor.data.offset) != tensor.data.offset:
+            if first_offsets.setdefault(key, tensor.data.offset) != tensor.data.offset:
                 return True
         return False
 
     def _take_apart(self, tensors: Iterable[StoredTensor]) -> None:
         for tensor in tensors:
-            place = self._folder.place_of(self._folder.key_of(tensor.data))
+            position = self._folder.place_of(self._folder.key_of(tensor.data))
             if tensor.data.nbytes == 0:
                 self._empty.append(tensor)
-            elif place is not None:
-                self._places.append((tensor, place))
+            elif position is not None:
+                self._places.append((tensor, position))
             else:
                 self._private.append(tensor)
 
     def _place_whole(self, path: Path, tensors: Iterable[StoredTensor]) -> str:
-        """Where the data file at ``path`` comes to lie as it is."""
+        """Return the new location of the unchanged data file at ``path``."""
         whole = self._folder.key_of(whole_file(path)) if path in self._model.opaque else None
         goes_with_its_folder = not self._stays_in_folder and path.is_relative_to(self._model.folder)
         if path.is_relative_to(self._folder.path) and not goes_with_its_folder:
@@ -320,7 +325,9 @@ class _Placing:
         elif whole is not None and (same := self._folder.whole_file_of(whole)) is not None:
             return same
         else:
-            location = self._folder.free_name(path.name, "weights.data", taken=self._taken())
+            location = self._folder.free_name(
+                path.name, "weights.data", reserved_names=self._reserved_names()
+            )
             self._add(location, ComposedFile.copy_of(path))
         if whole is not None:
             self._joined.whole_files[whole] = location
@@ -332,20 +339,20 @@ class _Placing:
         return location
 
     def _move_out(self) -> None:
-        """Weights in the model that lie in the folder as well."""
+        """Refer to the folder for weights in the model that it holds as well."""
         if self._smallest_embedded_nbytes is None:
             return
         for tensor in self._model.embedded:
             if tensor.data.nbytes >= self._smallest_embedded_nbytes:
-                place = self._folder.place_of(self._folder.key_of(tensor.data))
-                self._places += [(tensor, place)] if place is not None else []
+                position = self._folder.place_of(self._folder.key_of(tensor.data))
+                self._places += [(tensor, position)] if position is not None else []
 
     def _place_private(self) -> None:
-        """What a file that was taken apart had of the model's own goes into a new file."""
+        """Write the model's own tensors from files that were taken apart to a new file."""
         if not self._private:
             return
         stem = self._joined.model_file.removesuffix(".onnx")
-        location = self._folder.free_name(f"{stem}.data", taken=self._taken())
+        location = self._folder.free_name(f"{stem}.data", reserved_names=self._reserved_names())
         tensors = {self._folder.key_of(tensor.data): tensor.data for tensor in self._private}
         content, offsets = _composed(tensors)
         self._add(location, content)
@@ -357,44 +364,44 @@ class _Placing:
     def _compose_model(self) -> None:
         data = self._model.message.data
         replacements = {
-            each.message.start: with_empty_data(data, each.message) for each in self._empty
+            tensor.message.start: with_empty_data(data, tensor.message) for tensor in self._empty
         }
-        for tensor, place in self._places:
-            self._joined.used.add(place.location)
-            if not self._is_at(tensor, place):
+        for tensor, position in self._places:
+            self._joined.used.add(position.location)
+            if not self._is_at(tensor, position):
                 replacements[tensor.message.start] = with_data_at(
-                    data, tensor.message, place.location, place.offset, tensor.data.nbytes
+                    data, tensor.message, position.location, position.offset, tensor.data.nbytes
                 )
         pieces = self._model.message.replaced(replacements)
         self._joined.is_rewritten = bool(replacements)
         self._add(
             self._joined.model_file,
-            ComposedFile(tuple(_segment(self._model.path, each) for each in pieces)),
+            ComposedFile(tuple(_segment(self._model.path, piece) for piece in pieces)),
         )
 
-    def _is_at(self, tensor: StoredTensor, place: Place) -> bool:
-        """Whether the message says already that the data lies at ``place``."""
-        if tensor.location is None or tensor.data.offset != place.offset:
+    def _is_at(self, tensor: StoredTensor, position: Place) -> bool:
+        """Return True if the message refers to ``position`` already."""
+        if tensor.location is None or tensor.data.offset != position.offset:
             return False
-        return PurePosixPath(tensor.location) == PurePosixPath(place.location)
+        return PurePosixPath(tensor.location) == PurePosixPath(position.location)
 
     def _add(self, location: str, content: ComposedFile) -> None:
         self._joined.new_files[location] = content
         self._joined.used.add(location)
 
-    def _taken(self) -> list[str]:
+    def _reserved_names(self) -> list[str]:
         return [self._joined.model_file, *self._joined.new_files]
 
 
 def whole_file(path: Path) -> FileRange:
-    """All of a file, as a range."""
+    """Return all of a file, as a range."""
     return FileRange(path, 0, path.stat().st_size)
 
 
-def _take(known: MutableMapping[_Key, _Value], tried: MutableMapping[_Key, _Value]) -> None:
-    """``tried`` is a trial of ``known``."""
-    assert isinstance(tried, ChainMap)
-    known.update(tried.maps[0])
+def _take(base: MutableMapping[_Key, _Value], trial: MutableMapping[_Key, _Value]) -> None:
+    """Copy the changes of ``trial``, a trial of ``base``, to ``base``."""
+    assert isinstance(trial, ChainMap)
+    base.update(trial.maps[0])
 
 
 def _segment(path: Path, piece: Piece) -> Segment:
@@ -404,7 +411,7 @@ def _segment(path: Path, piece: Piece) -> Segment:
 def _composed(
     tensors: Mapping[ContentKey, FileRange],
 ) -> tuple[ComposedFile, dict[ContentKey, int]]:
-    """A data file with each of ``tensors`` at an aligned offset, and those offsets."""
+    """Return a data file with each of ``tensors`` at an aligned offset, and those offsets."""
     segments: list[Segment] = []
     offsets: dict[ContentKey, int] = {}
     end = 0

@@ -1,4 +1,4 @@
-"""What a plan of shared weights consists of: the layout, and per folder who joins it."""
+"""Parts of a plan of shared weights: the layout, and for each folder the models that join it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from ortpkg.storage.composed_file import ComposedFile
 
 
 class SharedLayout(StrEnum):
-    """Where shared data lies.
+    """Layout of shared data.
 
-    COMMON_DIRECTORY: in the folder of one of the variants, where that has it already.
+    COMMON_DIRECTORY: in the folder of one of the variants that has it already.
     SHARED_WEIGHTS: in ``shared_weights/<SHA-256 of the file>/model.data`` in the component's
-        folder, a file per set of users; the models that share come to lie in the component's
-        folder, too.
-    SHARED_ASSETS: not in such a folder, but in a shared asset of the package
-        (``asset_sharing.py``).
+    folder, a file per set of users; the models that share it move to the component's folder, too.
+    SHARED_ASSETS: in a shared asset of the package (``asset_sharing.py``).
     """
 
     COMMON_DIRECTORY = "common-directory"
@@ -32,12 +30,12 @@ class SharedLayout(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharingOptions:
-    """What a caller may choose.
+    """Options of sharing.
 
     Attributes:
-        layout: where shared data lies.
-        smallest_embedded_nbytes: weights of this size and more that lie in ONNX files are shared
-            too, and move out of those; None: they stay.
+        layout: of shared data.
+        smallest_embedded_nbytes: weights of this size and more in ONNX files are shared too, and
+            move out of them; None leaves them there.
     """
 
     layout: SharedLayout = SharedLayout.COMMON_DIRECTORY
@@ -46,14 +44,14 @@ class SharingOptions:
 
 @dataclass(slots=True, kw_only=True)
 class SharingGroup:
-    """One folder, who joins it, and what that writes and frees.
+    """One folder, the models that join it, and the files that this writes and frees.
 
     Attributes:
         host: the folder.
-        joined: the folder that a model comes from (the host's own, where one of its models is
+        joined: the folder that a model comes from (the host's own, if one of its models is
             replaced) → its models.
-        new_files: to write, relative to the host.
-        freed: files that nothing needs any more, absolute → size in bytes.
+        new_files: files to write, relative to the host.
+        freed: files that are no longer needed, absolute → size in bytes.
     """
 
     host: VariantFolder
@@ -63,12 +61,12 @@ class SharingGroup:
 
     @property
     def saved_nbytes(self) -> int:
-        """By how many bytes the package becomes smaller."""
+        """Bytes by which the package becomes smaller."""
         return sum(self.freed.values()) - sum(content.nbytes for content in self.new_files.values())
 
     @property
     def places(self) -> dict[str, ModelFilePlace]:
-        """Variant → where its model will be."""
+        """New place of each variant's model."""
         return {
             variant.name: ModelFilePlace(
                 folder=self.host.path,
@@ -86,22 +84,22 @@ class SharingGroup:
 
     @property
     def removed_folders(self) -> list[Path]:
-        """Folders that go as a whole."""
+        """Folders that are removed as a whole."""
         return list(
             dict.fromkeys(folder.path for folder, _ in self.joined if folder is not self.host)
         )
 
     @property
     def removed_files(self) -> list[Path]:
-        """Files of the host that go."""
+        """Files of the host that are removed."""
         return [path for path in self.freed if path.is_relative_to(self.host.path)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPlan:
-    """What sharing changes in one component.
+    """Changes of sharing in one component.
 
-    ``left_out`` says which variants could share, but may not, and why.
+    ``left_out`` maps variants that have weights in common with others to why they cannot share.
     """
 
     component: ComponentInfo

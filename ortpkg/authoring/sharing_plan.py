@@ -1,11 +1,9 @@
-"""Which variants of a component share weights, in which folder, and what that saves.
+"""Plan which variants of a component share weights, in which folder, and what that saves.
 
-Nothing is written here.
-
-Folders are grouped around a *host*: the one whose data most of the others have too. The models of
-the others join it, where that saves bytes; what is in the host's folder stays as it is. Only where
-nothing else will do (weights that move out of a model, data that a folder has twice) is a model of
-the host replaced.
+Nothing is written here. Folders are grouped around a *host*: the one with the most data in common
+with others. The models of the others join it if that saves bytes; the host's files stay as they
+are. A model of the host is replaced only if that is the only way to share: for weights that move
+out of a model, or data that a folder has twice.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortpkg.authoring.component_folders import (
-    UsedPlaces,
+    UsedPaths,
     VariantFolder,
     embedded_tensors,
     own_folder,
@@ -40,26 +38,37 @@ def plan_component(
     package: PackageInfo,
     component: ComponentInfo,
     document: ComponentDocument,
-    used: UsedPlaces,
+    used: UsedPaths,
     options: SharingOptions,
     *,
     progress: Progress | None = None,
 ) -> ComponentPlan:
-    """Plans one component, which ``document`` declares; ``used`` in the whole package.
+    """Plan one component.
 
-    ModelError where a model of it is damaged: then nothing can be said about its weights.
+    Args:
+        package, component: the component and its package.
+        document: declares the component.
+        used: paths in use anywhere in the package.
+        options: of sharing.
+        progress: called while files are read.
+
+    Raises:
+        ModelError: a model of it is damaged: then nothing is known about its weights.
     """
     folders = read_component_folders(package, component, document, used)
-    own = (
+    components_folder = (
         own_folder(package, component, document)
         if options.layout is SharedLayout.SHARED_WEIGHTS
         else None
     )
-    if own is not None:
-        folders = [own, *(folder for folder in folders if folder.path != own.path)]
+    if components_folder is not None:
+        folders = [
+            components_folder,
+            *(folder for folder in folders if folder.path != components_folder.path),
+        ]
     models = [model for folder in folders for model in folder.models]
     keys = read_contents(ranges_of(models, options.smallest_embedded_nbytes), progress=progress)
-    planner = _Planner(folders, keys, options, own)
+    planner = _Planner(folders, keys, options, components_folder)
     groups = tuple(planner.plan())
     return ComponentPlan(component=component, groups=groups, left_out=planner.left_out)
 
@@ -70,23 +79,23 @@ class _Planner:
         folders: Sequence[VariantFolder],
         keys: Mapping[FileRange, ContentKey],
         options: SharingOptions,
-        own: VariantFolder | None,
+        components_folder: VariantFolder | None,
     ) -> None:
-        """``own``: the component's folder, which is the host of all that share.
+        """Prepare the plan.
 
-        Where it is None, one of theirs is the host.
+        ``components_folder`` is the host of all that share; if it is None, one of their folders is.
         """
         self._folders = folders
-        self._own = own
+        self._components_folder = components_folder
         self._keys = keys
         self._options = options
         self._contents = {folder.path: self._contents_of(folder) for folder in folders}
         self.left_out: dict[str, str] = {}
 
     def plan(self) -> list[SharingGroup]:
-        """The groups that save bytes, chosen greedily: the host with the most to share first."""
-        if self._own is not None:
-            return self._plan_own(self._own)
+        """Return the groups that save bytes, chosen greedily: the best host first."""
+        if self._components_folder is not None:
+            return self._plan_own(self._components_folder)
         groups = []
         remaining = {folder.path: folder for folder in self._folders}
         hosts = [folder for folder in self._folders if folder.models and not folder.why_not_host]
@@ -96,27 +105,31 @@ class _Planner:
             movers = self._movers(host, remaining.values()) if scores.common_nbytes(host) else []
             group = builder.build(movers)
             self.left_out |= builder.left_out
-            gone = {host.path}
+            used_paths = {host.path}
             if group.saved_nbytes > 0:
                 groups.append(group)
-                gone |= {folder.path for folder, _ in group.joined}
-            for path in gone:
+                used_paths |= {folder.path for folder, _ in group.joined}
+            for path in used_paths:
                 scores.drop(remaining.pop(path))
         self._explain_left_out(groups)
         return groups
 
-    def _plan_own(self, own: VariantFolder) -> list[SharingGroup]:
-        """One group around the component's own folder, of all that share something with it."""
+    def _plan_own(self, components_folder: VariantFolder) -> list[SharingGroup]:
+        """Return one group around the component's own folder, of all that share data with it."""
         others = [
-            folder for folder in self._folders if folder is not own and not folder.why_not_movable
+            folder
+            for folder in self._folders
+            if folder is not components_folder and not folder.why_not_movable
         ]
-        owners = Counter(key for folder in (own, *others) for key in self._contents[folder.path])
+        owners = Counter(
+            key for folder in (components_folder, *others) for key in self._contents[folder.path]
+        )
         movers = [
             folder
             for folder in others
             if any(owners[key] > 1 for key in self._contents[folder.path])
         ]
-        builder = GroupBuilder(own, self._keys, self._options)
+        builder = GroupBuilder(components_folder, self._keys, self._options)
         group = builder.build(movers)
         self.left_out |= builder.left_out
         groups = [group] if group.saved_nbytes > 0 else []
@@ -124,11 +137,11 @@ class _Planner:
         return groups
 
     def _explain_left_out(self, groups: Iterable[SharingGroup]) -> None:
-        """Variants that share contents with another folder, and are kept from joining it."""
+        """Record why variants with contents in common with another folder cannot join it."""
         in_groups = {
             folder.path
             for group in groups
-            for folder in (group.host, *(each for each, _ in group.joined))
+            for folder in (group.host, *(joined_folder for joined_folder, _ in group.joined))
         }
         owners = Counter(key for contents in self._contents.values() for key in contents)
         for folder in self._folders:
@@ -138,7 +151,7 @@ class _Planner:
                     self.left_out.setdefault(variant.name, folder.why_not_movable)
 
     def _movers(self, host: VariantFolder, folders: Iterable[VariantFolder]) -> list[VariantFolder]:
-        """Folders that share with the host, or with one that joins before them."""
+        """Return folders that share with the host, or with one that joins before them."""
         waiting = [
             folder for folder in folders if folder is not host and not folder.why_not_movable
         ]
@@ -148,7 +161,7 @@ class _Planner:
                 owners.setdefault(key, []).append(index)
         movers: list[VariantFolder] = []
         reached: set[int] = set()
-        nearest: list[int] = []  # a heap: they join in their order
+        nearest: list[int] = []  # a heap: folders join in their order
         joining: VariantFolder | None = host
         while joining is not None:
             for key in self._contents[joining.path]:
@@ -161,30 +174,30 @@ class _Planner:
         return movers
 
     def _contents_of(self, folder: VariantFolder) -> dict[ContentKey, FileRange]:
-        found: dict[ContentKey, FileRange] = {}
+        contents: dict[ContentKey, FileRange] = {}
         for model in folder.models:
-            found = (
+            contents = (
                 shareable_contents(model, self._keys, self._options.smallest_embedded_nbytes)
-                | found
+                | contents
             )
-        return found
+        return contents
 
 
 @dataclass(slots=True)
 class _Users:
-    """The models that have a content, and the range that holds it for each."""
+    """Models that have a content, and the range that holds it for each."""
 
     models: list[Path] = field(default_factory=list)
     ranges: list[FileRange] = field(default_factory=list)
 
     @property
     def is_stored_often(self) -> bool:
-        """Several models have it, and not all at the same place."""
+        """True if several models have it, and not all at the same place."""
         return len(self.models) > 1 and len(set(self.ranges)) > 1
 
 
 class GroupBuilder:
-    """Builds the group of one host.
+    """Builder of the group of one host.
 
     Attributes:
         left_out: variant → why it could not join.
@@ -204,7 +217,7 @@ class GroupBuilder:
         self._host_users = Counter(path for model in host.models for path in model.files)
 
     def build(self, movers: Sequence[VariantFolder]) -> SharingGroup:
-        """The group of the host with those of ``movers`` whose joining saves bytes."""
+        """Return the group of the host with those of ``movers`` whose joining saves bytes."""
         pool = {} if self._host.why_not_editable else self._pool(movers)
         self._add_pool(pool, movers)
         homes = pool.keys() | self._at_host()
@@ -220,15 +233,19 @@ class GroupBuilder:
             self._join(folder)
         self._group.new_files = dict(self._shared.new_files)
         self._group.freed = self._freed()
-        used = {location for _, each in self._group.joined for location in each.used}
-        kept = {folder for location in used for folder in (self._host.path / location).parents}
-        assert kept.isdisjoint(self._group.removed_folders), "data would be lost"
+        used = {location for _, joined in self._group.joined for location in joined.used}
+        needed_folders = {
+            folder for location in used for folder in (self._host.path / location).parents
+        }
+        assert needed_folders.isdisjoint(self._group.removed_folders), "data would be lost"
         return self._group
 
     def _pool(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, FileRange]:
-        """Contents that get a new home, for several models have them, but no file that may stay."""
+        """Return contents for a new file: several models have them, and no file that may stay."""
         candidates = {
-            key: each.ranges[0] for key, each in self._users(movers).items() if each.is_stored_often
+            key: users.ranges[0]
+            for key, users in self._users(movers).items()
+            if users.is_stored_often
         }
         if self._options.layout is SharedLayout.SHARED_WEIGHTS:
             return candidates
@@ -244,8 +261,8 @@ class GroupBuilder:
         }
 
     def _users(self, movers: Iterable[VariantFolder]) -> dict[ContentKey, _Users]:
-        """Content of a tensor → where it lies, and which models have it."""
-        found: dict[ContentKey, _Users] = {}
+        """Map the content of a tensor to its ranges and the models that have it."""
+        all_users: dict[ContentKey, _Users] = {}
         for folder in (self._host, *movers):
             for model in folder.models:
                 whole = {self._keys[whole_file(path)] for path in model.opaque}
@@ -254,10 +271,10 @@ class GroupBuilder:
                 )
                 for key, data in contents.items():
                     if key not in whole:
-                        users = found.setdefault(key, _Users())
+                        users = all_users.setdefault(key, _Users())
                         users.ranges.append(data)
                         users.models.append(model.path)
-        return found
+        return all_users
 
     def _at_host(self) -> set[ContentKey]:
         return {
@@ -270,7 +287,7 @@ class GroupBuilder:
     def _add_pool(
         self, pool: Mapping[ContentKey, FileRange], movers: Iterable[VariantFolder]
     ) -> None:
-        """One file per set of users, so that removing a variant frees all that it alone had."""
+        """Add one file per set of users, so that removing a variant frees all that it alone had."""
         users = self._users(movers)
         files: dict[tuple[Path, ...], dict[ContentKey, FileRange]] = {}
         for key, data in pool.items():
@@ -286,7 +303,7 @@ class GroupBuilder:
         pool: Mapping[ContentKey, FileRange],
         homes: Set[ContentKey],
     ) -> bool:
-        """Whether a model of the host has weights that will lie in another file than now."""
+        """Return True if a model of the host has weights that will move to another file."""
         if self._host.why_not_editable:
             return False
         embedded = embedded_tensors(model, self._options.smallest_embedded_nbytes)
@@ -295,7 +312,7 @@ class GroupBuilder:
         )
 
     def _place_in_host(self, model: ModelWeights, *, draws: bool) -> None:
-        """Leaves a model of the host as it is, unless it ``draws`` on a file or has data twice."""
+        """Leave a model of the host as it is, unless it ``draws`` on a file or has data twice."""
         if not self._host.why_not_editable:
             smallest_nbytes = self._options.smallest_embedded_nbytes if draws else None
             placed = self._place(self._shared, self._host, model, smallest_nbytes)
@@ -319,7 +336,7 @@ class GroupBuilder:
         return freed_nbytes > sum(content.nbytes for content in placed.new_files.values())
 
     def _join(self, folder: VariantFolder) -> None:
-        """All models of a folder join, or none, where that would save nothing."""
+        """Let all models of a folder join, or none if that would save nothing."""
         trial = self._shared.trial()
         placed = []
         for model in folder.models:
@@ -345,12 +362,14 @@ class GroupBuilder:
         return shared.place(model, variant, smallest_embedded_nbytes=smallest_embedded_nbytes)
 
     def _freed(self) -> dict[Path, int]:
-        """Files that nobody needs once the group is as planned."""
+        """Return files that nobody needs once the group is as planned."""
         joined = {model.model.path for _, model in self._group.joined}
         files = dict.fromkeys(path for folder, _ in self._group.joined for path in folder.files)
-        kept = [model for model in self._host.models if model.path not in joined]
-        needed = {path for model in kept for path in model.files}
+        remaining = [model for model in self._host.models if model.path not in joined]
+        needed = {path for model in remaining for path in model.files}
         needed |= {
-            self._host.path / location for _, each in self._group.joined for location in each.used
+            self._host.path / location
+            for _, joined_model in self._group.joined
+            for location in joined_model.used
         }
         return {path: path.stat().st_size for path in files if path not in needed}

@@ -1,7 +1,4 @@
-"""Compares new variants with their siblings, and says what is wrong with them.
-
-Whether one can stand for another, and whether every runtime selects them.
-"""
+"""Compare new variants with their siblings: agreement of models, and selection by runtimes."""
 
 from __future__ import annotations
 
@@ -21,46 +18,48 @@ def check_agreement(
     notify: Notify,
     siblings: Sequence[tuple[str, ModelSignature]] = (),
 ) -> None:
-    """Compares each variant with ``siblings`` and with those before it.
+    """Compare each variant with ``siblings`` and with those before it.
 
-    ``force`` makes a warning of a refusal.
+    Raises:
+        AuthoringError: inputs or outputs differ, and ``force`` is False; otherwise that is a
+            warning.
     """
-    seen = list(siblings)
+    compared = list(siblings)
     for variant in prepared:
         if variant.files.facts is None:
             continue
         ours = variant.files.facts.signature
-        for name, theirs in seen:
-            if found := differences(ours, theirs):
+        for name, theirs in compared:
+            if reasons := differences(ours, theirs):
                 message = (
                     f"variant {quoted(variant.name)} cannot stand for {quoted(name)}:"
-                    f" {'; '.join(found)}"
+                    f" {'; '.join(reasons)}"
                 )
                 if not force:
                     raise AuthoringError(f"{message} (force adds it nevertheless)")
                 notify(message)
-        tell_of_fixed_dimensions(
+        warn_of_fixed_dimensions(
             f"variant {quoted(variant.name)}",
             ours,
-            [(quoted(name), theirs) for name, theirs in seen],
+            [(quoted(name), theirs) for name, theirs in compared],
             notify,
         )
-        seen.append((variant.name, ours))
+        compared.append((variant.name, ours))
 
 
-def tell_of_fixed_dimensions(
+def warn_of_fixed_dimensions(
     label: str, ours: ModelSignature, others: Sequence[tuple[str, ModelSignature]], notify: Notify
 ) -> None:
-    """Says (as ORT121 does) with which other model no feed is shared; of several, the first.
+    """Report (like ORT121) the first other model with which no feed can be shared.
 
-    Selection looks at no sizes: such variants, say for batches of 1 and of 8, are allowed, but the
-    author must know that a program's feed suits one of them only.
+    Selection ignores sizes: such variants, say for batches of 1 and of 8, are allowed, but the
+    author must know that a program's feed suits only one of them.
 
     Args:
-        label: what is new, with its name, as the sentence begins.
-        ours: what that takes and gives.
-        others: what stands beside it, as the sentence names it, with what each takes and gives.
-        notify: told the sentences.
+        label: the new model, as the sentence begins.
+        ours: its inputs and outputs.
+        others: name in the sentence, with inputs and outputs, of the models beside it.
+        notify: called with the sentences.
     """
     for other, theirs in others:
         sizes = [] if differences(ours, theirs) else fixed_dimension_differences(ours, theirs)
@@ -77,16 +76,16 @@ def warn_of_missing_ep(
     *,
     siblings: Sequence[VariantInfo] = (),
 ) -> None:
-    """Says which variants without an EP ortpkg selects, but onnxruntime does not.
+    """Report variants without an EP, which ortpkg selects, but onnxruntime does not.
 
     onnxruntime's rules for the component generation have no wildcard.
     """
-    names = [each.name for each in prepared if each.entry.constraints.ep is None]
+    names = [variant.name for variant in prepared if variant.entry.constraints.ep is None]
     if names and form is not PackageFormat.METADATA:
         listed = ", ".join(map(quoted, names))
         plural = "variants" if len(names) > 1 else "variant"
         is_alone = len(names) == len(prepared) and all(
-            each.constraints.ep is None for each in siblings
+            variant.constraints.ep is None for variant in siblings
         )
         alone = "; one for the CPU (--cpu MODEL) beside it would be selected" if is_alone else ""
         notify(
@@ -105,7 +104,7 @@ def signatures_of_variants(
 ) -> list[tuple[str, ModelSignature]]:
     """Return each variant's name with the inputs and outputs of its model.
 
-    Leaves out damaged models, after a call of ``notify`` with a note on each.
+    Damaged models are left out and reported to ``notify``.
     """
     signatures = []
     for variant in variants:

@@ -1,4 +1,4 @@
-"""``slim``: a package with only the variants that are needed, and only their files."""
+"""Reduce a package to the needed variants, and their files (``slim``)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which variants are kept: those named, and those that one of the devices could run.
+    """Variants to keep: the named ones, and those that one of the devices could run.
 
-    A variant that does not say what it needs could run anywhere; an EP for one kind of device
-    (CUDA) says it. Empty ``devices`` or ``eps`` mean any; all three empty are refused.
+    A variant without requirements could run anywhere; an EP for one kind of device (CUDA) is a
+    requirement. Empty ``devices`` or ``eps`` mean any; all three empty are refused.
     """
 
     devices: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantSize:
-    """A variant and the bytes of its files: its own (``nbytes``), and those that others use too."""
+    """Size of a variant's own files (``nbytes``), and of those that others use too."""
 
     component: str
     variant: str
@@ -70,7 +70,7 @@ class VariantSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlimReport:
-    """What became of a package: the result, all variants there were, bytes before and after."""
+    """Result of slimming: the package, all former variants, bytes before and after."""
 
     package: PackageInfo
     variants: tuple[VariantSize, ...]
@@ -90,19 +90,19 @@ def slim(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> SlimReport:
-    """Keeps the variants that are wanted (see :class:`Wanted`), at ``output`` or (None) in place.
+    """Keep the selected variants (see :class:`Wanted`), at ``output`` or (None) in place.
 
-    Tolerances of samples for variants that go, and shared assets that nothing mentions any more, go
-    too. Every file is re-hashed first.
+    Tolerances of samples for removed variants, and shared assets that nothing mentions any more,
+    are removed, too. Every file is hashed first.
 
     Raises:
-        AuthoringError: a component would lose all its variants, nothing would go (in place),
-            something is at ``output``, or the disk is full.
+        AuthoringError: a component would lose all its variants, nothing would be removed (in
+            place), ``output`` exists, or the disk is full.
         UnknownComponentError: no variant has that name.
-        StalePackageError: a stale variant would stay, and its source would go.
+        StalePackageError: a stale variant would stay, and its source would be removed.
         DigestMismatchError: a file is damaged.
-        UsageError: nothing says what to keep, or an unknown device or execution provider.
-        PackageError: ``root`` is no valid package.
+        UsageError: nothing to keep is named, or an unknown device or execution provider.
+        PackageError: ``root`` is not a valid package.
         PackageBusyError: another command does not finish changing it.
     """
     notify = notify or logger.warning
@@ -114,10 +114,10 @@ def slim(
         check_intact(source, notify=notify, progress=progress)
         package = open_package(source)
         check_is_written_here(package)
-        kept = _kept(package, wanted, notify)
+        kept_variants = _variants_to_keep(package, wanted, notify)
         with lock_package(target, on_wait=notify):
-            change = new_package(_plan(package, kept))
-            before = _report(package, kept)
+            change = new_package(_plan(package, kept_variants))
+            before = _report(package, kept_variants)
             create_package(
                 target, change, overwrite=overwrite, operations=operations, progress=progress
             )
@@ -126,20 +126,17 @@ def slim(
     with locked_intact_package(
         source, notify=notify, operations=operations, progress=progress
     ) as package:
-        kept = _kept(package, wanted, notify)
-        change_in_place = change_of(package.root, _plan(package, kept))
+        kept_variants = _variants_to_keep(package, wanted, notify)
+        change_in_place = change_of(package.root, _plan(package, kept_variants))
         if change_in_place is None:
             raise AuthoringError(f"every variant of {quoted(root)} is wanted; nothing was changed")
-        before = _report(package, kept)
+        before = _report(package, kept_variants)
         commit_change(source, change_in_place, operations=operations, progress=progress)
         return _with_result(before, source)
 
 
 def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
-    """The kinds of device that a variant could run on, as far as it says.
-
-    All of them where it does not.
-    """
+    """Return the kinds of device that a variant could run on; all if it states nothing."""
     device = variant.constraints.device
     if device is not None:
         return frozenset({DeviceType(device)}) if device in set(DeviceType) else frozenset()
@@ -154,12 +151,12 @@ def possible_devices(variant: VariantInfo) -> frozenset[DeviceType]:
 def _checked(wanted: Wanted) -> Wanted:
     if not (wanted.devices or wanted.eps or wanted.variants):
         raise UsageError("say what to keep: devices, execution providers or variants")
-    known = [str(each) for each in DeviceType]
+    types = [str(member) for member in DeviceType]
     for device in wanted.devices:
-        if device.lower() not in known:
+        if device.lower() not in types:
             raise UsageError(
                 f"device {quoted(device)} is none of"
-                f" {', '.join(known)}{did_you_mean(device, known)}"
+                f" {', '.join(types)}{did_you_mean(device, types)}"
             )
     return Wanted(
         devices=tuple(device.lower() for device in wanted.devices),
@@ -169,37 +166,41 @@ def _checked(wanted: Wanted) -> Wanted:
 
 
 def _with_full_ep_names(wanted: Wanted, package: PackageInfo) -> Wanted:
-    stated = {stated_ep(variant.constraints.ep) for variant in _variants(package)}
-    named = {PREPACK_EP, *filter(None, stated)}
+    stated_eps = {stated_ep(variant.constraints.ep) for variant in _variants(package)}
+    named = {PREPACK_EP, *filter(None, stated_eps)}
     return replace(wanted, eps=tuple(ep_named(ep, named) for ep in wanted.eps))
 
 
-def _kept(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantInfo]:
+def _variants_to_keep(package: PackageInfo, wanted: Wanted, notify: Notify) -> list[VariantInfo]:
     everything = list(_variants(package))
     plain, full = zip(*map(_names, everything), strict=True) if everything else ((), ())
     verify_variants_known(package, wanted.variants, list(dict.fromkeys((*plain, *full))))
-    kept = [variant for variant in everything if _is_wanted(variant, wanted)]
-    for what, asked, offered in (
+    kept_variants = [variant for variant in everything if _is_wanted(variant, wanted)]
+    for kind, requested, offered in (
         (
             "device",
             wanted.devices,
-            {str(device) for variant in kept for device in possible_devices(variant)},
+            {str(device) for variant in kept_variants for device in possible_devices(variant)},
         ),
-        ("execution provider", wanted.eps, {stated_ep(variant.constraints.ep) for variant in kept}),
+        (
+            "execution provider",
+            wanted.eps,
+            {stated_ep(variant.constraints.ep) for variant in kept_variants},
+        ),
     ):
-        for each in asked:
-            if each not in offered and None not in offered:
-                notify(f"no variant is for the {what} {quoted(each)}")
+        for value in requested:
+            if value not in offered and None not in offered:
+                notify(f"no variant is for the {kind} {quoted(value)}")
     empty = [
-        each.name
-        for each in package.components
-        if not any(each.name == one.component_name for one in kept)
+        component.name
+        for component in package.components
+        if not any(component.name == one.component_name for one in kept_variants)
     ]
     if empty:
         raise AuthoringError(
             f"no variant would be left of component model {listed(empty)}: nothing was changed"
         )
-    return kept
+    return kept_variants
 
 
 def _is_wanted(variant: VariantInfo, wanted: Wanted) -> bool:
@@ -219,9 +220,13 @@ def _names(variant: VariantInfo) -> tuple[str, str]:
     return variant.name, f"{variant.component_name}/{variant.name}"
 
 
-def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
-    keys = {(variant.component_name, variant.name) for variant in kept}
-    leaving = [each for each in _variants(package) if (each.component_name, each.name) not in keys]
+def _plan(package: PackageInfo, kept_variants: Collection[VariantInfo]) -> PackagePlan:
+    keys = {(variant.component_name, variant.name) for variant in kept_variants}
+    leaving = [
+        variant
+        for variant in _variants(package)
+        if (variant.component_name, variant.name) not in keys
+    ]
     if not leaving:
         return edited_plan(package, ())
     verify_no_source_leaves_a_stale_variant(package, leaving)
@@ -236,9 +241,9 @@ def _plan(package: PackageInfo, kept: Collection[VariantInfo]) -> PackagePlan:
     return edited_plan(package, changes, removes=removes)
 
 
-def _report(package: PackageInfo, kept: Collection[VariantInfo]) -> SlimReport:
-    """What is known before anything is written."""
-    keys = {(variant.component_name, variant.name) for variant in kept}
+def _report(package: PackageInfo, kept_variants: Collection[VariantInfo]) -> SlimReport:
+    """Return the report before anything is written."""
+    keys = {(variant.component_name, variant.name) for variant in kept_variants}
     nbytes = variant_sizes(package)
     sizes = tuple(
         VariantSize(

@@ -1,4 +1,4 @@
-"""Says which derived variants a change of a package leaves behind with another source, or none."""
+"""Report derived variants whose source a change replaces or removes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo, VariantInfo
 from ortpkg.storage.digest_cache import file_sha256
 
 
-def tell_of_stale_after(
+def report_stale_after(
     component: ComponentInfo, source: str, prepared: PreparedVariant, notify: Notify
 ) -> None:
-    """Name the component's variants that were made of another ``source`` than ``prepared``."""
+    """Report the component's variants compiled from another ``source`` than ``prepared``."""
     if prepared.files.model_file is None:
         return
     sources = {Path(path): file for path, file in prepared.files.sources.items()}
@@ -45,14 +45,14 @@ def tell_of_stale_after(
             notify(stale_note(variant.name, reason))
 
 
-def tell_of_stale(package: PackageInfo, notify: Notify) -> None:
-    """Name the package's variants whose source is another model by now."""
+def report_stale(package: PackageInfo, notify: Notify) -> None:
+    """Report the package's variants whose source is another model by now."""
     for component in package.components:
-        tell_of_stale_in(component, recorded_or_computed_digests(package), notify)
+        report_stale_in(component, recorded_or_computed_digests(package), notify)
 
 
-def tell_of_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: Notify) -> None:
-    """Name the component's variants whose source is another model by ``digests_of``."""
+def report_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: Notify) -> None:
+    """Report the component's variants whose source is another model by ``digests_of``."""
     for name, reason in stale_variants(component, digests_of).items():
         notify(stale_note(name, reason))
 
@@ -60,9 +60,9 @@ def tell_of_stale_in(component: ComponentInfo, digests_of: DigestsOf, notify: No
 def verify_no_source_leaves_a_stale_variant(
     package: PackageInfo, leaving: Iterable[VariantInfo]
 ) -> None:
-    """Verify that no stale variant stays whose source is among the variants that leave.
+    """Check that no stale variant stays whose source is among the leaving variants.
 
-    Without its source nothing could tell any more that it was made of another model.
+    Without its source nothing could tell any more that it was compiled from another model.
 
     Raises:
         StalePackageError: some would stay; names them, their sources and the remedies.

@@ -1,4 +1,4 @@
-"""Shared assets that nothing names once variants have left, and the manifest without them."""
+"""Find shared assets that nothing names once variants have left, and edit the manifest."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _DIGEST = re.compile(rb"sha256[:-]([0-9a-f]{64})")
 def unused_assets(
     package: PackageInfo, changes: Sequence[DocumentChange], removes: Collection[str]
 ) -> dict[str, Path]:
-    """URI → folder of shared assets that no JSON document which stays mentions.
+    """Map URI → folder of shared assets that no remaining JSON document mentions.
 
-    Any document may: onnxruntime-genai resolves references in configurations of its own.
+    Any document may mention them: onnxruntime-genai resolves references in configurations of its
+    own.
     """
     if not package.shared_assets:
         return {}
     edited = {change.path: _without_declarations(change) for change in changes}
-    mentioned, gone = set(), frozenset(removes)
+    mentioned, removed = set(), frozenset(removes)
     for path in list_files(package.root):
-        if path.endswith(".json") and not is_within(path, gone):
+        if path.endswith(".json") and not is_within(path, removed):
             content = edited.get(path)
             if content is None:
                 content = (package.root / path).read_bytes()
@@ -55,14 +56,14 @@ def _manifest_without_declarations(content: bytes) -> bytes:
 def without_assets(
     package: PackageInfo, changes: Sequence[DocumentChange], assets: Collection[str]
 ) -> list[DocumentChange]:
-    """``changes``, and the manifest without the declarations of ``assets``."""
-    last = next((each for each in changes if each.path == MANIFEST), None)
+    """Return ``changes``, with the manifest without the declarations of ``assets``."""
+    last = next((edit for edit in changes if edit.path == MANIFEST), None)
     before = (package.root / MANIFEST).read_bytes()
     manifest = parse_document(before if last is None else last.after, document=MANIFEST)
     declared = manifest.get("shared_assets", {})
-    kept = {uri: path for uri, path in declared.items() if uri not in assets}
-    if kept == declared:
+    remaining = {uri: path for uri, path in declared.items() if uri not in assets}
+    if remaining == declared:
         return list(changes)
-    manifest["shared_assets"] = kept
+    manifest["shared_assets"] = remaining
     change = DocumentChange(path=MANIFEST, before=before, after=dump_document(manifest))
-    return [*(each for each in changes if each.path != MANIFEST), change]
+    return [*(edit for edit in changes if edit.path != MANIFEST), change]

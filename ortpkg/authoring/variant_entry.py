@@ -1,8 +1,8 @@
-"""What documents say of one variant, and how each generation of the format says it.
+"""One variant as documents state it, written for each generation of the format.
 
-One description, two bodies: :func:`metadata_body` for ``model_variants`` (onnxruntime 1.26, 1.27)
-and :func:`component_body` for ``variants`` (1.28 on). What the component generation has no keys for
-goes to ``additional_metadata.ortpkg``, since a strict reader refuses unknown keys.
+One description gives two bodies: :func:`metadata_body` for ``model_variants`` (onnxruntime 1.26,
+1.27) and :func:`component_body` for ``variants`` (1.28 on). Facts without a key in the component
+generation go to ``additional_metadata.ortpkg``, since a strict reader refuses unknown keys.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class VariantEntry:
 
     Attributes:
         model_file: relative to the variant's folder; None for a set of files (GenAI).
-        constraints: what it needs.
+        constraints: its requirements.
         session_options, provider_options: as a document states them, paths not resolved.
         metadata: facts.
-        model_id: what names its folder (see ``sanitize_model_id``); None: the variant's name.
-        directory: its folder relative to the component's, where the component generation needs
-            another one.
-        additional_metadata: opaque, without what ortpkg keeps there.
-        executor_info: what executors other than onnxruntime need; opaque.
-        ort_payload: keys of ``executor_info.ort`` that are nobody's.
-        other_constraints, other_keys: what stands in ``constraints``, or in the variant, and no
-            generation knows.
+        model_id: name of its folder (see ``sanitize_model_id``); None for the variant's name.
+        directory: its folder relative to the component's, if it differs in the component
+            generation.
+        additional_metadata: opaque, without ortpkg's own facts.
+        executor_info: payloads of executors other than onnxruntime; opaque.
+        ort_payload: unknown keys of ``executor_info.ort``.
+        other_constraints, other_keys: keys of ``constraints``, or of the variant, that no
+            generation has.
     """
 
     model_file: str | None
@@ -61,13 +61,11 @@ class VariantEntry:
 def metadata_body(
     entry: VariantEntry, *, form: PackageFormat, file_key: str = "model_file"
 ) -> dict[str, Any]:
-    """The variant for ``model_variants``.
+    """Return the variant for ``model_variants``.
 
-    ``file_key`` is ``file`` in packages of the pull request's drafts.
-
-    Options stand in ``variants`` alone where there is that list too: onnxruntime 1.26 and 1.27 do
-    not know them, and a path among them would mean two things. ``executor_info`` is kept for those
-    who know it.
+    ``file_key`` is ``file`` in packages of the pull request's drafts. With a list ``variants``,
+    options stand only there: onnxruntime 1.26 and 1.27 do not know them, and a path among them
+    would have two meanings. ``executor_info`` is kept for readers that know it.
     """
     is_alone = form is PackageFormat.METADATA
     constraints = {
@@ -92,14 +90,14 @@ def metadata_body(
 
 
 def component_body(entry: VariantEntry, *, with_facts: bool) -> dict[str, Any]:
-    """The variant for ``variants``.
+    """Return the variant for ``variants``.
 
-    ``with_facts``: nothing else describes it, so ortpkg's facts are needed here.
+    ``with_facts``: nothing else describes it, so ortpkg's facts are needed here. ``device`` is left
+    out on the CPU: onnxruntime 1.28 to 1.31 capture CPUExecutionProvider without hardware devices,
+    and never select a variant of it that states one.
 
-    ``device`` is left out on the CPU: onnxruntime 1.28 to 1.31 capture CPUExecutionProvider without
-    hardware devices, and never select a variant of it that states one.
-
-    AuthoringError for a session option that the generation forbids.
+    Raises:
+        AuthoringError: a session option is forbidden in this generation.
     """
     for key in FORBIDDEN_SESSION_OPTIONS:
         if key in entry.session_options:
@@ -125,9 +123,9 @@ def component_body(entry: VariantEntry, *, with_facts: bool) -> dict[str, Any]:
 
 
 def with_ortpkg_facts(additional_metadata: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"additional_metadata": ...}`` with ``facts`` in it; empty where there is nothing to say.
+    """Return ``{"additional_metadata": ...}`` with ``facts`` in it; {} if there is nothing.
 
-    Metadata that is no object has no place beside facts, and becomes one of them.
+    Metadata that is not an object has no place beside facts, and becomes one of them.
     """
     facts = {key: thaw(value) for key, value in facts.items() if value or value == 0}
     if not facts:
@@ -146,7 +144,7 @@ def with_ortpkg_facts(additional_metadata: Any, facts: Mapping[str, Any]) -> dic
 
 
 def leaves_out_device(constraints: Constraints) -> bool:
-    """Whether the component generation must not state this variant's device."""
+    """Return True if the component generation must not state this variant's device."""
     return constraints.ep == CPU_EP and constraints.device == _CPU_DEVICE
 
 
@@ -158,7 +156,7 @@ def _executor_info(entry: VariantEntry) -> dict[str, Any]:
 
 
 def _others_executor_info(entry: VariantEntry) -> dict[str, Any]:
-    """What is not said already by the keys of the metadata generation."""
+    """Return the executor info without what the metadata generation's own keys state."""
     return ({ORT: thaw(entry.ort_payload)} if entry.ort_payload else {}) | dict(
         thaw(entry.executor_info)
     )

@@ -1,8 +1,7 @@
-"""Which files make up a variant: a model file with the data files that it names, or a whole folder.
+"""Collect the files of a variant: a model file with its data files, or a whole folder.
 
-Everything that is copied into a package is looked at first: plain files only, names that every
-operating system can hold, external data present and long enough, and nothing outside the model's
-own folder.
+Everything copied into a package is checked first: regular files only, names that every operating
+system can hold, external data present and long enough, and nothing outside the model's own folder.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _MOST_LEVELS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantFiles:
-    """The files of a variant that is to be made.
+    """Files of a variant to be added.
 
     Attributes:
         sources: path in the variant's folder (with ``/``) → the file to copy.
         model_file: the ONNX file among them; None for a GenAI variant, which is a set of files.
-        facts: about that file.
-        nbytes: of all files together.
-        is_complete: False where weightless contexts take weights from files that cannot be told.
+        facts: of that file.
+        nbytes: size of all files together.
+        is_complete: False if weightless contexts take weights from unknown files.
     """
 
     sources: Mapping[str, Path]
@@ -52,21 +51,21 @@ class VariantFiles:
 
 
 def collect_variant_files(model: Path, *, source_model: str | None = None) -> VariantFiles:
-    """The files behind ``model``, an ONNX file or a folder.
+    """Return the files of ``model``, an ONNX file or a folder.
 
     A file brings along the external data and compiled contexts that it names, and the model from
     which weightless contexts take their weights: ``source_model``, relative to the file's folder,
-    or else the one that the contexts name. A folder comes whole;
-    it holds exactly one ``.onnx`` file, or a ``genai_config.json``. A symbolic link stands for the
-    file that it leads to, under the link's name: the one that is passed here, those of a model
-    cache, and those that belong to the current user.
+    or else the one that the contexts name. A folder is taken as a whole and holds exactly one
+    ``.onnx`` file, or a ``genai_config.json``. A symbolic link stands for the file that it leads
+    to, under the link's name, if it is the one passed here, one of a model cache, or belongs to the
+    current user.
 
     Raises:
         ModelNotFoundError: there is nothing at ``model``, or a file that it names is missing.
         ModelFileError: it is not ONNX, or names a file that is too short or lies outside its
             folder.
-        AuthoringError: another symbolic link, a link to a folder, a special file, a name that is
-            not portable, too many files, or a folder without a model.
+        AuthoringError: there is another symbolic link, a link to a folder, a special file, a name
+            that is not portable, too many files, or a folder without a model.
     """
     if model.is_dir():
         return _collect_folder(model, source_model)
@@ -87,12 +86,10 @@ def collect_variant_files(model: Path, *, source_model: str | None = None) -> Va
 
 
 def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
-    """Why ``location`` cannot serve a model in ``folder`` as a data file of at least ``nbytes``.
+    """Return why ``location`` is not a data file of at least ``nbytes``; None if it is.
 
-    None if it can.
-
-    ``location`` is a checked relative path. A link anywhere on the way is refused, as onnx and
-    onnxruntime do for data beside a real model file.
+    ``location`` is a checked path relative to ``folder``. A link anywhere on the way is refused, as
+    onnx and onnxruntime do for data beside a real model file.
     """
     path = folder
     for part in PurePosixPath(location).parts:
@@ -103,7 +100,7 @@ def why_not_a_data_file(folder: Path, location: str, nbytes: int) -> str | None:
 
 
 def is_linked_data(folder: Path, location: str, model: Path) -> bool:
-    """Whether a session would follow the link at ``location`` beside ``model``, a link itself.
+    """Return True if a session follows the link at ``location`` beside ``model``, itself a link.
 
     ``location`` is a checked relative path from ``folder``.
     """
@@ -118,7 +115,7 @@ def is_linked_data(folder: Path, location: str, model: Path) -> bool:
 
 
 def why_not_long_enough(path: Path, nbytes: int) -> str | None:
-    """Why there is no regular file of at least ``nbytes`` at ``path``; None if there is."""
+    """Return why there is no regular file of at least ``nbytes`` at ``path``; None if there is."""
     try:
         status = path.stat()
     except OSError:
@@ -133,22 +130,22 @@ def why_not_long_enough(path: Path, nbytes: int) -> str | None:
 
 
 def option_places(variant: VariantInfo) -> list[Path]:
-    """Files and folders that session options name; the variant needs them wherever it lies."""
+    """Return files and folders that session options name; the variant needs them wherever it is."""
     options = (variant.session_options.get(key) for key in PATH_SESSION_OPTIONS)
-    # what the reader resolved is absolute
+    # paths that the reader resolved are absolute
     return [variant.directory / option for option in options if option]
 
 
 def source_model_of(variant: VariantInfo) -> Path | None:
-    """Return what the variant's options name as the source of weightless contexts, if they do."""
+    """Return the source of weightless contexts that the variant's options name, if any."""
     option = variant.session_options.get(SOURCE_MODEL)
     return variant.directory / option if option else None
 
 
 def files_of_model(variant: VariantInfo, model: Path) -> dict[str, Path]:
-    """Return the files that a variant's model needs besides itself; whether they exist is not said.
+    """Return the files that a variant's model needs besides itself; they may not exist.
 
-    The keys tell where each belongs when all lie beside the model.
+    The keys are their paths if all lie beside the model.
 
     Raises:
         ModelError: the model cannot be read.
@@ -197,7 +194,7 @@ def _collect_folder(folder: Path, source_model: str | None) -> VariantFiles:
     if len(models) == 1:
         facts = read_model_facts(folder / models[0])
         _, is_complete = _needed_files(folder / models[0], facts, source_model)
-        found = VariantFiles(
+        files = VariantFiles(
             sources=sources,
             model_file=models[0],
             facts=facts,
@@ -205,7 +202,7 @@ def _collect_folder(folder: Path, source_model: str | None) -> VariantFiles:
             is_complete=is_complete,
         )
     elif GENAI_CONFIG in sources:
-        found = VariantFiles(
+        files = VariantFiles(
             sources=sources, model_file=None, facts=None, nbytes=_total_nbytes(sources)
         )
     elif models:
@@ -215,11 +212,11 @@ def _collect_folder(folder: Path, source_model: str | None) -> VariantFiles:
         )
     else:
         raise AuthoringError(f"{quoted(folder)} holds neither an ONNX file nor a {GENAI_CONFIG}")
-    return _checked(found)
+    return _checked(files)
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Every file of a folder, sorted; links and special files are refused when they are met."""
+    """Yield every file of a folder, sorted; links and special files are refused when met."""
     count = 0
     for parent, directories, names in os.walk(folder, onerror=_raise):
         directories.sort()
@@ -242,7 +239,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _why_not_copied(path: Path, folder: Path) -> str | None:
-    """Why a file or folder below ``folder`` cannot go into a package; None if it can."""
+    """Return why a file or folder below ``folder`` cannot go into a package; None if it can."""
     if path.is_symlink():
         if path.is_dir():
             return "is a symbolic link to a folder"
@@ -253,7 +250,7 @@ def _why_not_copied(path: Path, folder: Path) -> str | None:
 
 
 def _why_not_to_copy(path: Path, folder: Path, model: Path | None) -> str | None:
-    """Why the links to a file must not be followed for a copy, or why it is not there."""
+    """Return why the links to a file must not be followed for a copy, or why it is missing."""
     try:
         return why_not_followed(path, folder, model, with_own_links=True)
     except FileNotFoundError:
@@ -263,13 +260,13 @@ def _why_not_to_copy(path: Path, folder: Path, model: Path | None) -> str | None
 
 
 def _checked(files: VariantFiles) -> VariantFiles:
-    taken: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for path in files.sources:
         if reason := why_not_portable(path):
             raise AuthoringError(
                 f"the file name {quoted(path)} {reason}: rename the file (and what refers to it)"
             )
-        if (other := taken.setdefault(path.casefold(), path)) != path:
+        if (other := spellings.setdefault(path.casefold(), path)) != path:
             raise AuthoringError(
                 f"{quoted(path)} and {quoted(other)} are one file where case does not count"
             )

@@ -1,8 +1,9 @@
-"""Where each variant's files go when a package is written anew: ``models/<component>/<folder>/``.
+"""Lay out the files of each variant in a rewritten package: ``models/<component>/<folder>/``.
 
-What lies there already stays. In packages of the component generation a variant may have its folder
-anywhere, its model in a shared asset and its weights in a third place; onnxruntime 1.26 and 1.27
-find none of these, so they are brought together. Variants that share a folder go on sharing it.
+Files that lie there already stay. In packages of the component generation a variant may have its
+folder anywhere, its model in a shared asset and its weights in a third place; onnxruntime 1.26 and
+1.27 find none of these, so they are gathered in one folder. Variants that share a folder go on
+sharing it.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from ortpkg.package.formats.variant_declarations import OWN_FOLDER
 from ortpkg.package.integrity.digest_check import list_files
 from ortpkg.package.package_info import ComponentInfo, PackageFormat, PackageInfo, VariantInfo
 
-#: Options that lead to what a model needs; files come together where a format lacks them.
+#: Options that name files of a model; these are gathered if the format lacks the options.
 _GATHERED_OPTIONS = (EXTERNAL_INITIALIZERS_FOLDER, SOURCE_MODEL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantPlace:
-    """Where one variant's files go.
+    """Place of one variant's files in the rewritten package.
 
     Attributes:
         variant: its name.
         folder: relative to the root.
         model_file: the model, relative to ``folder``; None for a set of files.
-        moves: the folder that is to become ``folder`` as a whole; None where it lies there already,
-            or where only single files are taken.
+        moves: the folder that becomes ``folder`` as a whole; None if it lies there already, or if
+            only single files are taken.
         brings: path relative to ``folder`` → file that is copied there from elsewhere: the model,
             its weights.
-        takes_files: nothing but ``brings`` is the variant's own.
+        takes_files: only ``brings`` is the variant's own.
     """
 
     variant: str
@@ -48,7 +49,7 @@ class VariantPlace:
 
     @property
     def folder_name(self) -> str:
-        """What a document calls it: its path's last part, or "." for the component's own."""
+        """Name of the folder in documents: its path's last part, or "." for the component's own."""
         path = PurePosixPath(self.folder)
         return OWN_FOLDER if path.parent == PurePosixPath(MODELS) else path.name
 
@@ -56,10 +57,11 @@ class VariantPlace:
 def place_variants(
     package: PackageInfo, form: PackageFormat
 ) -> dict[tuple[str, str], VariantPlace]:
-    """The place of every variant, by (component, variant), in a package of the format ``form``.
+    """Map (component, variant) to its place in a package of the format ``form``.
 
-    AuthoringError where a set of files (GenAI) has no folder of its own, so that nobody can say
-    what belongs to it, and for what lies outside of the package.
+    Raises:
+        AuthoringError: a set of files (GenAI) has no folder of its own, so that its files are
+            unknown, or something lies outside of the package.
     """
     gathers = form is not package.format and form is not PackageFormat.COMPONENT
     holding = _holding_folders(package)
@@ -75,33 +77,33 @@ def place_variants(
 def _folders(
     package: PackageInfo, component: ComponentInfo, holding: Collection[Path]
 ) -> Iterator[tuple[VariantInfo, str]]:
-    """Each variant with the name of its folder; variants that share one get the same."""
+    """Yield each variant with the name of its folder; variants that share one get the same."""
     base = package.root / MODELS / component.name
     names: dict[Path, str] = {
         variant.directory: variant.directory.name
         for variant in component.variants
         if variant.directory.parent == base and variant.directory not in holding
     }
-    taken = set(names.values())
+    used_names = set(names.values())
     sharing = Counter(variant.directory for variant in component.variants)
     for variant in component.variants:
         folder = variant.directory
         if (
             folder == base
-        ):  # weights that are shared by checksum lie there, and the models that need them
+        ):  # holds weights that are shared by checksum, and the models that need them
             yield variant, OWN_FOLDER
             continue
         name = variant.name if sharing[folder] == 1 or folder in holding else folder.name
-        while folder not in names and name in taken:
+        while folder not in names and name in used_names:
             name += "_"
         if folder not in holding:
             name = names.setdefault(folder, name)
-            taken.add(name)
+            used_names.add(name)
         yield variant, name
 
 
 def _holding_folders(package: PackageInfo) -> frozenset[Path]:
-    """Folders of documents or variants: of what lies in one, a variant has what it needs."""
+    """Return folders that hold documents or variants: a variant in one owns only needed files."""
     documented = {package.root, *(component.directory for component in package.components)}
     folders = {
         variant.directory for component in package.components for variant in component.variants
@@ -136,7 +138,7 @@ def _place(
 def _gathered(
     variant: VariantInfo, *, takes_files: bool, gathers: bool
 ) -> tuple[str | None, dict[str, Path]]:
-    """The model file relative to the variant's folder, and the files to be brought there."""
+    """Return the model file relative to the variant's folder, and the files to bring there."""
     model = variant.model_path
     if model is None:
         return None, {}
@@ -159,7 +161,7 @@ def _gathered(
 
 
 def files_of_place(package: PackageInfo, place: VariantPlace) -> dict[str, Path]:
-    """Path relative to the place's folder → the file of ``package`` that goes there."""
+    """Map path relative to the place's folder → the file of ``package`` that goes there."""
     brought = dict(place.brings)
     if place.takes_files:
         return brought

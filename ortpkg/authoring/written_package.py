@@ -1,4 +1,4 @@
-"""Reads the package that a command has just written: what is on the disk is the outcome."""
+"""Read the package that a command has just written: the result is what is on the disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ortpkg.package.reader import open_package
 
 
 def open_written(root: Path) -> PackageInfo:
-    """The package at ``root``, which is complete.
+    """Open the complete package at ``root``.
 
-    ResultUnreadableError where it cannot be read all the same.
+    Raises:
+        ResultUnreadableError: it cannot be read all the same.
     """
     with reading_result(root):
         return open_package(root)
@@ -22,7 +23,7 @@ def open_written(root: Path) -> PackageInfo:
 
 @contextlib.contextmanager
 def reading_result(root: Path) -> Iterator[None]:
-    """Says of what fails inside that the package at ``root`` was written before."""
+    """Turn errors inside the context into ones that say that ``root`` was written before."""
     try:
         yield
     except (OSError, PackageError) as error:

@@ -23,7 +23,7 @@ from ortpkg.authoring import (
     variant_places,
 )
 from ortpkg.authoring.asset_sharing import plan_assets
-from ortpkg.authoring.component_folders import UsedPlaces
+from ortpkg.authoring.component_folders import UsedPaths
 from ortpkg.authoring.dedup import dedup
 from ortpkg.authoring.merge import plan_merge
 from ortpkg.authoring.migration import migrate_check
@@ -65,7 +65,7 @@ def plan_sharing(root: Path) -> None:
     package = open_package(root)
     component = package.components[0]
     document = ComponentDocument(package, component)
-    plan_component(package, component, document, UsedPlaces(package), SharingOptions())
+    plan_component(package, component, document, UsedPaths(package), SharingOptions())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,1 @@
-"""What ``validate`` looks at, subject by subject.
-
-The rules themselves stand in ``authoring.rules``.
-"""
+"""Checks of ``validate``, a module for each subject; the rules are in ``authoring.rules``."""

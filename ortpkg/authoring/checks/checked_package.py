@@ -1,4 +1,4 @@
-"""What the checks of ``validate`` look at: the package, and its models without their weights."""
+"""Subject of the checks of ``validate``: the package, and its models without their weights."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from ortpkg.package.package_info import ComponentInfo, PackageInfo, Source, Vari
 from ortpkg.storage.hashing import Progress
 
 _LIMITS = ModelLimits()
-_Place = tuple[Source, Path]
-"""Where a component is described, and its folder."""
+_Description = tuple[Source, Path]
+"""Place of a component's description: its source and its folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class OpenedModel:
     """One ONNX file of a variant.
 
     Attributes:
-        path: of the file.
-        data_folder: what the locations of its external data are relative to.
+        path: path to the file.
+        data_folder: the folder of its external data.
         data, contexts: the files that it names.
-        operators: those that its nodes have; None where they cannot be told.
-        signature: None where it cannot be had.
-        error: why not; "" where it can.
+        operators: of its nodes; None if they cannot be read.
+        signature: None if it cannot be read.
+        error: why not; "" if it can.
     """
 
     path: Path
@@ -54,21 +54,21 @@ class OpenedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedPackage:
-    """A package whose documents are valid.
+    """Package whose documents are valid.
 
-    Many components may name one document: what is wrong with the variants in it is told once.
+    Many components may name one document: problems of the variants in it are reported once.
 
     Attributes:
         info: the package.
-        described: where components are described → the first of those that are described there.
-        models: (component, variant) → its ONNX files, of the components in ``described``; of a
+        described: place of each description → the first component with it.
+        models: (component, variant) → its ONNX files, for the components in ``described``; for a
             GenAI variant those that genai_config.json names.
-        targets: the readers that were asked for.
-        progress: told which file is being hashed.
+        targets: the readers that the caller asks about.
+        progress: called while files are hashed.
     """
 
     info: PackageInfo
-    described: Mapping[_Place, ComponentInfo]
+    described: Mapping[_Description, ComponentInfo]
     models: Mapping[tuple[str, str], tuple[OpenedModel, ...]]
     targets: tuple[str, ...] = ()
     progress: Progress | None = None
@@ -77,8 +77,10 @@ class CheckedPackage:
     def of(
         cls, info: PackageInfo, *, targets: tuple[str, ...] = (), progress: Progress | None = None
     ) -> CheckedPackage:
-        """The package with all its models that are here opened."""
-        described = {_place(component): component for component in reversed(info.components)}
+        """Open all models of the package that are on the disk."""
+        described = {
+            _description_of(component): component for component in reversed(info.components)
+        }
         described = dict(reversed(described.items()))
         return cls(
             info=info,
@@ -90,44 +92,44 @@ class CheckedPackage:
 
     @property
     def components(self) -> Iterable[ComponentInfo]:
-        """One for each place that describes some, in declaration order."""
+        """One component for each description, in declaration order."""
         return self.described.values()
 
     @property
     def variants(self) -> Iterator[VariantInfo]:
-        """Those of :attr:`components`, in declaration order."""
+        """Variants of :attr:`components`, in declaration order."""
         for component in self.components:
             yield from component.variants
 
     def models_of(self, variant: VariantInfo) -> tuple[OpenedModel, ...]:
-        """The ONNX files of one of :attr:`variants`."""
+        """Return the ONNX files of one of :attr:`variants`."""
         return self.models.get((variant.component_name, variant.name), ())
 
     def signatures_of(
         self, component: ComponentInfo
     ) -> Iterator[tuple[VariantInfo, ModelSignature]]:
-        """The component's variants whose one model could be read, in declaration order."""
-        for variant in self.described[_place(component)].variants:
+        """Yield the component's variants whose one model could be read, in declaration order."""
+        for variant in self.described[_description_of(component)].variants:
             if variant.model_path is not None:
                 for model in self.models_of(variant):
                     if model.signature is not None:
                         yield variant, model.signature
 
     def signature_of(self, component: str) -> ModelSignature | None:
-        """What the component takes and gives: the signature of its first variant that has one."""
-        found = self.info.component(component)
-        opened = self.signatures_of(found) if found is not None else iter(())
+        """Return the signature of the component's first variant that has one."""
+        named = self.info.component(component)
+        opened = self.signatures_of(named) if named is not None else iter(())
         return next((signature for _, signature in opened), None)
 
 
-def _place(component: ComponentInfo) -> _Place:
+def _description_of(component: ComponentInfo) -> _Description:
     return component.source, component.directory
 
 
 def _open_models(
     info: PackageInfo, components: Iterable[ComponentInfo]
 ) -> dict[tuple[str, str], tuple[OpenedModel, ...]]:
-    """Every model of ``components`` that is here; one that several variants use is opened once."""
+    """Open every model of ``components`` on the disk; a model of several variants only once."""
     opened: dict[tuple[Path, Path], OpenedModel] = {}
     models = {}
     for component in components:
@@ -137,32 +139,32 @@ def _open_models(
             paths = (
                 genai_models(info, variant) if variant.model_path is None else [variant.model_path]
             )
-            found = []
+            variant_models = []
             for path in paths:
                 folder = _data_folder(info, variant, path)
                 if (path, folder) not in opened:
                     opened[path, folder] = _open(path, folder)
-                found.append(opened[path, folder])
-            models[component.name, variant.name] = tuple(found)
+                variant_models.append(opened[path, folder])
+            models[component.name, variant.name] = tuple(variant_models)
     return models
 
 
 def _data_folder(info: PackageInfo, variant: VariantInfo, model: Path) -> Path:
-    """The folder that locations of a variant's external data are relative to.
-
-    It is the model's own, or the one that an option of the variant states.
+    """Return the folder of a model's external data: its own, or the one that an option states.
 
     The reader resolves the option in the component generation's keys; the other generation does not
     have it.
     """
-    stated = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, ""))
-    return stated if stated.is_absolute() and stated.is_relative_to(info.root) else model.parent
+    option = Path(variant.session_options.get(EXTERNAL_INITIALIZERS_FOLDER, ""))
+    return option if option.is_absolute() and option.is_relative_to(info.root) else model.parent
 
 
-def of_variant(rule: Rule, variant: VariantInfo, message: str, *, target: str = "") -> Finding:
-    """A finding that points at the variant's declaration."""
-    found = finding(rule, variant.source.document, message, pointer=variant.source.pointer)
-    return replace(found, target=target) if target else found
+def finding_of_variant(
+    rule: Rule, variant: VariantInfo, message: str, *, target: str = ""
+) -> Finding:
+    """Return a finding that points at the variant's declaration."""
+    result = finding(rule, variant.source.document, message, pointer=variant.source.pointer)
+    return replace(result, target=target) if target else result
 
 
 def _open(path: Path, folder: Path) -> OpenedModel:
@@ -177,8 +179,8 @@ def _open(path: Path, folder: Path) -> OpenedModel:
                 contexts=tuple(context_references(proto, _LIMITS)),
             )
             signature = signature_of(proto, limits=_LIMITS)
-        kept = (*model.data, *model.contexts, *signature.inputs, *signature.outputs)
-        poll_load(DECLARED_NBYTES * len(kept))
+        declared = (*model.data, *model.contexts, *signature.inputs, *signature.outputs)
+        poll_load(DECLARED_NBYTES * len(declared))
         return replace(model, signature=signature)
     except ModelError as error:
         return replace(model, error=str(error))

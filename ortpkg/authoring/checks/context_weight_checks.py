@@ -1,4 +1,4 @@
-"""Check of the files from which weightless contexts take their weights (ORT124)."""
+"""Check the files from which weightless contexts take their weights (ORT124)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, finding_of_variant
 from ortpkg.authoring.model_facts import ModelFacts, WeightlessMode, read_model_facts
 from ortpkg.authoring.needed_files import NeededFiles, needed_files
 from ortpkg.authoring.rules import model_rules
@@ -17,14 +17,14 @@ from ortpkg.package.paths.disk_places import is_inside
 
 
 def check_context_weights(package: CheckedPackage) -> Iterator[Finding]:
-    """Files from which contexts take weights are there, plain and long enough."""
+    """Check that files from which contexts take weights exist, are plain and long enough."""
     for variant in package.variants:
         for model in package.models_of(variant):
             if model.signature is None or not model.contexts:
                 continue
             for problem in _problems(package.info.root, variant, model):
                 message = f"variant {quoted(variant.name)}: {problem}"
-                yield of_variant(model_rules.CONTEXT_WEIGHTS, variant, message)
+                yield finding_of_variant(model_rules.CONTEXT_WEIGHTS, variant, message)
 
 
 def _problems(root: Path, variant: VariantInfo, model: OpenedModel) -> Iterator[str]:
@@ -41,7 +41,7 @@ def _problems(root: Path, variant: VariantInfo, model: OpenedModel) -> Iterator[
     except ModelFileError as error:
         yield str(error)
         return
-    except ModelError:  # the model's own finding
+    except ModelError:  # reported by the check of the model
         return
     for path in needed.elsewhere:
         if not is_inside(os.path.realpath(path), str(root)):

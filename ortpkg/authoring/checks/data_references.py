@@ -1,8 +1,8 @@
-"""Which files a model names: external data of its tensors, contexts of its EPContext nodes.
+"""List the files that a model names: external data of tensors, contexts of EPContext nodes.
 
-Nothing is judged here and no such file is opened, so that a hostile model can be looked at whole:
-the checks say what is wrong with each name. Covered are initializers (sparse ones too), tensors in
-attributes, sub-graphs, functions and training graphs.
+Nothing is judged and no such file is opened, so that even a hostile model can be listed completely;
+the checks judge each name. Covered are initializers (sparse ones too), tensors in attributes,
+sub-graphs, functions and training graphs.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _NO_OFFSET = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataReference:
-    """Where one tensor has its data.
+    """Place of one tensor's data.
 
     Attributes:
         tensor: its name; "" for one in an attribute without a name.
-        location: as written; "" where there is none.
+        location: as written; "" if there is none.
         offset: in bytes.
-        nbytes: the stated length, or else what type and shape need; None where neither is known.
-        problem: what is wrong with offset, length or type; "" for nothing. Offset and ``nbytes``
-            then say nothing.
+        nbytes: the stated length, or else the size by type and shape; None if neither is known.
+        problem: what is wrong with offset, length or type; "" for nothing. Otherwise offset and
+            ``nbytes`` mean nothing.
     """
 
     tensor: str
@@ -52,9 +52,9 @@ class ContextReference:
 
     Attributes:
         node: its name.
-        location: ``ep_cache_context`` where that is a file (``embed_mode`` 0); else "".
-        source: which execution provider made it; "" where it does not say.
-        is_main: ``main_context``; the others use the context of a main one.
+        location: ``ep_cache_context`` if that is a file (``embed_mode`` 0); else "".
+        source: the execution provider that made it; "" if not stated.
+        is_main: ``main_context``; other nodes use the context of a main one.
     """
 
     node: str
@@ -64,7 +64,11 @@ class ContextReference:
 
 
 def data_references(model: onnx.ModelProto, limits: ModelLimits) -> Iterator[DataReference]:
-    """One for each tensor with external data. InvalidGraphError past the limits."""
+    """Yield a reference for each tensor with external data.
+
+    Raises:
+        InvalidGraphError: the model exceeds the limits.
+    """
     for tensor in walk_tensors(model, limits=limits):
         if is_external(tensor):
             poll_load(DECLARED_NBYTES)
@@ -72,7 +76,11 @@ def data_references(model: onnx.ModelProto, limits: ModelLimits) -> Iterator[Dat
 
 
 def context_references(model: onnx.ModelProto, limits: ModelLimits) -> Iterator[ContextReference]:
-    """One for each EPContext node. InvalidGraphError past the limits."""
+    """Yield a reference for each EPContext node.
+
+    Raises:
+        InvalidGraphError: the model exceeds the limits.
+    """
     for node in walk_nodes(model, limits=limits):
         if node.op_type == "EPContext" and node.domain == MICROSOFT_DOMAIN:
             attributes = {attribute.name: attribute for attribute in node.attribute}
@@ -121,7 +129,7 @@ def _data_reference(tensor: onnx.TensorProto) -> DataReference:
 
 
 def _needed_nbytes(tensor: onnx.TensorProto) -> tuple[int | None, str]:
-    """How many bytes the tensor takes, and what is wrong with its type or shape."""
+    """Return the size of the tensor in bytes, and what is wrong with its type or shape."""
     if len(tensor.dims) > MOST_DIMENSIONS:
         return None, f"has {len(tensor.dims)} dimensions"
     if any(dimension < 0 for dimension in tensor.dims):

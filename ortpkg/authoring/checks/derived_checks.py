@@ -1,10 +1,10 @@
-"""Check of derived variants: their source is the model that they were made of (ORT123)."""
+"""Check that the source of a derived variant is the model that it was compiled from (ORT123)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.rules import model_rules
 from ortpkg.errors import Finding, PackageFormatError, quoted
 from ortpkg.package.derived_variants import recorded_or_computed_digests, stale_variants
@@ -17,8 +17,8 @@ def check_sources(package: CheckedPackage) -> Iterator[Finding]:
         try:
             stale = stale_variants(component, digests_of)
         except PackageFormatError:
-            return  # digests.json is damaged, which another check says
+            return  # digests.json is damaged, which another check reports
         for variant in component.variants:
             if reason := stale.get(variant.name):
                 message = f"variant {quoted(variant.name)} is stale: {reason}"
-                yield of_variant(model_rules.SOURCE_CHANGED, variant, message)
+                yield finding_of_variant(model_rules.SOURCE_CHANGED, variant, message)

@@ -1,4 +1,4 @@
-"""Checks of a package's files: names on every operating system, digests (ORT301 to ORT407)."""
+"""Check a package's files: names on every operating system, digests (ORT301 to ORT407)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.rules import file_rules
 from ortpkg.documents.findings import finding
 from ortpkg.errors import Finding, PackageError, PackageFormatError, quoted
@@ -27,7 +27,7 @@ _DIFFERENCE_RULES = {
 
 
 def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
-    """Each file's name can be had, told apart and reached on every operating system."""
+    """Check that each file's name is valid, unique and short enough on every operating system."""
     try:
         files = list_files(package.info.root)
     except (PackageError, OSError) as error:
@@ -54,7 +54,7 @@ def check_file_names(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
-    """Declared names of components, or of one component's variants, differ in more than case.
+    """Check that names of components, or of one component's variants, differ in more than case.
 
     Names that differ only in case or in how Unicode composes a letter are one file on some systems.
     """
@@ -73,11 +73,11 @@ def check_declared_names(package: CheckedPackage) -> Iterator[Finding]:
                 f"variants {quoted(other)} and {quoted(name)} have the same name on Windows and"
                 " macOS"
             )
-            yield of_variant(file_rules.NAMES_COLLIDE, variants[name], message)
+            yield finding_of_variant(file_rules.NAMES_COLLIDE, variants[name], message)
 
 
 def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
-    """Every file is as digests.json records it."""
+    """Check that every file is as digests.json records it."""
     try:
         if read_entries(package.info.root) is None:
             yield finding(
@@ -85,7 +85,7 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
             )
             return
     except PackageFormatError:
-        return  # the reader has said what is wrong with digests.json
+        return  # the reader has reported what is wrong with digests.json
     try:
         differences = differences_of(package.info.root, progress=package.progress)
     except (PackageError, OSError) as error:
@@ -97,7 +97,7 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
         return
     absent = package.info.absent_files
     for difference in differences:
-        # Another form alone may be another program's.
+        # Another form alone may come from another program.
         if difference.file in absent or is_other_form(difference):
             continue
         yield finding(
@@ -106,7 +106,7 @@ def check_recorded_files(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_shared_assets(package: CheckedPackage) -> Iterator[Finding]:
-    """The content of every shared asset in the package has the digest that names it."""
+    """Check that the content of every shared asset has the digest that names it."""
     root = package.info.root
     folders = asset_folders(root)
     for difference in asset_differences(
@@ -116,11 +116,11 @@ def check_shared_assets(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
-    """No command was interrupted."""
+    """Check that no command was interrupted."""
     try:
         recorded = read_entries(package.info.root)
     except PackageFormatError:
-        return  # the reader has said what is wrong with digests.json
+        return  # the reader has reported what is wrong with digests.json
     if recorded is not None and recorded.pending is not None:
         document = recorded.pending.commit_document
         yield finding(
@@ -140,12 +140,12 @@ def check_leftovers(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def shown(file: str) -> str:
-    """A file's name as ``Finding.document``: quoted where it cannot be printed or encoded."""
+    """Return a file's name for ``Finding.document``: quoted if it cannot be printed or encoded."""
     return file if file.isprintable() else quoted(file)
 
 
 def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
-    """Names that become one where neither case nor composition counts; of a folder once."""
+    """Find names that are equal without case and composition; a folder's only once."""
     spellings: dict[str, str] = {}
     for file in files:
         path = key = ""
@@ -161,10 +161,10 @@ def _collisions_of_files(files: Iterable[str]) -> Iterator[Finding]:
 
 
 def _collisions(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(name, an earlier one that Windows or macOS takes for the same)."""
-    taken: dict[str, str] = {}
+    """Yield (name, an earlier one that Windows or macOS takes for the same)."""
+    spellings: dict[str, str] = {}
     for name in names:
-        other = taken.setdefault(_folded(name), name)
+        other = spellings.setdefault(_folded(name), name)
         if other != name:
             yield name, other
 

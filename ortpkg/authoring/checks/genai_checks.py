@@ -1,4 +1,4 @@
-"""Checks of GenAI variants (ORT601, ORT602), and of what onnxruntime-genai needs (ORT610 to 613).
+"""Check GenAI variants (ORT601, ORT602), and the needs of onnxruntime-genai (ORT610 to 613).
 
 Source: docs/model_package.md of onnxruntime-genai.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.checks.genai_config import read_genai_config
 from ortpkg.authoring.rules import genai_rules
 from ortpkg.authoring.rules.targets import GENAI
@@ -22,14 +22,17 @@ from ortpkg.package.package_info import PackageFormat
 
 
 def check_genai_variants(package: CheckedPackage) -> Iterator[Finding]:
-    """A variant without one model has a genai_config.json, and the files that this names."""
+    """Check that a GenAI variant has a valid genai_config.json, and the files that it names."""
     for variant in package.variants:
         if not (variant.directory / GENAI_CONFIG).is_file():
             continue
         config = read_genai_config(package.info, variant)
-        for each in config.findings:
+        for problem in config.findings:
             yield finding(
-                genai_rules.GENAI_CONFIG_WRONG, config.document, each.message, pointer=each.pointer
+                genai_rules.GENAI_CONFIG_WRONG,
+                config.document,
+                problem.message,
+                pointer=problem.pointer,
             )
         for file in config.files:
             if file.path is None:
@@ -40,7 +43,7 @@ def check_genai_variants(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_genai_target(package: CheckedPackage) -> Iterator[Finding]:
-    """onnxruntime-genai opens the package, and can load every variant."""
+    """Check that onnxruntime-genai opens the package, and can load every variant."""
     if GENAI not in package.targets:
         return
     info = package.info
@@ -65,12 +68,16 @@ def check_genai_target(package: CheckedPackage) -> Iterator[Finding]:
     for variant in package.variants:
         if not (variant.directory / GENAI_CONFIG).is_file():
             message = f"variant {quoted(variant.name)} has no {GENAI_CONFIG} in its folder"
-            yield of_variant(genai_rules.GENAI_CONFIG_MISSING, variant, message, target=GENAI)
+            yield finding_of_variant(
+                genai_rules.GENAI_CONFIG_MISSING, variant, message, target=GENAI
+            )
         if variant.session_options or variant.provider_options:
             message = (
                 f"the options of variant {quoted(variant.name)} in executor_info.{ORT} are not read"
             )
-            yield of_variant(genai_rules.GENAI_OPTIONS_IGNORED, variant, message, target=GENAI)
+            yield finding_of_variant(
+                genai_rules.GENAI_OPTIONS_IGNORED, variant, message, target=GENAI
+            )
 
 
 def _of_manifest(rule: Rule, message: str) -> Finding:

@@ -1,4 +1,4 @@
-"""genai_config.json of a GenAI variant: which files it names, and whether they are there.
+"""Read genai_config.json of a GenAI variant, and find the files that it names.
 
 onnxruntime-genai reads the file in the variant's folder and takes names of models relative to that
 folder; the tokenizer's folder may be a shared asset too.
@@ -27,13 +27,13 @@ _TOKENIZER_FOLDER = "tokenizer_dir"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedFile:
-    """A file or folder that genai_config.json names.
+    """File or folder that genai_config.json names.
 
     Attributes:
-        pointer: where.
+        pointer: JSON pointer to the name.
         name: as written.
-        path: what it stands for; None where that is not there, or not in the package.
-        is_model: an ONNX file; else a folder.
+        path: absolute; None if it does not exist, or is not in the package.
+        is_model: True for an ONNX file, False for a folder.
     """
 
     pointer: str
@@ -44,7 +44,7 @@ class NamedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenaiConfig:
-    """What was read of genai_config.json: the files that it names, or what is wrong with it.
+    """Content of genai_config.json: the files that it names, or what is wrong with it.
 
     ``document`` is its name in findings.
     """
@@ -55,7 +55,7 @@ class GenaiConfig:
 
 
 def read_genai_config(package: PackageInfo, variant: VariantInfo) -> GenaiConfig:
-    """The variant's genai_config.json; ``findings`` says what is wrong where it cannot be read."""
+    """Read the variant's genai_config.json; ``findings`` report an unreadable one."""
     path = variant.directory / GENAI_CONFIG
     inside = path.is_relative_to(package.root)
     document = path.relative_to(package.root).as_posix() if inside else path.as_posix()
@@ -69,13 +69,13 @@ def read_genai_config(package: PackageInfo, variant: VariantInfo) -> GenaiConfig
     for pointer, name in list(_names(config.get("model"), "/model"))[:_MOST_FILE_NAMES]:
         is_model = pointer.endswith(_FILE_NAME)
         kind = PathKind.FILE if is_model else PathKind.DIRECTORY
-        found = _resolve(package, resolver, base, name, kind)
-        files.append(NamedFile(pointer=pointer, name=name, path=found, is_model=is_model))
+        resolved = _resolve(package, resolver, base, name, kind)
+        files.append(NamedFile(pointer=pointer, name=name, path=resolved, is_model=is_model))
     return GenaiConfig(document=document, files=tuple(files))
 
 
 def genai_models(package: PackageInfo, variant: VariantInfo) -> list[Path]:
-    """The ONNX files that the variant's genai_config.json names and that are there, each once."""
+    """Return the existing ONNX files that the variant's genai_config.json names, each once."""
     if not (variant.directory / GENAI_CONFIG).is_file():
         return []
     named = read_genai_config(package, variant).files
@@ -90,21 +90,21 @@ def _resolve(
     asset = parse_asset_reference(name)
     try:
         if asset is None:
-            place = resolver.resolve(name, base="" if base == "." else base)
+            resolved = resolver.resolve(name, base="" if base == "." else base)
         else:
             folder = next(
-                (each.path for each in package.shared_assets if each.uri == asset.uri), None
+                (shared.path for shared in package.shared_assets if shared.uri == asset.uri), None
             )
             if folder is None:
                 return None
-            place = PathResolver(folder).resolve(asset.tail or ".")
+            resolved = PathResolver(folder).resolve(asset.tail or ".")
     except PathEscapesPackageError:
         return None
-    return place.path if place.kind is kind else None
+    return resolved.path if resolved.kind is kind else None
 
 
 def _names(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
-    """The models and the tokenizer folder that genai_config.json names, and where."""
+    """Yield (pointer, name) of the models and the tokenizer folder in genai_config.json."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if isinstance(inner, str):

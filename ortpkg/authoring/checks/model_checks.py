@@ -1,4 +1,4 @@
-"""Checks of models and of the files beside them, before anything loads them (ORT101 to ORT126)."""
+"""Check models and the files beside them, before anything loads them (ORT101 to ORT126)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from ortpkg.authoring.agreement import differences, fixed_dimension_differences
-from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, OpenedModel, finding_of_variant
 from ortpkg.authoring.checks.data_references import DataReference
 from ortpkg.authoring.overall_values import wired_by_name
 from ortpkg.authoring.rules import model_rules
@@ -31,64 +31,70 @@ from ortpkg.package.paths.disk_places import is_inside, is_link
 from ortpkg.providers.operator_support import is_public_operator
 
 _MOST_NAMED = 5
-#: Operators that onnxruntime's level ORT_ENABLE_ALL makes, on blocks of channels.
+#: Domain of the operators on blocks of channels that onnxruntime's ORT_ENABLE_ALL makes.
 _CPU_LAYOUT_DOMAIN = "com.microsoft.nchwc"
 
 
 def check_models(package: CheckedPackage) -> Iterator[Finding]:
-    """Each model can be opened."""
+    """Check that each model can be opened."""
     for variant, model in _models(package):
         if model.error and not _is_about_data(model):
-            yield of_variant(model_rules.MODEL_WRONG, variant, model.error)
+            yield finding_of_variant(model_rules.MODEL_WRONG, variant, model.error)
 
 
 def check_external_data(package: CheckedPackage) -> Iterator[Finding]:
-    """Each tensor's data is in a plain file beside the model that is long enough for it."""
+    """Check that each tensor's data is in a plain file beside the model, long enough for it."""
     for variant, model in _models(package):
         by_location: defaultdict[str, list[DataReference]] = defaultdict(list)
         for reference in model.data:
             by_location[_normal(reference.location)].append(reference)
         for location, references in by_location.items():
-            if not location and references[0].problem:  # its entries cannot even be read
+            if not location and references[0].problem:  # its entries cannot be read at all
                 yield from _check_ranges(variant, references)
                 continue
-            what = (
+            subject = (
                 f"data file {quoted(location)} of {_tensors(references)} in variant"
                 f" {quoted(variant.name)}"
             )
             if reason := _why_not_inside(location):
-                yield of_variant(model_rules.DATA_LEAVES, variant, f"{what} {reason}")
+                yield finding_of_variant(model_rules.DATA_LEAVES, variant, f"{subject} {reason}")
                 continue
             yield from _check_ranges(variant, references)
             file = _look_at(model.data_folder, location, package.info)
             if file.rule is not None:
-                yield of_variant(file.rule, variant, f"{what} {file.reason}")
+                yield finding_of_variant(file.rule, variant, f"{subject} {file.reason}")
             if file.nbytes is not None:
                 yield from _check_size(variant, references, file.nbytes)
 
 
 def check_contexts(package: CheckedPackage) -> Iterator[Finding]:
-    """Each compiled context lies beside its model, has a main node, and is for its variant's EP."""
+    """Check that compiled contexts lie beside their models, with a main node, for the right EP."""
     for variant, model in _models(package):
         for location in dict.fromkeys(
             context.location for context in model.contexts if context.location
         ):
-            what = f"compiled context {quoted(location)} of variant {quoted(variant.name)}"
+            subject = f"compiled context {quoted(location)} of variant {quoted(variant.name)}"
             if reason := _why_not_inside(location):
-                yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {reason}")
+                yield finding_of_variant(model_rules.CONTEXT_LEAVES, variant, f"{subject} {reason}")
                 continue
             file = _look_at(model.path.parent, location, package.info)
             if file.rule is model_rules.DATA_LEAVES:
-                yield of_variant(model_rules.CONTEXT_LEAVES, variant, f"{what} {file.reason}")
+                yield finding_of_variant(
+                    model_rules.CONTEXT_LEAVES, variant, f"{subject} {file.reason}"
+                )
             elif file.rule is not None and file.nbytes is None:
-                yield of_variant(model_rules.CONTEXT_MISSING, variant, f"{what} {file.reason}")
+                yield finding_of_variant(
+                    model_rules.CONTEXT_MISSING, variant, f"{subject} {file.reason}"
+                )
             elif file.nbytes == 0:
-                yield of_variant(model_rules.CONTEXT_MISSING, variant, f"{what} is empty")
+                yield finding_of_variant(
+                    model_rules.CONTEXT_MISSING, variant, f"{subject} is empty"
+                )
         yield from _check_sources(variant, model)
 
 
 def check_operators(package: CheckedPackage) -> Iterator[Finding]:
-    """Some known library has each operator.
+    """Check that some known library has each operator.
 
     A plug-in EP, which the variant names, may have its own.
     """
@@ -97,19 +103,21 @@ def check_operators(package: CheckedPackage) -> Iterator[Finding]:
         if model.operators is None or (ep is not None and not is_known_ep(ep)):
             continue
         unknown = [
-            operator_text(each) for each in model.operators.foreign if not is_public_operator(each)
+            operator_text(operator)
+            for operator in model.operators.foreign
+            if not is_public_operator(operator)
         ]
         if unknown:
-            what = f"{'operators' if len(unknown) > 1 else 'operator'} {listed(unknown)}"
+            named = f"{'operators' if len(unknown) > 1 else 'operator'} {listed(unknown)}"
             message = (
-                f"the model of variant {quoted(variant.name)} needs the {what}, which no known"
+                f"the model of variant {quoted(variant.name)} needs the {named}, which no known"
                 " library has"
             )
-            yield of_variant(model_rules.OPERATOR_UNKNOWN, variant, message)
+            yield finding_of_variant(model_rules.OPERATOR_UNKNOWN, variant, message)
 
 
 def check_cpu_layouts(package: CheckedPackage) -> Iterator[Finding]:
-    """No model has operators on weights that are laid out for one CPU."""
+    """Check that no model has operators on weights that are laid out for one CPU."""
     for variant, model in _models(package):
         foreign = () if model.operators is None else model.operators.foreign
         bound = [
@@ -120,14 +128,14 @@ def check_cpu_layouts(package: CheckedPackage) -> Iterator[Finding]:
                 f"the model of variant {quoted(variant.name)} was optimized for one CPU: it has"
                 f" {listed(bound)}"
             )
-            yield of_variant(model_rules.BOUND_TO_ONE_CPU, variant, message)
+            yield finding_of_variant(model_rules.BOUND_TO_ONE_CPU, variant, message)
 
 
 def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
-    """Each operator of ONNX's is defined, and not deprecated, in the opset that its model imports.
+    """Check that each ONNX operator is defined, and not deprecated, in its model's opset.
 
-    What a newer onnx may define cannot be told; a plug-in EP, which the variant names, may have
-    operators of its own.
+    Opsets newer than the installed onnx are not judged; a plug-in EP, which the variant names, may
+    have operators of its own.
     """
     for variant, model in _models(package):
         ep = stated_ep(variant.constraints.ep)
@@ -135,29 +143,31 @@ def check_onnx_operators(package: CheckedPackage) -> Iterator[Finding]:
             continue
         used = model.operators.onnx
         undefined = [
-            f"{_named(each)}{_newer(each)}"
-            for each in used
-            if operator_state(*each) is OperatorState.UNDEFINED
+            f"{_named(operator)}{_newer(operator)}"
+            for operator in used
+            if operator_state(*operator) is OperatorState.UNDEFINED
         ]
         if undefined:
             message = (
                 f"the model of variant {quoted(variant.name)} has no definition of"
                 f" {_some(undefined)}"
             )
-            yield of_variant(model_rules.OPERATOR_UNDEFINED, variant, message)
+            yield finding_of_variant(model_rules.OPERATOR_UNDEFINED, variant, message)
         deprecated = [
-            _named(each) for each in used if operator_state(*each) is OperatorState.DEPRECATED
+            _named(operator)
+            for operator in used
+            if operator_state(*operator) is OperatorState.DEPRECATED
         ]
         if deprecated:
             message = (
                 f"the model of variant {quoted(variant.name)} has {_some(deprecated)}, deprecated"
                 " there"
             )
-            yield of_variant(model_rules.OPERATOR_DEPRECATED, variant, message)
+            yield finding_of_variant(model_rules.OPERATOR_DEPRECATED, variant, message)
 
 
 def check_attributes(package: CheckedPackage) -> Iterator[Finding]:
-    """Find attributes of ONNX's operators that the opset of their model does not define.
+    """Find attributes of ONNX operators that their model's opset does not define.
 
     A plug-in EP, which the variant names, may have operators of its own.
     """
@@ -179,7 +189,7 @@ def check_attributes(package: CheckedPackage) -> Iterator[Finding]:
                 f"the model of variant {quoted(variant.name)} has no definition of the"
                 f" {'attributes' if len(pairs) > 1 else 'attribute'} {_some(undefined, len(pairs))}"
             )
-            yield of_variant(model_rules.ATTRIBUTE_UNDEFINED, variant, message)
+            yield finding_of_variant(model_rules.ATTRIBUTE_UNDEFINED, variant, message)
 
 
 def _later(operator: OnnxOperator, name: str) -> str:
@@ -206,44 +216,42 @@ def _newer(operator: OnnxOperator) -> str:
 
 
 def _some(texts: Sequence[str], count: int | None = None) -> str:
-    """Return the first of ``texts``, and how many there are beyond them, of ``count`` in all."""
+    """Return the first few of ``texts``, and how many more there are, of ``count`` in all."""
     unnamed = (len(texts) if count is None else count) - _MOST_NAMED
     return f"{', '.join(texts[:_MOST_NAMED])}{f' and {unnamed} more' if unnamed > 0 else ''}"
 
 
 def check_agreement(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant takes and gives what its component's first does, with which the author began."""
+    """Check that each variant has the inputs and outputs of its component's first variant."""
     for component in package.components:
         opened = list(package.signatures_of(component))
         for variant, signature in opened[1:]:
             first, theirs = opened[0]
-            found = differences(signature, theirs)
-            rule = model_rules.VALUES_DIFFER if found else model_rules.FIXED_DIMENSIONS_DIFFER
-            for difference in found or fixed_dimension_differences(signature, theirs):
+            mismatches = differences(signature, theirs)
+            rule = model_rules.VALUES_DIFFER if mismatches else model_rules.FIXED_DIMENSIONS_DIFFER
+            for difference in mismatches or fixed_dimension_differences(signature, theirs):
                 message = (
                     f"variant {quoted(variant.name)} differs from {quoted(first.name)}:"
                     f" {difference}"
                 )
-                yield of_variant(rule, variant, message)
+                yield finding_of_variant(rule, variant, message)
 
 
 def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
-    """The manifest's inputs and outputs are those of its components wired by name."""
+    """Check that the manifest's inputs and outputs are those of its components wired by name."""
     signatures = [package.signature_of(component.name) for component in package.info.components]
-    known = [signature for signature in signatures if signature is not None]
-    if package.info.has_pipeline or not known or len(known) < len(signatures):
+    readable = [signature for signature in signatures if signature is not None]
+    if package.info.has_pipeline or not readable or len(readable) < len(signatures):
         return
-    inputs, outputs = wired_by_name(known)
-    owner = "the model" if len(known) == 1 else "the components together"
-    for what, stated, actual in (
+    inputs, outputs = wired_by_name(readable)
+    owner = "the model" if len(readable) == 1 else "the components together"
+    for key, declared, actual in (
         ("inputs", package.info.inputs, inputs),
         ("outputs", package.info.outputs, outputs),
     ):
-        if stated and list(map(_name_and_type, stated)) != list(map(_name_and_type, actual)):
-            message = f"{what} are {_values(stated)}, those of {owner} are {_values(actual)}"
-            yield finding(
-                model_rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{what}"
-            )
+        if declared and list(map(_name_and_type, declared)) != list(map(_name_and_type, actual)):
+            message = f"{key} are {_values(declared)}, those of {owner} are {_values(actual)}"
+            yield finding(model_rules.OVERALL_VALUES_OUTDATED, MANIFEST, message, pointer=f"/{key}")
 
 
 # --- external data --------------------------------------------------------------------------------
@@ -251,7 +259,7 @@ def check_overall_values(package: CheckedPackage) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """What lies at a location: its size, or the rule that it breaks with the reason."""
+    """File at a location: its size, or the rule that it breaks with the reason."""
 
     rule: Rule | None = None
     reason: str = ""
@@ -265,14 +273,16 @@ def _models(package: CheckedPackage) -> Iterator[tuple[VariantInfo, OpenedModel]
 
 
 def _is_about_data(model: OpenedModel) -> bool:
-    """Whether a signature could not be read because of data that other rules report better."""
-    return any(_why_not_inside(each.location) or each.problem for each in model.data) or any(
-        each.location and _why_not_inside(each.location) for each in model.contexts
+    """Return True if a signature is unreadable because of data that other rules report better."""
+    return any(
+        _why_not_inside(reference.location) or reference.problem for reference in model.data
+    ) or any(
+        reference.location and _why_not_inside(reference.location) for reference in model.contexts
     )
 
 
 def _normal(location: str) -> str:
-    """One spelling for ``w.bin`` and ``./w.bin``."""
+    """Return one spelling for ``w.bin`` and ``./w.bin``."""
     return PurePosixPath(location).as_posix() if location else ""
 
 
@@ -285,7 +295,7 @@ def _why_not_inside(location: str) -> str | None:
 
 
 def _look_at(folder: Path, location: str, package: PackageInfo) -> _File:
-    """Follows ``location``, a path that is plain in its text, from ``folder``."""
+    """Follow ``location``, a plain path by its text, from ``folder``."""
     if package.is_bare_model and is_linked_data(folder, location, package.root):
         return _File(nbytes=(folder / location).stat().st_size)
     path = folder
@@ -317,25 +327,26 @@ def _linked(path: Path, root: Path) -> _File:
 
 
 def _check_ranges(variant: VariantInfo, references: list[DataReference]) -> Iterator[Finding]:
-    """Ranges in one file: each well-formed, and no two that overlap in part."""
-    known: list[tuple[int, int, str]] = []
-    for each in references:
-        if each.problem:
+    """Check the ranges in one file: each is well-formed, and no two overlap in part."""
+    ranges: list[tuple[int, int, str]] = []
+    for reference in references:
+        if reference.problem:
             message = (
-                f"tensor {quoted(each.tensor)} of variant {quoted(variant.name)} {each.problem}"
+                f"tensor {quoted(reference.tensor)} of variant {quoted(variant.name)}"
+                f" {reference.problem}"
             )
-            yield of_variant(model_rules.DATA_RANGE, variant, message)
-        elif each.nbytes:
-            known.append((each.offset, each.offset + each.nbytes, each.tensor))
-    known.sort()
-    for (start, end, tensor), (next_start, next_end, other) in pairwise(known):
+            yield finding_of_variant(model_rules.DATA_RANGE, variant, message)
+        elif reference.nbytes:
+            ranges.append((reference.offset, reference.offset + reference.nbytes, reference.tensor))
+    ranges.sort()
+    for (start, end, tensor), (next_start, next_end, other) in pairwise(ranges):
         if next_start < end and (start, end) != (next_start, next_end):
             message = (
                 f"tensors {quoted(tensor)} and {quoted(other)} of variant {quoted(variant.name)}"
                 f" overlap in {quoted(references[0].location)}: bytes {start} to {end} and"
                 f" {next_start} to {next_end}"
             )
-            yield of_variant(model_rules.DATA_OVERLAPS, variant, message)
+            yield finding_of_variant(model_rules.DATA_OVERLAPS, variant, message)
 
 
 def _check_size(
@@ -343,9 +354,9 @@ def _check_size(
 ) -> Iterator[Finding]:
     needed = max(
         (
-            each.offset + each.nbytes
-            for each in references
-            if each.nbytes is not None and not each.problem
+            reference.offset + reference.nbytes
+            for reference in references
+            if reference.nbytes is not None and not reference.problem
         ),
         default=0,
     )
@@ -354,7 +365,7 @@ def _check_size(
             f"data file {quoted(references[0].location)} of variant {quoted(variant.name)} is too"
             f" short: {nbytes} bytes of {needed} needed"
         )
-        yield of_variant(model_rules.DATA_TOO_SHORT, variant, message)
+        yield finding_of_variant(model_rules.DATA_TOO_SHORT, variant, message)
 
 
 def _tensors(references: list[DataReference]) -> str:
@@ -373,11 +384,10 @@ def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding
                 f"variant {quoted(variant.name)} has EPContext nodes of {quoted(source)} and no"
                 " main one"
             )
-            yield of_variant(model_rules.CONTEXT_WITHOUT_MAIN, variant, message)
+            yield finding_of_variant(model_rules.CONTEXT_WITHOUT_MAIN, variant, message)
         ep = stated_ep(variant.constraints.ep)
         maker = ep_of_context_source(source)
-        # A plug-in may call its contexts as it likes; the providers that are known call them by
-        # their name.
+        # A plug-in may use any name for its contexts; known providers use their own name.
         if source and maker != ep and (is_known_ep(maker) or is_known_ep(ep or "")):
             offered = f"is for {quoted(ep)}" if ep else "names no execution provider"
             if ep and is_known_ep(ep):
@@ -388,7 +398,7 @@ def _check_sources(variant: VariantInfo, model: OpenedModel) -> Iterator[Finding
             message = (
                 f"variant {quoted(variant.name)} {offered}; {quoted(source)} compiled its model"
             )
-            yield of_variant(model_rules.CONTEXT_SOURCE, variant, message)
+            yield finding_of_variant(model_rules.CONTEXT_SOURCE, variant, message)
 
 
 # --- values ---------------------------------------------------------------------------------------

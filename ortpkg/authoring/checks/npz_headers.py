@@ -1,7 +1,4 @@
-"""What an npz file holds: names, types and shapes of its arrays, and labels.
-
-No pickled object is loaded.
-"""
+"""Read names, types and shapes of the arrays in an npz file, and labels; no pickled object."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ _MOST_ARRAY_NBYTES = 1 << 32
 
 
 class NpzError(Exception):
-    """The file is no npz file, or one that is never loaded.
+    """File that is not an npz file, or one that is never loaded.
 
-    The text says why, as what follows its name.
+    The text is the end of a sentence that begins with the file's name.
     """
 
 
@@ -36,10 +33,10 @@ class ArrayHeader:
 
 
 def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
-    """The arrays in the npz file by name.
+    """Return the arrays in the npz file by name.
 
     Raises:
-        NpzError: it cannot be read, or holds pickled objects, or more than is loaded.
+        NpzError: it cannot be read, is larger than the limits, or holds pickled objects.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -59,14 +56,14 @@ def read_npz_headers(path: Path) -> dict[str, ArrayHeader]:
 
 
 def read_labels(path: Path, name: str) -> Sequence[Any]:
-    """The values of a one-dimensional array whose header was read.
+    """Return the values of a one-dimensional array whose header was read.
 
-    None where its data is damaged, or far too many.
+    Return () if its data is damaged, or far too large.
     """
     try:
         with np.load(path, allow_pickle=False) as arrays:
             values: list[Any] = arrays[name].tolist()
-    except Exception:  # noqa: BLE001  # as above; running the samples says what is damaged
+    except Exception:  # noqa: BLE001  # as above; running the samples will report the damage
         return ()
     return values
 

@@ -1,4 +1,4 @@
-"""Checks of how components are wired, against what their models take and give (ORT501 to 503)."""
+"""Check that the values between components fit their models (ORT501 to 503)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ortpkg.package.sidecar import PIPELINE
 
 @dataclass(frozen=True, slots=True)
 class FlowingValue:
-    """What is known of a value: its type ("" for none), its shape (None: not even the rank)."""
+    """Type of a value in a pipeline ("" for unknown) and its shape (None for an unknown rank)."""
 
     type: str
     shape: Shape | None
 
     @classmethod
     def of(cls, value: ValueInfo | ValueSignature) -> FlowingValue:
-        """What a document, or a model, states of it."""
+        """Return the type and shape that a document, or a model, states."""
         return cls(value.type, value.shape)
 
     def why_not_for(self, taker: FlowingValue, *, sizes: bool = True) -> str | None:
-        """Why this value cannot go where ``taker`` is expected; None if it can.
+        """Return why this value cannot go where ``taker`` is expected; None if it can.
 
-        ``sizes``: compare fixed sizes too.
+        Set ``sizes`` to False to ignore fixed sizes.
         """
         if self.type and taker.type and self.type != taker.type:
             return f"is {quoted(self.type)}, where {quoted(taker.type)} is expected"
@@ -51,14 +51,14 @@ _Path = tuple[str | int, ...]
 
 
 def check_pipeline(package: CheckedPackage) -> Iterator[Finding]:
-    """What flows between components fits, by pipeline.json or, without one, by name."""
+    """Check that the values between components fit, by pipeline.json or, without one, by name."""
     if not package.info.has_pipeline:
         yield from _check_wiring_by_name(package)
         return
     try:
         pipeline = read_pipeline(package.info)
     except PackageFormatError:
-        return  # it changed since the package was opened
+        return  # pipeline.json changed since the package was opened
     if pipeline is None:
         return
     values = {value.name: FlowingValue.of(value) for value in pipeline.inputs}
@@ -76,20 +76,18 @@ def check_pipeline(package: CheckedPackage) -> Iterator[Finding]:
 def _check_steps(
     package: CheckedPackage, steps: Sequence[Step], values: _Values, path: _Path
 ) -> Iterator[Finding]:
-    """Follows ``values`` through the steps, and adds those that they make."""
+    """Follow ``values`` through the steps, and add the values that they make."""
     for index, step in enumerate(steps):
-        here = (*path, index)
+        step_path = (*path, index)
         if isinstance(step, RepeatStep):
-            yield from _check_repeat(package, step, values, (*here, "repeat"))
+            yield from _check_repeat(package, step, values, (*step_path, "repeat"))
             continue
         signature = package.signature_of(step.component)
-        if (
-            signature is None
-        ):  # GenAI, or a model that cannot be read: nothing is known of its values
+        if signature is None:  # GenAI, or an unreadable model: its values are unknown
             values.update(dict.fromkeys(step.outputs.values(), FlowingValue("", None)))
             continue
-        yield from _check_inputs(step, signature, values, here)
-        yield from _check_outputs(step, signature, values, here)
+        yield from _check_inputs(step, signature, values, step_path)
+        yield from _check_outputs(step, signature, values, step_path)
 
 
 def _check_inputs(
@@ -116,10 +114,10 @@ def _check_outputs(
     step: ComponentStep, signature: ModelSignature, values: _Values, path: _Path
 ) -> Iterator[Finding]:
     makers = {value.name: FlowingValue.of(value) for value in signature.outputs}
-    for name, made in step.outputs.items():
+    for name, value_name in step.outputs.items():
         if name not in makers:
             yield _unknown(step, "output", name, signature.outputs, (*path, "outputs", name))
-        values[made] = makers.get(name, FlowingValue("", None))
+        values[value_name] = makers.get(name, FlowingValue("", None))
 
 
 def _check_repeat(
@@ -143,7 +141,7 @@ def _check_repeat(
 
 
 def _check_wiring_by_name(package: CheckedPackage) -> Iterator[Finding]:
-    """Without pipeline.json, an output feeds the inputs of its name in all later components."""
+    """Check components without pipeline.json: an output feeds later inputs of its name."""
     made: dict[str, tuple[str, FlowingValue]] = {}
     for component in package.info.components if len(package.info.components) > 1 else ():
         signature = package.signature_of(component.name)
@@ -160,10 +158,12 @@ def _check_wiring_by_name(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def _unknown(
-    step: ComponentStep, what: str, name: str, values: Sequence[ValueSignature], path: _Path
+    step: ComponentStep, kind: str, name: str, values: Sequence[ValueSignature], path: _Path
 ) -> Finding:
-    known = listed([f"{value.name}: {value.type}" for value in values]) or "none"
-    message = f"a step of {quoted(step.component)} uses the {what} {quoted(name)}; there is {known}"
+    available = listed([f"{value.name}: {value.type}" for value in values]) or "none"
+    message = (
+        f"a step of {quoted(step.component)} uses the {kind} {quoted(name)}; there is {available}"
+    )
     return finding(
         pipeline_rules.PIPELINE_VALUE_UNKNOWN, PIPELINE, message, pointer=json_pointer(*path)
     )

@@ -1,4 +1,4 @@
-"""Checks of what onnxruntime's releases would do with a package (ORT701 to ORT711)."""
+"""Check what onnxruntime's releases would do with a package (ORT701 to ORT711)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.own_contexts import WHY_NOT_READ, has_own_contexts
 from ortpkg.authoring.rules import release_rules
 from ortpkg.authoring.rules.targets import GENAI, UNIVERSAL
@@ -26,23 +26,23 @@ from ortpkg.releases.release_lines import RELEASE_LINES
 
 
 def check_release_opens(root: Path, targets: Sequence[str]) -> Iterator[Finding]:
-    """The releases that ``targets`` name would open the package, whatever ortpkg thinks of it."""
+    """Check that the releases in ``targets`` would open the package; ortpkg need not open it."""
     for target in targets:
         for release in _RELEASES[target]:
             for refusal in RELEASE_LINES[release].read(root)[1]:
                 status = f" ({refusal.status})" if refusal.status else ""
                 message = f"{_name(release)} refuses the package: {refusal.message}{status}"
-                found = finding(
+                result = finding(
                     release_rules.RELEASE_REFUSES,
                     refusal.document,
                     message,
                     pointer=refusal.pointer,
                 )
-                yield replace(found, target=target)
+                yield replace(result, target=target)
 
 
 def check_release_selects(package: CheckedPackage) -> Iterator[Finding]:
-    """The releases that were asked for can select every variant."""
+    """Check that the target releases can select every variant."""
     for target in package.targets:
         if target not in release_rules.RELEASE_NEVER_SELECTS.targets:
             continue
@@ -52,15 +52,17 @@ def check_release_selects(package: CheckedPackage) -> Iterator[Finding]:
                     message = (
                         f"{_name(release)} never selects variant {quoted(variant.name)}: {reason}"
                     )
-                    yield of_variant(
+                    yield finding_of_variant(
                         release_rules.RELEASE_NEVER_SELECTS, variant, message, target=target
                     )
 
 
 def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
-    """The releases that were asked for read each model's IR version and operator sets."""
+    """Check that the target releases read each model's IR version and operator sets."""
     for target in package.targets:
-        newest = min((NEWEST_READ[each] for each in _RELEASES[target]), key=lambda read: read[0])
+        newest = min(
+            (NEWEST_READ[release] for release in _RELEASES[target]), key=lambda read: read[0]
+        )
         for variant in package.variants:
             for model in package.models_of(variant):
                 if model.signature is None:
@@ -69,13 +71,13 @@ def check_release_reads_models(package: CheckedPackage) -> Iterator[Finding]:
                 for reason in _too_new(model.signature.ir_version, imports, newest):
                     model_name, variant_name = quoted(model.path.name), quoted(variant.name)
                     message = f"model {model_name} of variant {variant_name} {reason}"
-                    yield of_variant(
+                    yield finding_of_variant(
                         release_rules.RELEASE_MODEL_TOO_NEW, variant, message, target=target
                     )
 
 
 def check_release_reads_contexts(package: CheckedPackage) -> Iterator[Finding]:
-    """The EPs of the releases asked for read the contexts that the variants were compiled to."""
+    """Check that the EPs of the target releases read the contexts of the variants."""
     for variant in package.variants if package.targets else ():
         for model in package.models_of(variant):
             if not model.contexts or not has_own_contexts(model.path):
@@ -84,13 +86,13 @@ def check_release_reads_contexts(package: CheckedPackage) -> Iterator[Finding]:
                 message = (
                     f"{_names(target)} cannot run variant {quoted(variant.name)}: {WHY_NOT_READ}"
                 )
-                yield of_variant(
+                yield finding_of_variant(
                     release_rules.RELEASE_READS_NO_CONTEXTS, variant, message, target=target
                 )
 
 
 def check_universal_target(package: CheckedPackage) -> Iterator[Finding]:
-    """A package for all releases has the keys of both generations, and one component model."""
+    """Check that a package for all releases has the keys of both generations, and one component."""
     if UNIVERSAL not in package.targets:
         return
     info = package.info
@@ -108,7 +110,7 @@ def check_universal_target(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_several_components(package: CheckedPackage) -> Iterator[Finding]:
-    """Packages that are written for onnxruntime 1.26 and 1.27 too have one component model."""
+    """Check that packages also for onnxruntime 1.26 and 1.27 have one component model."""
     components = package.info.components
     if len(components) > 1 and package.info.format is not PackageFormat.COMPONENT:
         names = listed([component.name for component in components])
@@ -127,9 +129,9 @@ def _name(release: str) -> str:
     return RELEASE_LINES[release].rules.release
 
 
-def _is_unsupported(stated: Constraints) -> str | None:
-    """Why the variant's EP rates it unsupported on every machine; None if it may not."""
-    ep, info = stated.ep or "", stated.ep_compatibility_info or ""
+def _why_unsupported(constraints: Constraints) -> str | None:
+    """Return why the variant's EP rates it unsupported on every machine; None if it may not."""
+    ep, info = constraints.ep or "", constraints.ep_compatibility_info or ""
     if rating_of_onnxruntime(ep, info) is not CompiledModelCompatibility.UNSUPPORTED:
         return None
     return (
@@ -140,33 +142,38 @@ def _is_unsupported(stated: Constraints) -> str | None:
 
 def _never_by_1_27(variant: VariantInfo) -> str | None:
     if variant.constraints.ep != CPU_EP:
-        return _is_unsupported(variant.constraints)
+        return _why_unsupported(variant.constraints)
     return f"it passes over {CPU_EP}, and fails where that is the only one"
 
 
 def _never_by_1_31(variant: VariantInfo) -> str | None:
-    stated = variant.component_constraints
-    if stated is not None and stated.device and stated.ep == CPU_EP:
+    constraints = variant.component_constraints
+    if constraints is not None and constraints.device and constraints.ep == CPU_EP:
         return (
-            f"the variant states the device {quoted(stated.device)}, and {CPU_EP} has no devices"
-            " there"
+            f"the variant states the device {quoted(constraints.device)}, and {CPU_EP} has no"
+            " devices there"
         )
     return _never_by_1_32(variant)
 
 
 def _never_by_1_32(variant: VariantInfo) -> str | None:
-    stated = variant.component_constraints
-    if stated is None:
+    constraints = variant.component_constraints
+    if constraints is None:
         return None
-    if not stated.ep:
+    if not constraints.ep:
         return "the variant names no ep"
-    if stated.device and stated.ep == CPU_EP and stated.device.lower() != DeviceType.CPU:
+    if (
+        constraints.device
+        and constraints.ep == CPU_EP
+        and constraints.device.lower() != DeviceType.CPU
+    ):
         return (
-            f"the variant states the device {quoted(stated.device)}, and {CPU_EP} runs on the CPU"
+            f"the variant states the device {quoted(constraints.device)}, and {CPU_EP} runs on the"
+            " CPU"
         )
-    if stated.device and stated.device.lower() not in DEVICES:
-        return f"no device is {quoted(stated.device)}"
-    return _is_unsupported(stated)
+    if constraints.device and constraints.device.lower() not in DEVICES:
+        return f"no device is {quoted(constraints.device)}"
+    return _why_unsupported(constraints)
 
 
 def _too_new(ir_version: int, imports: Mapping[str, int], newest: NewestRead) -> Iterator[str]:
@@ -185,7 +192,7 @@ def _of_manifest(rule: Rule, message: str) -> Finding:
 
 
 class NewestRead(NamedTuple):
-    """The newest versions that a release reads: of ONNX's IR, and of operator sets by domain."""
+    """Newest versions that a release reads: of ONNX's IR, and of operator sets by domain."""
 
     ir_version: int
     opsets: Mapping[str, int]
@@ -205,7 +212,7 @@ _NEVER_SELECTS: Mapping[str, Callable[[VariantInfo], str | None]] = {
     ONNXRUNTIME_1_31: _never_by_1_31,
     ONNXRUNTIME_1_32: _never_by_1_32,
 }
-"""Release → why it never selects a variant; None if it may."""
+"""Release → function that returns why it never selects a variant; None if it may."""
 
 _RELEASES: Mapping[str, tuple[str, ...]] = {
     ONNXRUNTIME_1_27: (ONNXRUNTIME_1_27,),

@@ -1,6 +1,6 @@
-"""Checks of sample sets against the models that they are for (ORT510 to ORT514).
+"""Check sample sets against the models that they are for (ORT510 to ORT514).
 
-Headers of arrays tell what they are; only labels are loaded.
+Only headers of arrays are read; of labels, the values too.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ _MOST_SHOWN_LABELS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Values:
-    """What the samples are for takes and gives."""
+    """Inputs and outputs of the component or pipeline that samples are for."""
 
     inputs: Sequence[_Value]
     outputs: Sequence[_Value]
 
 
 def check_samples(package: CheckedPackage) -> Iterator[Finding]:
-    """Every sample set's files can be read and fit what they are for."""
+    """Check that every sample set's files can be read and fit their component or pipeline."""
     if not package.info.has_samples:
         return
     try:
         samples = read_samples(package.info)
     except PackageFormatError:
-        return  # the reader has said what is wrong with samples.json
+        return  # the reader has reported what is wrong with samples.json
     for index, sample in enumerate(samples):
         yield from _SampleCheck(package, sample, index).findings()
 
 
 class _SampleCheck:
-    """Checks one sample set."""
+    """Check of one sample set."""
 
     def __init__(self, package: CheckedPackage, sample: SampleSet, index: int) -> None:
         self._sample = sample
         self._index = index
         self._values = _values_of(package, sample)
-        self._found: list[Finding] = []
+        self._findings: list[Finding] = []
 
     def findings(self) -> list[Finding]:
-        """All findings of the set: tolerances, files, arrays, labels, display.
+        """Return all findings of the set: tolerances, files, arrays, labels, display.
 
-        Arrays are only looked at where the files of inputs and outputs can be read.
+        Arrays are checked only if the files of inputs and outputs can be read.
         """
         sample = self._sample
         self._check_tolerances()
@@ -81,14 +81,14 @@ class _SampleCheck:
             outputs = self._read(sample.expected_outputs, "expected_outputs")
         self._check_tasks(outputs or {})
         if inputs is None or outputs is None:
-            return self._found
+            return self._findings
         if self._values is not None:
             self._check_arrays(inputs, self._values.inputs, "inputs", is_complete=True)
             self._check_arrays(outputs, self._values.outputs, "expected_outputs", is_complete=False)
         self._check_labels(self._count_samples({**inputs, **outputs}))
         if sample.display is not None:
             self._check_display(sample.display)
-        return self._found
+        return self._findings
 
     def _read(self, path: Path, *tokens: str) -> dict[str, ArrayHeader] | None:
         try:
@@ -101,17 +101,17 @@ class _SampleCheck:
         self,
         arrays: Mapping[str, ArrayHeader],
         values: Sequence[_Value],
-        what: str,
+        array_kind: str,
         *,
         is_complete: bool,
     ) -> None:
         by_name = {value.name: value for value in values}
-        known = listed(list(by_name)) or "none"
+        available = listed(list(by_name)) or "none"
         for name in (name for name in arrays if name not in by_name):
             self._add(
                 sample_rules.SAMPLE_NAMES,
-                f"array {quoted(name)} of {what} is for nothing: there is {known}",
-                what,
+                f"array {quoted(name)} of {array_kind} is for nothing: there is {available}",
+                array_kind,
             )
         for name, value in by_name.items():
             if name in arrays:
@@ -120,12 +120,14 @@ class _SampleCheck:
                 ):
                     self._add(
                         sample_rules.SAMPLE_MISFITS,
-                        f"array {quoted(name)} of {what} {reason}",
-                        what,
+                        f"array {quoted(name)} of {array_kind} {reason}",
+                        array_kind,
                     )
             elif is_complete:
                 self._add(
-                    sample_rules.SAMPLE_NAMES, f"{what} have no array for {quoted(name)}", what
+                    sample_rules.SAMPLE_NAMES,
+                    f"{array_kind} have no array for {quoted(name)}",
+                    array_kind,
                 )
 
     def _count_samples(self, arrays: Mapping[str, ArrayHeader]) -> int:
@@ -148,10 +150,10 @@ class _SampleCheck:
             return
         header = arrays.get(labels.name)
         if header is None:
-            known = listed(list(arrays)) or "none"
+            available = listed(list(arrays)) or "none"
             message = (
                 f"there is no array {quoted(labels.name)} in {quoted(labels.file.name)}; there is"
-                f" {known}"
+                f" {available}"
             )
             self._add(sample_rules.SAMPLE_LABELS, message, "labels", "name")
         elif header.shape != (count,):
@@ -164,7 +166,7 @@ class _SampleCheck:
             self._check_class_labels(labels, header, self._sample.display)
 
     def _check_class_labels(self, labels: Labels, header: ArrayHeader, display: Display) -> None:
-        """Labels of classes are numbers of classes, or their names."""
+        """Check that labels of classes are numbers of classes, or their names."""
         if header.dtype.kind not in "iuU":
             self._add(
                 sample_rules.SAMPLE_LABELS,
@@ -178,20 +180,22 @@ class _SampleCheck:
             wrong = (
                 []
                 if display.classes is None
-                else sorted({str(each) for each in values} - set(display.classes))
+                else sorted({str(label) for label in values} - set(display.classes))
             )
             expected = "display.classes has no such class"
         else:
             count = self._count_classes(display)
             outside = (
-                set() if count is None else {int(each) for each in values if not 0 <= each < count}
+                set()
+                if count is None
+                else {int(label) for label in values if not 0 <= label < count}
             )
-            wrong = [str(each) for each in sorted(outside)]
+            wrong = [str(label) for label in sorted(outside)]
             expected = f"there are {count} classes, numbered from 0"
         if wrong:
             shown = ", ".join(
-                each if header.dtype.kind != "U" else quoted(each)
-                for each in wrong[:_MOST_SHOWN_LABELS]
+                label if header.dtype.kind != "U" else quoted(label)
+                for label in wrong[:_MOST_SHOWN_LABELS]
             )
             more = ", ..." if len(wrong) > _MOST_SHOWN_LABELS else ""
             self._add(
@@ -201,9 +205,9 @@ class _SampleCheck:
             )
 
     def _count_classes(self, display: Display) -> int | None:
-        """How many there are by the model's output, else by their names.
+        """Return the number of classes by the model's output, or else by their names.
 
-        None where neither says.
+        Return None if neither is known.
         """
         for value in self._values.outputs if self._values is not None else ():
             if (
@@ -219,31 +223,31 @@ class _SampleCheck:
         if self._values is None:
             return
         outputs = [value.name for value in self._values.outputs]
-        own: list[tuple[tuple[str, ...], Mapping[str, Tolerance]]] = [
+        tables: list[tuple[tuple[str, ...], Mapping[str, Tolerance]]] = [
             (("tolerances",), self._sample.tolerances)
         ]
-        own += [
-            (("variants", name, "tolerances"), each)
-            for name, each in self._sample.variant_tolerances.items()
+        tables += [
+            (("variants", name, "tolerances"), table)
+            for name, table in self._sample.variant_tolerances.items()
         ]
-        for place, tolerances in own:
+        for tokens, tolerances in tables:
             for name in (name for name in tolerances if name not in outputs):
                 message = (
                     f"a tolerance is for the output {quoted(name)}; there is"
                     f" {listed(outputs) or 'none'}"
                 )
-                self._add(sample_rules.SAMPLE_NAMES, message, *place, name)
+                self._add(sample_rules.SAMPLE_NAMES, message, *tokens, name)
 
     def _check_tasks(self, expected: Mapping[str, ArrayHeader]) -> None:
-        """Finds tasks of outputs that do not exist, or have no answers that could differ."""
-        stated: list[tuple[tuple[str, ...], TaskTolerance | None]] = [
+        """Find tasks for outputs that do not exist, or have no answers that could differ."""
+        declared: list[tuple[tuple[str, ...], TaskTolerance | None]] = [
             (("task",), self._sample.task),
             *(
-                (("variants", name, "task"), own)
-                for name, own in self._sample.variant_tasks.items()
+                (("variants", name, "task"), variant_task)
+                for name, variant_task in self._sample.variant_tasks.items()
             ),
         ]
-        for tokens, task in stated:
+        for tokens, task in declared:
             if task is None:
                 continue
             outputs = [value.name for value in self._values.outputs] if self._values else None
@@ -298,19 +302,17 @@ class _SampleCheck:
     def _add(self, rule: Rule, message: str, *tokens: str) -> None:
         pointer = json_pointer("samples", self._index, *tokens)
         message = f"sample set {quoted(self._sample.name)}: {message}"
-        self._found.append(finding(rule, SAMPLES, message, pointer=pointer))
+        self._findings.append(finding(rule, SAMPLES, message, pointer=pointer))
 
 
 def _values_of(package: CheckedPackage, sample: SampleSet) -> _Values | None:
-    """What the sample set's component, or the pipeline, takes and gives.
+    """Return the inputs and outputs of the sample set's component, or of the pipeline.
 
-    None where that is not known.
+    Return None if they are unknown.
     """
     if sample.component is None:
-        stated = package.info
-        return (
-            _Values(inputs=stated.inputs, outputs=stated.outputs) if stated.has_pipeline else None
-        )
+        info = package.info
+        return _Values(inputs=info.inputs, outputs=info.outputs) if info.has_pipeline else None
     signature = package.signature_of(sample.component)
     return (
         None if signature is None else _Values(inputs=signature.inputs, outputs=signature.outputs)
@@ -318,7 +320,7 @@ def _values_of(package: CheckedPackage, sample: SampleSet) -> _Values | None:
 
 
 def _why_not_fed(header: ArrayHeader, value: _Value, *, is_batched: bool) -> str | None:
-    """Why the array cannot be fed to (or come out of) ``value``; None if it can.
+    """Return why the array does not fit ``value``, an input or output; None if it does.
 
     The first axis of a batched array may have any size.
     """

@@ -1,4 +1,4 @@
-"""Checks of who would select a variant, and of which options it needs (ORT201 to ORT211)."""
+"""Check which readers would select a variant, and its options (ORT201 to ORT211)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ortpkg.authoring.checks.checked_package import CheckedPackage, of_variant
+from ortpkg.authoring.checks.checked_package import CheckedPackage, finding_of_variant
 from ortpkg.authoring.option_typos import meant_session_option
 from ortpkg.authoring.rules import selection_rules
 from ortpkg.authoring.rules.targets import UNIVERSAL
@@ -28,10 +28,10 @@ from ortpkg.trust.session_option_values import read_as_onnxruntime
 
 
 def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
-    """Some variant of each component runs on a CPU."""
+    """Check that some variant of each component runs on a CPU."""
     for component in package.info.components:
-        stated = [each.constraints for each in alike(component.variants)]
-        if stated and not any(map(_may_run_on_cpu, stated)):
+        constraints = [group.constraints for group in alike(component.variants)]
+        if constraints and not any(map(_may_run_on_cpu, constraints)):
             message = f"component model {quoted(component.name)} has no variant that runs on a CPU"
             source = component.source
             yield finding(
@@ -40,7 +40,7 @@ def check_cpu_coverage(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def check_ties(package: CheckedPackage) -> Iterator[Finding]:
-    """No two variants of a component have the same constraints."""
+    """Check that no two variants of a component have the same constraints."""
     for component in package.components:
         groups: defaultdict[Constraints, list[VariantInfo]] = defaultdict(list)
         for variant in component.variants:
@@ -55,31 +55,31 @@ def check_ties(package: CheckedPackage) -> Iterator[Finding]:
             )
             if package.info.format is not PackageFormat.COMPONENT and constraints.ep != CPU_EP:
                 message += "; onnxruntime 1.26 and 1.27 select one that cannot be foretold"
-            yield of_variant(selection_rules.SELECTION_TIE, others[0], message)
+            yield finding_of_variant(selection_rules.SELECTION_TIE, others[0], message)
 
 
 def check_never_selected(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant can be selected by onnxruntime's rules for the component generation's keys."""
+    """Check that onnxruntime's rules for the component generation can select each variant."""
     for variant in package.variants:
-        stated = variant.component_constraints
-        if stated is None:
+        constraints = variant.component_constraints
+        if constraints is None:
             continue
-        if not stated.ep:
+        if not constraints.ep:
             message = (
                 f"variant {quoted(variant.name)} names no ep: onnxruntime 1.28 to 1.32 never"
                 " select it"
             )
-            yield of_variant(selection_rules.EP_NOT_STATED, variant, message)
-        elif stated.ep == CPU_EP and stated.device:
+            yield finding_of_variant(selection_rules.EP_NOT_STATED, variant, message)
+        elif constraints.ep == CPU_EP and constraints.device:
             message = (
                 f"variant {quoted(variant.name)} is for {CPU_EP} and states the device"
-                f" {quoted(stated.device)}: onnxruntime 1.28 to 1.31 never select it"
+                f" {quoted(constraints.device)}: onnxruntime 1.28 to 1.31 never select it"
             )
-            yield of_variant(selection_rules.CPU_DEVICE_STATED, variant, message)
+            yield finding_of_variant(selection_rules.CPU_DEVICE_STATED, variant, message)
 
 
 def check_devices(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant's device is one that its execution provider and its provider options allow."""
+    """Check that each variant's device is allowed by its execution provider and its options."""
     for variant in package.variants:
         ep, device = stated_ep(variant.constraints.ep), variant.constraints.device
         if device is None or device not in DEVICES:  # the reader warns of other texts
@@ -90,7 +90,7 @@ def check_devices(package: CheckedPackage) -> Iterator[Finding]:
                 f"variant {quoted(variant.name)} is for {quoted(device)}; {ep} runs on"
                 f" {implied.value} only"
             )
-            yield of_variant(selection_rules.DEVICE_NEVER_MATCHES, variant, message)
+            yield finding_of_variant(selection_rules.DEVICE_NEVER_MATCHES, variant, message)
         option = device_option_of(variant)
         named = named_device_types(*option) if option is not None else None
         if option is not None and named is not None and DeviceType(device) not in named:
@@ -98,11 +98,11 @@ def check_devices(package: CheckedPackage) -> Iterator[Finding]:
                 f"variant {quoted(variant.name)} is for {quoted(device)}; its {option[0]} is"
                 f" {quoted(option[1])}"
             )
-            yield of_variant(selection_rules.OPTION_DEVICE_CONFLICT, variant, message)
+            yield finding_of_variant(selection_rules.OPTION_DEVICE_CONFLICT, variant, message)
 
 
 def check_options(package: CheckedPackage) -> Iterator[Finding]:
-    """Each variant's options work without trust, and have values that onnxruntime reads."""
+    """Check that each variant's options work without trust, with values that onnxruntime reads."""
     release = _strictest_release(package.targets)
     for variant in package.variants:
         unsafe = _unsafe_session_options(package.info, variant)
@@ -120,12 +120,12 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
                 f"variant {quoted(variant.name)} sets {listed(unsafe)}: a session needs"
                 f" trust{more}{''.join(typos)}"
             )
-            yield of_variant(selection_rules.OPTION_NEEDS_TRUST, variant, message)
+            yield finding_of_variant(selection_rules.OPTION_NEEDS_TRUST, variant, message)
         for key, value in variant.session_options.items():
             try:
                 read_as_onnxruntime({key: value}, release=release)
             except InvalidSessionOptionError as error:
-                yield of_variant(
+                yield finding_of_variant(
                     selection_rules.OPTION_VALUE,
                     variant,
                     f"variant {quoted(variant.name)}: {error}",
@@ -133,15 +133,15 @@ def check_options(package: CheckedPackage) -> Iterator[Finding]:
 
 
 def _strictest_release(targets: Sequence[str]) -> str:
-    """Return the release that checks most values, of those that ``targets`` ask for."""
+    """Return the one of the releases in ``targets`` that checks most values."""
     is_newest_asked = not targets or not {ONNXRUNTIME_1_32, UNIVERSAL}.isdisjoint(targets)
     return ONNXRUNTIME_1_32 if is_newest_asked else ONNXRUNTIME_1_31
 
 
 def _typos(variant: VariantInfo, keys: Iterable[str]) -> list[tuple[str, str]]:
-    """Session options among ``keys`` that look mistyped, each with the known one it resembles."""
+    """Return session options among ``keys`` that look mistyped, each with the one it resembles."""
     meant = ((key, meant_session_option(key)) for key in keys if key in variant.session_options)
-    return [(key, found) for key, found in meant if found is not None]
+    return [(key, suggestion) for key, suggestion in meant if suggestion is not None]
 
 
 def _winner(package: CheckedPackage, first: VariantInfo) -> str:
@@ -160,9 +160,9 @@ def _may_run_on_cpu(constraints: Constraints) -> bool:
 
 
 def _unsafe_session_options(package: PackageInfo, variant: VariantInfo) -> list[str]:
-    """Keys of session options that need trust.
+    """Return keys of session options that need trust.
 
-    Those that name a place to read from do where it is outside.
+    An option that names a place to read from needs it only for a place outside the package.
     """
     return [
         key
