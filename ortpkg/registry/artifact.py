@@ -1,11 +1,11 @@
-"""A package as an OCI artifact: a manifest, the documents as a layer, every other file as one.
+"""Packages as OCI artifacts: a manifest, a layer of documents, and a layer for each other file.
 
-docs/registry.md has the whole form.
+docs/registry.md describes the format.
 
-The digest of a file's layer is the SHA-256 that ``digests.json`` records, so that equal files of
-variants, versions and packages lie in a registry once, and what arrives is verified by the hash
-that it travels under. Manifest, config, media types and annotations are those of the CNCF model
-specification (ModelPack, docs/spec.md); what only ortpkg knows stands in annotations.
+The digest of a file's layer is the SHA-256 that ``digests.json`` records. Equal files of different
+variants, versions and packages are therefore stored in a registry once, and a download is verified
+against the digest that names it. Manifest, config, media types and annotations follow the CNCF
+model specification (ModelPack, docs/spec.md); what only ortpkg needs is in annotations.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _DOCUMENTATION_NAMES = ("license", "notice", "readme", "copying")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFile:
-    """A file of a package that is a layer of its own.
+    """File of a package that has a layer of its own.
 
     Attributes:
-        path: in the package.
-        layer: its bytes; the digest is the one in ``digests.json``.
-        variants: ``component/variant`` of those that need it. None where whoever made the artifact
-            does not say; then the file's place does.
+        path: Path in the package.
+        layer: Descriptor of its bytes; the digest is the one in ``digests.json``.
+        variants: ``component/variant`` of the variants that need the file. None if the author of
+            the artifact does not say; then the file's path decides.
     """
 
     path: str
@@ -70,15 +70,15 @@ class PackageFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageArtifact:
-    """What a manifest says of a package.
+    """Package as its manifest describes it.
 
     Attributes:
-        name, version, description: of the package, for people; "" where it has none.
-        package_digest: SHA-256 over all its files, as ``digests.json`` has it.
-        config: the ModelPack configuration.
-        documents: the layer of documents.
-        files: path → every other file.
-        annotations: of the manifest, those of others included.
+        name, version, description: Shown to people; "" if the package has none.
+        package_digest: SHA-256 over all files, as in ``digests.json``.
+        config: Descriptor of the ModelPack configuration.
+        documents: Descriptor of the layer of documents.
+        files: All other files by path.
+        annotations: Annotations of the manifest, including those of other tools.
     """
 
     name: str
@@ -92,15 +92,21 @@ class PackageArtifact:
 
     @property
     def nbytes(self) -> int:
-        """Of all layers; a file that the package has twice is one layer."""
-        layers = {each.layer.digest: each.layer.nbytes for each in self.files.values()}
+        """Size of all layers in bytes; files with equal content share one layer and count once."""
+        layers = {file.layer.digest: file.layer.nbytes for file in self.files.values()}
         return self.documents.nbytes + sum(layers.values())
 
 
 def documents_descriptor(*, digest: str, nbytes: int, tar_digest: str) -> Descriptor:
-    """The layer of documents; ``tar_digest`` is that of the archive inside of the gzip frame.
+    """Return the descriptor of the layer of documents.
 
-    oras unpacks it where it pulls, tools of the model specification by its media type.
+    oras unpacks the layer when it pulls; tools of the model specification recognize it by its media
+    type.
+
+    Args:
+        digest: Digest of the layer.
+        nbytes: Size of the layer.
+        tar_digest: Digest of the tar archive inside the gzip frame.
     """
     annotations = {
         _FILE_PATH: ".",
@@ -117,7 +123,7 @@ def documents_descriptor(*, digest: str, nbytes: int, tar_digest: str) -> Descri
 def file_descriptor(
     path: str, *, sha256: str, nbytes: int, variants: tuple[str, ...] | None = None
 ) -> Descriptor:
-    """The layer of one file. The same file always gives the same descriptor, whoever packs it."""
+    """Return the descriptor of one file's layer; equal files always give equal descriptors."""
     metadata = {
         "name": path.rpartition("/")[2],
         "mode": 0o644,
@@ -145,10 +151,13 @@ def file_descriptor(
 def model_config(
     *, name: str, version: str, description: str, precision: str, diff_ids: tuple[str, ...]
 ) -> bytes:
-    """The ModelPack configuration of a package. Without times: the same package, the same bytes."""
-    stated = {"name": name, "version": version, "description": description}
+    """Return the ModelPack configuration of a package.
+
+    It has no times: equal packages, equal bytes.
+    """
+    texts = {"name": name, "version": version, "description": description}
     document = {
-        "descriptor": {key: text for key, text in stated.items() if text},
+        "descriptor": {key: text for key, text in texts.items() if text},
         "config": {"format": "onnx"} | ({"precision": precision} if precision else {}),
         "modelfs": {"type": "layers", "diffIds": list(diff_ids)},
     }
@@ -156,14 +165,18 @@ def model_config(
 
 
 def dump_artifact(artifact: PackageArtifact) -> bytes:
-    """The manifest's bytes. ArtifactFormatError where it is larger than registries take."""
-    stated = {
+    """Return the bytes of the manifest.
+
+    Raises:
+        ArtifactFormatError: The manifest is larger than registries must accept.
+    """
+    texts = {
         _TITLE: artifact.name,
         _VERSION: artifact.version,
         _DESCRIPTION: artifact.description[:_MOST_DESCRIPTION_CHARACTERS],
         _PACKAGE_DIGEST: artifact.package_digest,
     }
-    layers = [artifact.documents, *(each.layer for _, each in sorted(artifact.files.items()))]
+    layers = [artifact.documents, *(file.layer for _, file in sorted(artifact.files.items()))]
     content = _canonical(
         {
             "schemaVersion": 2,
@@ -173,7 +186,7 @@ def dump_artifact(artifact: PackageArtifact) -> bytes:
             "layers": [layer.to_json() for layer in layers],
             "annotations": {
                 **artifact.annotations,
-                **{key: text for key, text in stated.items() if text},
+                **{key: text for key, text in texts.items() if text},
             },
         }
     )
@@ -187,15 +200,15 @@ def dump_artifact(artifact: PackageArtifact) -> bytes:
 
 
 def parse_artifact(content: bytes, *, registry: str) -> PackageArtifact:
-    """The package that a manifest of a stranger describes.
+    """Parse a package's manifest; the manifest is not trusted.
 
     Args:
-        content: its bytes, whose digest the caller has compared.
-        registry: where it comes from, for messages.
+        content: Bytes of the manifest; the caller has verified their digest.
+        registry: Source of the manifest, for messages.
 
     Raises:
-        ArtifactFormatError: it is no manifest of a package, names a path that is unsafe or means
-            different things on different systems, or breaks a limit; it names the layer.
+        ArtifactFormatError: The manifest does not describe a package, contains a path that is
+            unsafe or not portable, or exceeds a limit. The error names the layer.
     """
     try:
         document = parse_document(content, document="the manifest", limits=_LIMITS)
@@ -219,7 +232,7 @@ class _ArtifactParser:
         self._registry = registry
 
     def parse(self, document: Mapping[str, Any]) -> PackageArtifact:
-        """The artifact of a manifest; the first thing that is wrong in it is an error."""
+        """Return the artifact of a manifest; the first problem raises an error."""
         layers = document.get("layers")
         if not isinstance(layers, list) or not 0 < len(layers) <= _MOST_LAYERS:
             raise self._wrong(f"layers is not a list of 1 to {_MOST_LAYERS} descriptors")
@@ -228,7 +241,7 @@ class _ArtifactParser:
             raise self._wrong(f"config is of type {quoted(config.media_type)}", config.digest)
         documents: Descriptor | None = None
         files: dict[str, PackageFile] = {}
-        taken: dict[str, str] = {}
+        paths: dict[str, str] = {}
         for number, value in enumerate(layers):
             layer = self._descriptor(value, f"layers/{number}")
             if layer.annotations.get(_LAYER) == _DOCUMENTS:
@@ -241,12 +254,12 @@ class _ArtifactParser:
                 documents = layer
                 continue
             file = self._file(layer, number)
-            if other := taken.get(file.path.casefold()):
+            if other := paths.get(file.path.casefold()):
                 raise self._wrong(
                     f"layer {number} is {quoted(file.path)}, and so is another ({quoted(other)})",
                     file.path,
                 )
-            taken[file.path.casefold()] = file.path
+            paths[file.path.casefold()] = file.path
             files[file.path] = file
         if documents is None:
             raise self._wrong(
@@ -325,7 +338,7 @@ class _ArtifactParser:
 
 
 def _kind_of(path: str) -> str:
-    """Which of the specification's kinds of layer a file is."""
+    """Return the layer kind of the model specification that fits a file."""
     name = path.rpartition("/")[2].lower()
     if name.endswith(_DOCUMENTATION) or name.partition(".")[0] in _DOCUMENTATION_NAMES:
         return "doc"
@@ -335,7 +348,7 @@ def _kind_of(path: str) -> str:
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys and no spaces: one content, one digest."""
+    """Return JSON with sorted keys and no spaces, so that equal documents have equal digests."""
     return json.dumps(
         document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     ).encode()

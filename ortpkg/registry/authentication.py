@@ -1,10 +1,10 @@
-"""Answers what a registry asks for who wants in: Bearer, with tokens of a token server, and Basic.
+"""Authentication at registries: Bearer, with tokens from a token server, and Basic.
 
 Source: Docker Registry v2 authentication (token and OAuth 2), RFC 7617.
 
-Credentials are those of the registry, by its name. Its password or identity token goes to the token
-server that the registry itself names over the connection we trust, as Docker's does; that server is
-reached by https where the registry is, and no redirect takes them further.
+Credentials belong to a registry, by its name. Its password or identity token goes to the token
+server that the registry names over the connection that we trust, as Docker does. If the registry is
+reached over https, so is the token server, and no redirect takes the credentials further.
 """
 
 from __future__ import annotations
@@ -35,33 +35,34 @@ from ortpkg.registry.secret import Secret
 _log = logging.getLogger(__name__)
 
 _CLIENT_ID = "ortpkg"
-#: Scopes of who changes something: repository:NAME:pull,push.
+#: Scopes that change something: repository:NAME:pull,push.
 _WRITES = re.compile(r":[a-z,]*\b(?:push|delete)\b[a-z,]*\Z")
 _MOST_TOKEN_ANSWER_NBYTES = 1 << 20
-#: What a header can carry.
+#: Characters and length that fit into a header.
 _TOKEN = re.compile(r"[!-~]{1,65536}")
-#: A server that does not say how long a token lives means a minute.
+#: Lifetime of a token whose server states none, and the longest that is believed.
 _TOKEN_LIFE_S, _MOST_TOKEN_LIFE_S = 60.0, 24 * 3600.0
-#: A token that has no longer to live is fetched anew: the request still has to get there.
+#: A token with less time left is replaced: the request still has to get there.
 _LEAST_TOKEN_LIFE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Token:
-    """An Authorization header, and when it is worth nothing any more."""
+    """Authorization header, and the time at which it expires."""
 
     header: Secret
     until_s: float
 
 
 class Authenticator:
-    """Who we are to one registry; for several threads.
+    """Authentication at one registry; may be used by several threads.
 
     Args:
-        name: of the registry, for messages.
-        url: where it answers.
-        transport: makes requests to the token server.
-        find_credentials: called once, when the registry first asks.
+        name: Name of the registry, for messages.
+        url: Address of the registry.
+        transport: Sends requests to the token server.
+        find_credentials: Returns the credentials; called once, when the registry first asks for
+            them.
     """
 
     def __init__(
@@ -84,24 +85,27 @@ class Authenticator:
         self._tokens: dict[tuple[str, ...], _Token] = {}
 
     def authorization(self, scopes: tuple[str, ...]) -> Secret | None:
-        """The header for a request, by what the registry asked for before, or None."""
+        """Return the header for a request, from what the registry asked for before, or None."""
         with self._lock:
             return self._authorization(scopes)
 
     def answer(
         self, headers: Sequence[str], scopes: tuple[str, ...], refused: Secret | None
     ) -> Secret:
-        """The header for a request that was answered with 401.
+        """Return the header that answers a response of status 401.
 
         Args:
-            headers: the answer's WWW-Authenticate.
-            scopes: what is wanted.
-            refused: the header that the request had.
+            headers: WWW-Authenticate headers of the response.
+            scopes: Scopes that are needed.
+            refused: Header that the refused request had.
 
-        RegistryAuthenticationError where there is none but the refused one; CredentialsError where
-        something is to be written and the program that keeps the credentials gives no answer.
+        Raises:
+            RegistryAuthenticationError: There is no header other than the refused one.
+            CredentialsError: The request writes, and the credential helper does not answer.
         """
-        challenges = {each.scheme: each for each in reversed(parse_challenges(headers))}
+        challenges = {
+            challenge.scheme: challenge for challenge in reversed(parse_challenges(headers))
+        }
         with self._lock:
             self._check_may_write(scopes)
             held = self._authorization(scopes) if scopes in self._tokens else self._basic
@@ -128,7 +132,7 @@ class Authenticator:
             return token.header
         return self._fetch(self._bearer, scopes).header
 
-    def _known(self) -> Credentials | None:
+    def _find_once(self) -> Credentials | None:
         if not self._has_credentials:
             try:
                 self._credentials = self._find_credentials()
@@ -142,7 +146,7 @@ class Authenticator:
 
     def _check_may_write(self, scopes: tuple[str, ...]) -> None:
         """Raise CredentialsError for a write if the credential helper gives no answer."""
-        self._known()
+        self._find_once()
         if self._unusable_helper is not None and any(_WRITES.search(scope) for scope in scopes):
             raise CredentialsError(
                 f"{self._unusable_helper}, and {self._name} is not written to without credentials",
@@ -150,22 +154,22 @@ class Authenticator:
             )
 
     def _basic_header(self) -> Secret | None:
-        known = self._known()
-        if known is None or not known.password:
+        credentials = self._find_once()
+        if credentials is None or not credentials.password:
             return None
-        account = f"{known.username}:{known.password.reveal()}".encode()
+        account = f"{credentials.username}:{credentials.password.reveal()}".encode()
         return Secret("Basic " + base64.b64encode(account).decode())
 
     def _fetch(self, challenge: Challenge, scopes: tuple[str, ...]) -> _Token:
-        """Asks the token server, and remembers what it gives."""
+        """Get a token from the token server and remember it."""
         self._tokens.pop(scopes, None)
         self._check_may_write(scopes)
-        known = self._known()
+        credentials = self._find_once()
         now_s = self._transport.clock.now_s()
-        if known is not None and known.registry_token:
-            token, life_s = known.registry_token.reveal(), _MOST_TOKEN_LIFE_S
+        if credentials is not None and credentials.registry_token:
+            token, life_s = credentials.registry_token.reveal(), _MOST_TOKEN_LIFE_S
         else:
-            token, life_s = self._asked(challenge, scopes, known)
+            token, life_s = self._request_token(challenge, scopes, credentials)
         if _TOKEN.fullmatch(token) is None:
             raise RegistryAuthenticationError(
                 f"{self._name}: the token is no text that a header can carry", registry=self._name
@@ -174,16 +178,16 @@ class Authenticator:
         self._tokens[scopes] = fetched
         return fetched
 
-    def _asked(
-        self, challenge: Challenge, scopes: tuple[str, ...], known: Credentials | None
+    def _request_token(
+        self, challenge: Challenge, scopes: tuple[str, ...], credentials: Credentials | None
     ) -> tuple[str, float]:
-        """(the token, how long it lives)."""
+        """Return the token and its lifetime in seconds."""
         realm = self._realm(challenge)
         service = challenge.parameters.get("service", "")
-        if known is not None and known.identity_token:
-            request = _exchange_request(realm, service, scopes, known.identity_token)
+        if credentials is not None and credentials.identity_token:
+            request = _exchange_request(realm, service, scopes, credentials.identity_token)
         else:
-            username = "" if known is None else known.username
+            username = "" if credentials is None else credentials.username
             request = _token_request(realm, service, scopes, self._basic_header(), username)
         answer = self._transport.exchange(request, most_nbytes=_MOST_TOKEN_ANSWER_NBYTES)
         return self._token_of(answer, realm)
@@ -191,10 +195,10 @@ class Authenticator:
     def _token_of(self, answer: WholeAnswer, realm: str) -> tuple[str, float]:
         if answer.status in {400, 401, 403}:
             raise self._refused()
-        place = f"{self._name}: its token server {origin_text(realm)}"
+        server = f"{self._name}: its token server {origin_text(realm)}"
         if answer.status != 200:
             raise RegistryError(
-                f"{place} answers with status {answer.status}",
+                f"{server} answers with status {answer.status}",
                 registry=self._name,
                 status=answer.status,
             )
@@ -205,13 +209,13 @@ class Authenticator:
                 raise TypeError
             life_s = document.get("expires_in")
         except (PackageFormatError, TypeError):
-            raise RegistryError(f"{place} gives no token", registry=self._name) from None
+            raise RegistryError(f"{server} gives no token", registry=self._name) from None
         if not isinstance(life_s, int | float) or isinstance(life_s, bool):
             life_s = _TOKEN_LIFE_S
         return token, min(max(_TOKEN_LIFE_S, life_s), _MOST_TOKEN_LIFE_S)
 
     def _realm(self, challenge: Challenge) -> str:
-        """The token server's address: where a redirect could lead us, too."""
+        """Return the token server's address; it must be one that a redirect could lead to, too."""
         realm = challenge.parameters.get("realm", "")
         try:
             return next_url(self._url, realm)
@@ -223,7 +227,7 @@ class Authenticator:
             ) from None
 
     def _refused(self) -> RegistryAuthenticationError:
-        credentials = self._known()
+        credentials = self._find_once()
         problem = (
             "refuses the credentials that are kept for it, or they do not allow this"
             if credentials is not None
@@ -241,11 +245,11 @@ class Authenticator:
 def _token_request(
     realm: str, service: str, scopes: tuple[str, ...], header: Secret | None, username: str
 ) -> Request:
-    """Asks for a token: as nobody, or with a password."""
-    asked = [("service", service)] if service else []
+    """Return the request for a token, anonymous or with a password."""
+    fields = [("service", service)] if service else []
     if header is not None:
-        asked.append(("account", username))
-    query = urlencode([*asked, *(("scope", scope) for scope in scopes)])
+        fields.append(("account", username))
+    query = urlencode([*fields, *(("scope", scope) for scope in scopes)])
     joint = "&" if "?" in realm else "?"
     return Request(
         method="GET", url=f"{realm}{joint}{query}" if query else realm, authorization=header
@@ -255,7 +259,10 @@ def _token_request(
 def _exchange_request(
     realm: str, service: str, scopes: tuple[str, ...], identity_token: Secret
 ) -> Request:
-    """Exchanges an identity token. It is in the body, which no redirect takes along."""
+    """Return the request that exchanges an identity token.
+
+    The token is in the body, which no redirect repeats.
+    """
 
     def form() -> bytes:
         fields = {

@@ -1,4 +1,4 @@
-"""A blob as it comes from a registry: from any byte on, and on from where a connection broke off.
+"""Download of one blob from a registry, from any byte on; a broken connection is resumed.
 
 Source: OCI distribution specification 1.1, "Pulling blobs"; RFC 9110, 14 (ranges).
 """
@@ -18,15 +18,15 @@ from ortpkg.registry.resumed_download import ResumedDownload, foreign_encoding, 
 
 
 class BlobDownload:
-    """One blob on its way from a registry; an object of this class reads it once.
+    """Download of one blob; each object reads its blob once.
 
     Args:
-        client: the registry.
-        path: the blob's, of the API.
-        scopes: what a token must allow.
-        descriptor: what it is.
-        offset: the first byte that is wanted.
-        what: what messages call it.
+        client: Client of the registry.
+        path: Path of the blob in the API.
+        scopes: Scopes that the token needs.
+        descriptor: Descriptor of the blob.
+        offset: First byte to read.
+        what: Name of the blob in messages.
     """
 
     def __init__(
@@ -46,10 +46,13 @@ class BlobDownload:
         self._what = what
 
     def opened(self) -> AbstractContextManager[Iterator[bytes]]:
-        """The chunks, once the registry has begun to answer."""
+        """Return a context manager that yields the chunks.
+
+        Entering it waits for the registry's first answer.
+        """
         nbytes = self._descriptor.nbytes
         download = ResumedDownload(
-            self._asked,
+            self._request,
             self._client.retries(),
             start=min(self._offset, nbytes),
             end=nbytes,
@@ -58,8 +61,11 @@ class BlobDownload:
         )
         return download.opened()
 
-    def _asked(self, position: int) -> Answer:
-        """An answer that has what is wanted: 206 from the position on, or 200 with all of it."""
+    def _request(self, position: int) -> Answer:
+        """Return an answer with the wanted bytes.
+
+        Its status is 206 with the bytes from ``position`` on, or 200 with the whole blob.
+        """
         headers = {"Range": f"bytes={position}-"} if position else {}
         answer = self._client.open("GET", self._path, scopes=self._scopes, headers=headers)
         try:
@@ -84,7 +90,7 @@ class BlobDownload:
                 raise self._wrong_size(answer, "sends another part than was asked for")
             expected = whole - position
         elif answer.status == 200:
-            if self._offset:  # the caller may have what comes before; it decides
+            if self._offset:  # the caller may have the bytes before; it decides
                 raise RangeNotSupportedError(
                     f"{self._what}: {answer.host} sends it from its beginning only"
                 )

@@ -1,7 +1,7 @@
-"""A blob on its way into a registry: begun, sent, gone on with after a break, and closed.
+"""Upload of one blob to a registry: start, send, resume after a break, and close.
 
-Source: OCI distribution specification 1.1, "Pushing blobs". A blob goes as one stream of a PATCH,
-as Docker sends them, and not in the numbered chunks that the specification has too.
+Source: OCI distribution specification 1.1, "Pushing blobs". A blob is sent as the stream of one
+PATCH request, as Docker does, and not in the numbered chunks that the specification also has.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ortpkg.registry.registry_client import RegistryClient
 
 Progress = Callable[[int], None]
 
-#: A blob of so many bytes goes along with the request that closes its upload.
+#: A blob of at most this size goes along with the request that closes its upload.
 _MOST_AT_ONCE_NBYTES = 1 << 20
 _LEAST_PROGRESS_NBYTES = 64 * 1024
-#: The upload is not known any more, or is at another byte than was said.
+#: The registry has forgotten the upload, or expects another offset.
 _FORGOTTEN_STATUSES = frozenset({404, 416})
 _RANGE = re.compile(r"(?:bytes=)?0-(\d{1,18})")
 _HEADERS = {"Content-Type": "application/octet-stream"}
 
 
 class _AgainError(Exception):
-    """The registry asks to come back later. ``asked_s``: in how many seconds."""
+    """Request of the registry to try again later, in ``asked_s`` seconds."""
 
     def __init__(self, refused: RegistryError, asked_s: float | None) -> None:
         super().__init__(refused)
@@ -41,7 +41,7 @@ class _AgainError(Exception):
 
 
 class _ContentError(Exception):
-    """What is to be sent cannot be read, or is not what it should be: no connection broke."""
+    """Error of the content to send, unreadable or wrong, and not of the connection."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(cause)
@@ -49,16 +49,16 @@ class _ContentError(Exception):
 
 
 class BlobUpload:
-    """One blob on its way to a registry; an object of this class writes it once.
+    """Upload of one blob; each object writes its blob once.
 
     Args:
-        client: the registry.
+        client: Client of the registry.
         path: ``/v2/<repository>/blobs/``.
-        scopes: what a token must allow.
-        descriptor: what it is.
-        open_content: as for ``Repository.write_blob``.
-        progress: as for ``Repository.write_blob``; a byte that goes twice counts once.
-        what: what messages call it.
+        scopes: Scopes that the token needs.
+        descriptor: Descriptor of the blob.
+        open_content: See ``Repository.write_blob``.
+        progress: See ``Repository.write_blob``; bytes that are sent twice count once.
+        what: Name of the blob in messages.
     """
 
     def __init__(
@@ -78,36 +78,37 @@ class BlobUpload:
         self._open_content = open_content
         self._progress = progress
         self._what = what
-        self._told = 0
+        self._reported = 0
 
     def run(self) -> None:
-        """Returns when the registry has it, under its digest.
+        """Upload the blob; return when the registry has it under its digest.
 
-        LayerMismatchError where the content is another; nothing is there then.
+        Raises:
+            LayerMismatchError: The content has another digest; the registry has stored nothing.
         """
         retries = self._client.retries()
         location, position = "", 0
         while True:
             location = location or self._begin()
-            told = self._told
+            reported = self._reported
             try:
                 self._send(location, position)
             except _ContentError as error:
                 raise error.cause from None
             except (_AgainError, RegistryError) as error:
-                if self._told - told > _LEAST_PROGRESS_NBYTES:
+                if self._reported - reported > _LEAST_PROGRESS_NBYTES:
                     retries.progressed()
                 is_forgotten = self._recover(error, retries)
             else:
                 return
-            if self._is_there():  # the answer alone was lost
+            if self._is_stored():  # only the answer was lost
                 return
             location, position = ("", 0) if is_forgotten else self._resumed(location)
 
     def _recover(self, error: _AgainError | RegistryError, retries: Retries) -> bool:
-        """Waits for the next try; whether the registry knows nothing of the upload any more.
+        """Wait before the next attempt; return True if the registry has forgotten the upload.
 
-        Raises ``error``, or a better one, where there shall be no next try.
+        Raises ``error``, or a more precise one, if there should be no further attempt.
         """
         if isinstance(error, _AgainError):
             if not retries.wait(asked_s=error.asked_s):
@@ -117,7 +118,7 @@ class BlobUpload:
             mismatch = self._mismatch(str(error))
             if mismatch.actual != mismatch.expected or not retries.wait():
                 raise mismatch from error
-            return True  # the content is right: it changed on its way
+            return True  # the content is right: it changed on the way
         is_forgotten = error.status in _FORGOTTEN_STATUSES
         is_broken = isinstance(error, RegistryUnreachableError) and not error.is_lasting
         if not (is_forgotten or is_broken) or not retries.wait():
@@ -133,7 +134,7 @@ class BlobUpload:
         return self._client.given_url(answer.answer, answer.header("Location"), self._what)
 
     def _send(self, location: str, position: int) -> None:
-        """Sends what is missing, and closes the upload."""
+        """Send the missing bytes and close the upload."""
         nbytes = self._descriptor.nbytes
         is_small = nbytes <= _MOST_AT_ONCE_NBYTES and position == 0
         if not is_small and position < nbytes:
@@ -151,10 +152,10 @@ class BlobUpload:
         ) as answer:
             if answer.status not in {201, 204}:
                 raise self._refused(answer)
-        self._tell(nbytes)
+        self._report(nbytes)
 
     def _patch(self, location: str, position: int) -> str:
-        """Sends what is missing; the address that closes the upload."""
+        """Send the missing bytes; return the address that closes the upload."""
         nbytes = self._descriptor.nbytes
         headers = {**_HEADERS, "Content-Length": str(nbytes - position)}
         if position:
@@ -172,11 +173,11 @@ class BlobUpload:
             return self._client.given_url(answer, answer.header("Location"), self._what)
 
     def _resumed(self, location: str) -> tuple[str, int]:
-        """Where to go on, and with which byte; ("", 0) where it has to begin anew."""
+        """Return the address and the offset to resume at, or ("", 0) to start again."""
         try:
             answer = self._client.exchange("GET", location, scopes=self._scopes)
             match = _RANGE.fullmatch(answer.header("Range") or "")
-            # Some say 0-0 for one byte, and for none.
+            # Some registries say 0-0 both for one byte and for none.
             position = 0 if match is None or match[1] == "0" else int(match[1]) + 1
             if answer.status != 204 or not 0 < position <= self._descriptor.nbytes:
                 return "", 0
@@ -188,7 +189,7 @@ class BlobUpload:
         return url, position
 
     def _stream(self, position: int) -> Iterator[bytes]:
-        """The content from ``position`` on, as it is sent."""
+        """Yield the content from ``position`` on, as it is sent."""
         try:
             with self._open_content() as content:
                 content.seek(position)
@@ -199,7 +200,7 @@ class BlobUpload:
                         raise self._mismatch("the content has fewer bytes")
                     yield chunk
                     left -= len(chunk)
-                    self._tell(self._descriptor.nbytes - left)
+                    self._report(self._descriptor.nbytes - left)
                 if content.read(1):
                     raise self._mismatch("the content has more bytes")
         except GeneratorExit:
@@ -207,13 +208,13 @@ class BlobUpload:
         except Exception as error:
             raise _ContentError(error) from error
 
-    def _tell(self, position: int) -> None:
-        if position > self._told:
-            told, self._told = self._told, position
+    def _report(self, position: int) -> None:
+        if position > self._reported:
+            reported, self._reported = self._reported, position
             if self._progress is not None:
-                self._progress(position - told)
+                self._progress(position - reported)
 
-    def _is_there(self) -> bool:
+    def _is_stored(self) -> bool:
         try:
             path = self._path + self._descriptor.digest
             return self._client.exchange("HEAD", path, scopes=self._scopes).status == 200
@@ -229,7 +230,7 @@ class BlobUpload:
         return error
 
     def _mismatch(self, reason: str) -> LayerMismatchError:
-        """The error for content of another digest than was stated, with that digest."""
+        """Return the error for content with another digest than stated, with the actual digest."""
         sha256 = hashlib.sha256()
         with self._open_content() as content:
             while chunk := content.read(CHUNK_NBYTES):

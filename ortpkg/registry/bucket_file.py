@@ -1,9 +1,9 @@
-"""A file in a bucket of S3, Google Cloud Storage or Azure, by the library obstore.
+"""Files in buckets of S3, Google Cloud Storage and Azure, read with the library obstore.
 
-Credentials, region and endpoint are those of the vendors' variables (``AWS_ACCESS_KEY_ID``,
+Credentials, region and endpoint come from the vendors' variables (``AWS_ACCESS_KEY_ID``,
 ``AWS_ENDPOINT_URL``, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_STORAGE_ACCOUNT_NAME``, ...).
-Where none are stated the library would ask the network for a cloud's machine that gives some: not
-unless that is asked for. It writes nothing to the disk.
+Without any, the library would ask the cloud's metadata server over the network; here it does so
+only if ``ORTPKG_MACHINE_CREDENTIALS`` asks for it. Nothing is written to the disk.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ortpkg.version import __version__
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore
 
-#: So much is asked for at once: what breaks off is asked for again, by the library.
+#: Size of one request; the library repeats a request that breaks off.
 _PIECE_NBYTES = 8 * 1024 * 1024
 _TIMEOUT = "120s"
-#: Asks the cloud's machine that this runs on for credentials.
+#: Set to ask the metadata server of the cloud machine for credentials.
 _MACHINE_VARIABLE = "ORTPKG_MACHINE_CREDENTIALS"
-#: Scheme → variables that say who asks.
+#: Variables that hold credentials, by scheme.
 _CREDENTIALS = {
     "s3": (
         "AWS_ACCESS_KEY_ID",
@@ -70,12 +70,12 @@ _MOST_CHARACTERS = 300
 
 
 class BucketFile(RemoteFile):
-    """The object ``key`` of a store. Use :meth:`opened`, which asks what it is.
+    """Object in a bucket; create it with :meth:`opened`, which looks up its size and version.
 
     Args:
-        store: the bucket.
-        key: the object's name in it.
-        where: what messages call it.
+        store: The bucket.
+        key: Name of the object in the bucket.
+        where: Name of the object in messages.
     """
 
     def __init__(self, store: ObjectStore, key: str, *, where: str) -> None:
@@ -85,15 +85,17 @@ class BucketFile(RemoteFile):
         self._key = key
         self._where = where
         with _errors(where):
-            found = obstore.head(store, key)
-        self._nbytes = found["size"]
-        self._tag = found["e_tag"]
+            metadata = obstore.head(store, key)
+        self._nbytes = metadata["size"]
+        self._tag = metadata["e_tag"]
 
     @classmethod
     def opened(cls, reference: UrlReference) -> Self:
-        """The object that a reference names.
+        """Return the object that a reference names.
 
-        MissingExtraError where the library is not installed; else as :class:`RemoteFile` says.
+        Raises:
+            MissingExtraError: The library is not installed.
+            RegistryError: See :class:`RemoteFile`.
         """
         try:
             from obstore.store import from_url  # 16 MB of machine code
@@ -127,10 +129,10 @@ class BucketFile(RemoteFile):
         for position in range(start, end, _PIECE_NBYTES):
             wanted = (position, min(position + _PIECE_NBYTES, end))
             with _errors(self._where):
-                found = obstore.get(
+                answer = obstore.get(
                     self._store, self._key, options={"range": wanted, "if_match": self._tag}
                 )
-                content = bytes(found.bytes())
+                content = bytes(answer.bytes())
             if len(content) != wanted[1] - wanted[0]:
                 raise RegistryError(
                     f"{self._where}: {len(content)} bytes came for a part of"
@@ -148,7 +150,7 @@ def _has_credentials(scheme: str) -> bool:
 
 
 def _client_options() -> ClientConfig:
-    """Plain HTTP on this machine alone, or where ``AWS_ALLOW_HTTP`` and the like ask for it."""
+    """Return options that allow plain HTTP on this machine only, or with ``AWS_ALLOW_HTTP`` etc."""
     options: ClientConfig = {"user_agent": f"ortpkg/{__version__}", "timeout": _TIMEOUT}
     endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), "")
     if is_loopback(urlsplit(endpoint).hostname or ""):
@@ -158,7 +160,7 @@ def _client_options() -> ClientConfig:
 
 @contextmanager
 def _errors(where: str) -> Iterator[None]:
-    """What the library raises, as errors of ours: of its texts the first line, without queries."""
+    """Convert the library's exceptions to ours, with their first line and without URL queries."""
     from obstore.exceptions import (
         BaseError,
         PermissionDeniedError,

@@ -1,4 +1,4 @@
-"""What a registry asks for who wants in: the header WWW-Authenticate (RFC 9110, 11.6.1)."""
+"""Parser of the header WWW-Authenticate, which says how to authenticate (RFC 9110, 11.6.1)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PARAMETER = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """One way in.
+    """One way to authenticate that a server offers.
 
     Attributes:
-        scheme: ``bearer``, ``basic``, ...: lower case.
-        parameters: by their names in lower case.
+        scheme: Lower-case scheme, such as ``bearer`` or ``basic``.
+        parameters: Parameters by lower-case name.
     """
 
     scheme: str
@@ -28,31 +28,31 @@ class Challenge:
 
 
 def parse_challenges(headers: Iterable[str]) -> tuple[Challenge, ...]:
-    """All challenges of an answer; what cannot be read is left out."""
-    found: list[Challenge] = []
+    """Return all challenges of an answer; unreadable ones are left out."""
+    challenges: list[Challenge] = []
     for text in headers:
         if len(text) <= _MOST_CHARACTERS:
-            found += _parse(text)
-    return tuple(found)
+            challenges += _parse(text)
+    return tuple(challenges)
 
 
 def _parse(text: str) -> list[Challenge]:
-    found: list[tuple[str, dict[str, str]]] = []
-    place = 0
-    while place < len(text):
-        place = _end(_SEPARATORS.match(text, place), place)
-        parameter = _PARAMETER.match(text, place)
-        if parameter is not None and found:
+    challenges: list[tuple[str, dict[str, str]]] = []
+    offset = 0
+    while offset < len(text):
+        offset = _end(_SEPARATORS.match(text, offset), offset)
+        parameter = _PARAMETER.match(text, offset)
+        if parameter is not None and challenges:
             value = parameter[3] if parameter[2] is None else re.sub(r"\\(.)", r"\1", parameter[2])
-            found[-1][1].setdefault(parameter[1].lower(), value)
-            place = parameter.end()
+            challenges[-1][1].setdefault(parameter[1].lower(), value)
+            offset = parameter.end()
             continue
-        word = _WORD.match(text, place)
+        word = _WORD.match(text, offset)
         if word is None:
             break
-        found.append((word[0].lower(), {}))
-        place = word.end()
-    return [Challenge(scheme=scheme, parameters=parameters) for scheme, parameters in found]
+        challenges.append((word[0].lower(), {}))
+        offset = word.end()
+    return [Challenge(scheme=scheme, parameters=parameters) for scheme, parameters in challenges]
 
 
 def _end(match: re.Match[str] | None, otherwise: int) -> int:

@@ -1,7 +1,7 @@
-"""Programs that keep credentials (``docker-credential-NAME``), by their protocol.
+"""Client of credential helpers, the programs ``docker-credential-NAME`` that store credentials.
 
-Source: docker/docker-credential-helpers, README, "Development". What they print is shown nowhere:
-it may be a secret.
+Source: docker/docker-credential-helpers, README, "Development". Their output is never shown, since
+it may contain a secret.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ortpkg.registry.secret import Secret
 _MOST_S = 120.0
 _MOST_NBYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-#: What helpers print where they know nothing.
+#: Texts that helpers print for an unknown registry.
 _NOT_FOUND = (b"credentials not found", b"no credentials")
 
 
 def fetch(helper: str, key: str) -> tuple[str, Secret] | None:
-    """(user name, secret) of a registry; None where the helper has none."""
+    """Return the user name and secret of a registry, or None if the helper has none."""
     code, printed = _run(helper, "get", key.encode())
     if code != 0:
         if any(text in printed.lower() for text in _NOT_FOUND):
@@ -41,7 +41,7 @@ def fetch(helper: str, key: str) -> tuple[str, Secret] | None:
 
 
 def keep(helper: str, key: str, username: str, password: Secret) -> None:
-    """Hands credentials to a helper."""
+    """Store credentials with a helper."""
     document = {"ServerURL": key, "Username": username, "Secret": password.reveal()}
     code, _ = _run(helper, "store", json.dumps(document).encode())
     if code != 0:
@@ -49,7 +49,7 @@ def keep(helper: str, key: str, username: str, password: Secret) -> None:
 
 
 def erase(helper: str, key: str) -> bool:
-    """Has a helper forget a registry; whether it says that it did."""
+    """Erase a registry's credentials from a helper; return True if the helper reports success."""
     code, _ = _run(helper, "erase", key.encode())
     return code == 0
 
@@ -63,7 +63,7 @@ def _failed(helper: str, action: str, what: str) -> CredentialsError:
 
 
 def _run(helper: str, action: str, content: bytes) -> tuple[int, bytes]:
-    """(exit status, what it printed)."""
+    """Run a helper; return its exit status and its output."""
     if _NAME.fullmatch(helper) is None:
         raise CredentialsError(f"{quoted(helper)} is no name of a credential helper")
     program = shutil.which(f"docker-credential-{helper}")
@@ -105,14 +105,14 @@ def _run(helper: str, action: str, content: bytes) -> tuple[int, bytes]:
 
 
 def _converse(process: subprocess.Popen[bytes], content: bytes) -> bytes:
-    """Gives a helper its input and takes what it prints, to the first byte too many."""
+    """Write a helper's input and return its output, cut off one byte past the limit."""
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         with process.stdin as stream:
             stream.write(content)
     except BrokenPipeError:
-        pass  # it did not want it; its status says why
+        pass  # the helper does not read its input; its exit status says why
     with process.stdout as stream:
         printed = stream.read(_MOST_NBYTES + 1)
     if len(printed) <= _MOST_NBYTES:

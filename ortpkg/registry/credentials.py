@@ -1,7 +1,7 @@
-"""Who we are to registries: Docker's config file, and the helper programs that it names.
+"""Credentials for registries, from Docker's config file and the helper programs that it names.
 
-Sources, the first that knows a registry counts: the variable ``DOCKER_AUTH_CONFIG`` (the text of
-such a file), then the file ``config.json`` in ``DOCKER_CONFIG`` or ``~/.docker``, in it the
+The first source that knows the registry counts: the variable ``DOCKER_AUTH_CONFIG`` (the text of a
+config file), then the file ``config.json`` in ``DOCKER_CONFIG`` or ``~/.docker``; in it the
 registry's own helper (``credHelpers``), the helper for all (``credsStore``), and ``auths``.
 """
 
@@ -28,18 +28,18 @@ CONFIG_TEXT_VARIABLE = "DOCKER_AUTH_CONFIG"
 CONFIG_FOLDER_VARIABLE = "DOCKER_CONFIG"
 _MOST_CONFIG_NBYTES = 4 << 20
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
-#: A helper's user name where the secret is an identity token.
+#: User name that a helper returns when the secret is an identity token.
 _TOKEN_USER = "<token>"  # noqa: S105 - no password
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a registry, or its token server, is told; one of three kinds.
+    """Credentials for a registry or its token server, of one of three kinds.
 
     Attributes:
-        username, password: where ``password`` is set.
-        identity_token: is exchanged for access tokens (OAuth 2 refresh token).
-        registry_token: is an access token itself.
+        username, password: User name and password, if ``password`` is set.
+        identity_token: OAuth 2 refresh token, to exchange for access tokens.
+        registry_token: Access token.
     """
 
     username: str = ""
@@ -49,28 +49,30 @@ class Credentials:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says nothing."""
+        """True if there is neither a password nor a token."""
         return not (self.password or self.identity_token or self.registry_token)
 
 
 def find_credentials(key: str) -> Credentials | None:
-    """Return the credentials for the registry that Docker knows as ``key`` (``host:port``).
+    """Return the credentials of the registry that Docker knows as ``key`` (``host:port``), or None.
 
-    CredentialsError where the file or a helper cannot be used. Where the helper is not installed or
-    fails, what the file itself has counts.
+    If the helper is not installed or fails, the entry in the config file counts.
+
+    Raises:
+        CredentialsError: The config file or the helper cannot be used.
     """
     text = os.environ.get(CONFIG_TEXT_VARIABLE, "")
     if text.strip():
-        found = _of_auths(_parse(text.encode(), CONFIG_TEXT_VARIABLE), key)
-        if found is not None:
-            return found
+        credentials = _from_auths(_parse(text.encode(), CONFIG_TEXT_VARIABLE), key)
+        if credentials is not None:
+            return credentials
     config = _read_config(config_file())
     helper = helper_for(config, key)
     if helper:
         try:
             name_and_secret = fetch(helper, key)
         except CredentialsError as error:
-            in_file = _of_auths(config, key)
+            in_file = _from_auths(config, key)
             if not error.is_helper_unusable or in_file is None:
                 raise
             return in_file
@@ -79,11 +81,11 @@ def find_credentials(key: str) -> Credentials | None:
             if username == _TOKEN_USER:
                 return Credentials(identity_token=secret)
             return Credentials(username=username, password=secret)
-    return _of_auths(config, key)
+    return _from_auths(config, key)
 
 
 def keep_credentials(key: str, credentials: Credentials) -> str:
-    """Keeps a user name and password; says where: a file, or a helper program."""
+    """Store a user name and password; return the file's path or the helper's name."""
     file = config_file()
     config = _read_config(file)
     helper = helper_for(config, key)
@@ -97,21 +99,21 @@ def keep_credentials(key: str, credentials: Credentials) -> str:
 
 
 def forget_credentials(key: str) -> bool:
-    """Takes them away, from the helper and from the file; whether there were any."""
+    """Remove credentials from the helper and the file; return True if there were any."""
     file = config_file()
     config = _read_config(file)
     helper = helper_for(config, key)
     is_erased = bool(helper) and erase(helper, key)
     auths = _object(config, "auths")
-    kept = {name: entry for name, entry in auths.items() if _host_of(name) != _host_of(key)}
-    if len(kept) != len(auths):
-        _write_config(file, {**config, "auths": kept})
+    remaining = {name: entry for name, entry in auths.items() if _host_of(name) != _host_of(key)}
+    if len(remaining) != len(auths):
+        _write_config(file, {**config, "auths": remaining})
         return True
     return is_erased
 
 
 def config_file() -> Path:
-    """Docker's config file; may not exist."""
+    """Path of Docker's config file, which may not exist."""
     folder = os.environ.get(CONFIG_FOLDER_VARIABLE)
     if folder:
         return Path(folder, "config.json")
@@ -119,18 +121,18 @@ def config_file() -> Path:
 
 
 def helper_for(config: Mapping[str, Any], key: str) -> str:
-    """The program's name that keeps a registry's credentials; "" where the file does."""
+    """Return the name of the helper that keeps a registry's credentials, or "" if the file does."""
     helpers = _object(config, "credHelpers")
     named = helpers.get(key, config.get("credsStore", ""))
     return named if isinstance(named, str) else ""
 
 
-def _of_auths(config: Mapping[str, Any], key: str) -> Credentials | None:
+def _from_auths(config: Mapping[str, Any], key: str) -> Credentials | None:
     auths = _object(config, "auths")
     entry = auths.get(key)
-    if entry is None:  # older clients kept whole addresses
+    if entry is None:  # older clients stored whole addresses
         entry = next(
-            (each for name, each in auths.items() if _host_of(name) == _host_of(key)), None
+            (value for name, value in auths.items() if _host_of(name) == _host_of(key)), None
         )
     if not isinstance(entry, Mapping):
         return None
@@ -147,7 +149,7 @@ def _of_auths(config: Mapping[str, Any], key: str) -> Credentials | None:
 
 
 def _host_of(key: str) -> str:
-    """Docker's ConvertToHostname: keys may be addresses with a scheme and a path."""
+    """Return the host of a key, which may be an address, like Docker's ConvertToHostname."""
     return urlsplit(key if "://" in key else f"//{key}").netloc.lower()
 
 
@@ -176,7 +178,7 @@ def _object(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _read_config(file: Path) -> dict[str, Any]:
     try:
-        with open(file, "rb", opener=_at_once) as stream:
+        with open(file, "rb", opener=_open_nonblocking) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise ValueError("it is no plain file")
             data = stream.read(_MOST_CONFIG_NBYTES + 1)
@@ -188,13 +190,13 @@ def _read_config(file: Path) -> dict[str, Any]:
     return _parse(data, str(file)) if data.strip() else {}
 
 
-def _at_once(path: str, flags: int) -> int:
-    """Opens a pipe without waiting for its other end."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open a file; a pipe is opened without waiting for its other end."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _parse(data: bytes, place: str) -> dict[str, Any]:
-    """The JSON object of a config file. Nothing of its text comes into a message."""
+def _parse(data: bytes, source: str) -> dict[str, Any]:
+    """Return the JSON object of a config file; messages never quote its text."""
     try:
         if len(data) > _MOST_CONFIG_NBYTES:
             raise ValueError
@@ -203,18 +205,18 @@ def _parse(data: bytes, place: str) -> dict[str, Any]:
             raise ValueError  # noqa: TRY004
     except (ValueError, RecursionError):
         raise CredentialsError(
-            f"{quoted(place)} is no JSON object of at most {_MOST_CONFIG_NBYTES >> 20} MiB, as"
+            f"{quoted(source)} is no JSON object of at most {_MOST_CONFIG_NBYTES >> 20} MiB, as"
             " Docker writes it"
         ) from None
     return config
 
 
 def _write_config(file: Path, config: Mapping[str, Any]) -> None:
-    """Replaces the file, or what it is a link to, in one step; for its owner alone."""
+    """Replace the file, or the target of its link, in one step; only the owner may read it."""
     content = json.dumps(config, indent="\t").encode() + b"\n"
 
     def write(stream: BinaryIO) -> None:
-        if hasattr(os, "fchmod"):  # before there is anything in it
+        if hasattr(os, "fchmod"):  # before it has content
             os.fchmod(stream.fileno(), _PRIVATE_FILE)
         stream.write(content)
 

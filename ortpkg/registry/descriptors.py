@@ -1,4 +1,4 @@
-"""OCI content descriptors: what a piece of content is, by its digest and size.
+"""OCI content descriptors: type, digest and size of a piece of content.
 
 Source: OCI image specification 1.1, descriptor.md.
 """
@@ -23,14 +23,14 @@ _MOST_ANNOTATION_CHARACTERS = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptor:
-    """One piece of content of a registry or layout.
+    """Descriptor of one piece of content in a registry or layout.
 
     Attributes:
-        media_type: what it is.
+        media_type: Media type of the content.
         digest: ``sha256:<64 lower-case hex digits>`` of its bytes.
-        nbytes: their number.
-        annotations: facts about it.
-        artifact_type: of a manifest that is an artifact's; "" elsewhere.
+        nbytes: Size in bytes.
+        annotations: Annotations by key.
+        artifact_type: Artifact type, if the content is the manifest of an artifact; else "".
     """
 
     media_type: str
@@ -41,11 +41,11 @@ class Descriptor:
 
     @property
     def sha256(self) -> str:
-        """The digest's 64 hex digits: what ``digests.json`` has."""
+        """The digest's 64 hex digits, as in ``digests.json``."""
         return self.digest.removeprefix("sha256:")
 
     def to_json(self) -> dict[str, Any]:
-        """The descriptor as the specification writes it."""
+        """Return the descriptor as the JSON object of the specification."""
         document: dict[str, Any] = {
             "mediaType": self.media_type,
             "digest": self.digest,
@@ -59,14 +59,16 @@ class Descriptor:
 
 
 def is_digest(text: object) -> bool:
-    """Whether ``text`` is a SHA-256 digest as OCI writes it. No other algorithm is taken."""
+    """Return True for a SHA-256 digest in OCI notation; other algorithms are not supported."""
     return isinstance(text, str) and _DIGEST.fullmatch(text) is not None
 
 
 def parse_descriptor(value: Any) -> Descriptor:
-    """A descriptor of a stranger's document.
+    """Parse a descriptor from an untrusted document.
 
-    ValueError, which says what is wrong and what would be right.
+    Raises:
+        ValueError: The value is not a descriptor; the message says what is wrong and what is
+            expected.
     """
     if not isinstance(value, Mapping):
         raise ValueError("a descriptor is an object with mediaType, digest and size")  # noqa: TRY004
@@ -90,7 +92,11 @@ def parse_descriptor(value: Any) -> Descriptor:
 
 
 def parse_annotations(value: Any) -> Mapping[str, str]:
-    """Annotations of a descriptor or manifest; ValueError as :func:`parse_descriptor`."""
+    """Parse the annotations of a descriptor or manifest.
+
+    Raises:
+        ValueError: See :func:`parse_descriptor`.
+    """
     if value is None:
         return EMPTY
     if not isinstance(value, Mapping) or len(value) > _MOST_ANNOTATIONS:

@@ -1,10 +1,10 @@
-"""The documents of a package as one small layer, by which machines decide what else they want.
+"""Layer that holds all documents of a package: enough for selection, verification and signatures.
 
-It is all that selection, verification and signatures need, in one piece.
+A machine downloads this small layer first and decides by it which other layers it needs.
 
-A tar archive in a gzip frame. The same documents give the same bytes on every machine: entries are
-sorted, have no times and no owners, and gzip only frames them (stored blocks), since compressors
-differ from one version of zlib to the next.
+The layer is a tar archive in a gzip frame. Equal documents give equal bytes on every machine:
+entries are sorted and have no times and owners, and the gzip frame holds stored blocks, because
+compressed output differs between versions of zlib.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ortpkg.package.integrity.digests import check_recordable
 from ortpkg.package.paths.path_text import why_not_portable
 from ortpkg.package.sidecar import DIGESTS_FILE, PIPELINE, SAMPLES
 
-#: Documents that readers of packages look for, however large; any other JSON up to a limit.
+#: Documents that readers of packages look for, of any size; other JSON files up to a limit.
 _DOCUMENT_NAMES = frozenset({MANIFEST, METADATA, COMPONENT})
 _MOST_OTHER_NBYTES = 64 * 1024
 MOST_DOCUMENTS = 100_000
 MOST_NBYTES = 256 * 1024 * 1024
-"""Of all documents together, unpacked; more is refused on both ways."""
+"""Largest size of all documents together, unpacked, for packing and unpacking."""
 
 _MOST_EXTENSION_NBYTES = 64 * 1024
 _EXTENSIONS = (
@@ -45,7 +45,7 @@ _CHUNK_NBYTES = 1024 * 1024
 
 
 def is_document(path: str, nbytes: int) -> bool:
-    """Whether the file of a package at ``path`` travels in the layer of documents."""
+    """Return True if the file at ``path`` in a package belongs to the layer of documents."""
     name = path.rpartition("/")[2]
     if path in (DIGESTS_FILE, PIPELINE, SAMPLES) or name in _DOCUMENT_NAMES:
         return True
@@ -53,9 +53,10 @@ def is_document(path: str, nbytes: int) -> bool:
 
 
 def pack_documents(documents: Mapping[str, bytes]) -> bytes:
-    """The layer that holds ``documents``: path in the package → content.
+    """Return the layer that holds ``documents``, which maps paths in the package to contents.
 
-    PackageError where they are more than a layer may hold.
+    Raises:
+        PackageError: The documents exceed the limits of a layer.
     """
     if len(documents) > MOST_DOCUMENTS or sum(map(len, documents.values())) > MOST_NBYTES:
         raise PackageError(
@@ -69,7 +70,7 @@ def pack_documents(documents: Mapping[str, bytes]) -> bytes:
 
 
 def tar_of(documents: Mapping[str, bytes]) -> bytes:
-    """The archive inside of the layer, whose digest the artifact's config has (diffIds)."""
+    """Return the tar archive inside the layer; its digest is in the artifact's config (diffIds)."""
     target = io.BytesIO()
     with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(documents, key=str.encode):
@@ -80,19 +81,20 @@ def tar_of(documents: Mapping[str, bytes]) -> bytes:
 
 
 def unpack_documents(layer: BinaryIO, *, registry: str, digest: str) -> dict[str, bytes]:
-    """The documents in a layer of a stranger: path → content.
+    """Return the documents of an untrusted layer, by path.
 
-    ArtifactFormatError for anything but plain files with plain relative names, each once, within
-    the limits, whatever the layer's headers say.
+    Raises:
+        ArtifactFormatError: The layer contains something other than plain files with plain relative
+            names, a name twice, or more than the limits allow, whatever its headers say.
     """
     documents: dict[str, bytes] = {}
-    taken: set[str] = set()
+    names: set[str] = set()
     try:
         with tarfile.open(fileobj=_Inflated(layer), mode="r|", tarinfo=_Header) as archive:
             for entry in archive:
                 if entry.isdir():
                     continue
-                _check_entry(entry, taken, len(documents))
+                _check_entry(entry, names, len(documents))
                 content = archive.extractfile(entry)
                 assert content is not None  # a regular file
                 documents[entry.name] = content.read()
@@ -104,8 +106,8 @@ def unpack_documents(layer: BinaryIO, *, registry: str, digest: str) -> dict[str
     return documents
 
 
-def _check_entry(entry: tarfile.TarInfo, taken: set[str], count: int) -> None:
-    if not entry.isreg() or entry.issparse():  # a sparse one is as large as it says
+def _check_entry(entry: tarfile.TarInfo, names: set[str], count: int) -> None:
+    if not entry.isreg() or entry.issparse():  # a sparse file can be any size
         raise _WrongLayerError(f"holds {quoted(entry.name)}, which is not a plain file")
     if count >= MOST_DOCUMENTS:
         raise _WrongLayerError(f"holds more than {MOST_DOCUMENTS} documents")
@@ -116,31 +118,31 @@ def _check_entry(entry: tarfile.TarInfo, taken: set[str], count: int) -> None:
         reason = "is not a plain relative path"
     if reason:
         raise _WrongLayerError(f"holds {quoted(entry.name)}, which {reason}")
-    if (key := entry.name.casefold()) in taken:
+    if (key := entry.name.casefold()) in names:
         raise _WrongLayerError(f"holds {quoted(entry.name)} twice")
-    taken.add(key)
+    names.add(key)
 
 
 class _Header(tarfile.TarInfo):
-    """The header of an entry; what extends it is read whole, and so refused where that is much."""
+    """Header of an entry; an extended header is read whole, so a large one is refused."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        if found.type in _EXTENSIONS and found.size > _MOST_EXTENSION_NBYTES:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in _EXTENSIONS and header.size > _MOST_EXTENSION_NBYTES:
             raise _WrongLayerError(
-                f"extends the header of an entry by {found.size} bytes; at most"
+                f"extends the header of an entry by {header.size} bytes; at most"
                 f" {_MOST_EXTENSION_NBYTES} are read"
             )
-        return found
+        return header
 
 
 class _WrongLayerError(Exception):
-    """What is wrong with a layer, as the end of a sentence."""
+    """Problem of a layer, as the end of a sentence."""
 
 
 class _Inflated(io.RawIOBase):
-    """What a gzip frame holds, piece by piece, at most MOST_NBYTES and what an archive adds."""
+    """Content of a gzip frame, read in pieces up to MOST_NBYTES and the overhead of the archive."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._source = source
@@ -168,7 +170,7 @@ class _Inflated(io.RawIOBase):
                 content = decompressor.decompress(packed, _CHUNK_NBYTES)
                 packed = decompressor.unconsumed_tail
                 self._nbytes += len(content)
-                # Each entry may take two blocks of headers and what fills its last block.
+                # Each entry may need two header blocks and the padding of its last block.
                 if self._nbytes > MOST_NBYTES + 4096 * MOST_DOCUMENTS:
                     raise _WrongLayerError(f"holds more than {MOST_NBYTES >> 20} MiB of documents")
                 if content:

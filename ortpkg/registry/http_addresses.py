@@ -1,7 +1,7 @@
-"""Addresses of registries, and which other address an answer may send us to.
+"""Addresses of registries, and the check of addresses that an answer sends us to.
 
-Addresses in answers are a stranger's. Those with characters that parsers of addresses read in
-different ways, or with a user's name in them, are not followed.
+Addresses in answers are not trusted. Those that contain a user name, or characters that URL parsers
+interpret differently, are not followed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from ortpkg.errors import PackageReferenceError, quoted
 
 _MOST_URL_CHARACTERS = 8 * 1024
-_URL = re.compile(r"[!-\[\]-~]+")  # printable ASCII without a blank and without a backslash
+_URL = re.compile(r"[!-\[\]-~]+")  # printable ASCII without space and backslash
 _HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_-]{1,63})*\.?"
 )
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-#: What people call Docker Hub → where its registry answers.
+#: Names of Docker Hub, and the host at which its registry answers.
 _DOCKER_HUB_NAMES = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _DOCKER_HUB = "registry-1.docker.io"
-#: Under this name Docker keeps the credentials of Docker Hub.
+#: Key of Docker Hub's credentials in Docker's config file.
 _DOCKER_HUB_CREDENTIALS = "https://index.docker.io/v1/"
 
 Scheme = Literal["http", "https"]
@@ -31,11 +31,11 @@ Scheme = Literal["http", "https"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryHost:
-    """A registry as references name it.
+    """Registry host as references name it.
 
     Attributes:
-        host: a name or an IP address; one of IPv6 without brackets.
-        port: None where none is named.
+        host: Name or IP address; an IPv6 address without brackets.
+        port: Port, or None if the reference has none.
     """
 
     host: str
@@ -47,26 +47,30 @@ class RegistryHost:
 
     @property
     def is_docker_hub(self) -> bool:
-        """Whether it is Docker Hub under one of its names."""
+        """True if this is one of the names of Docker Hub."""
         return self.port is None and self.host.lower() in _DOCKER_HUB_NAMES
 
     @property
     def credentials_key(self) -> str:
-        """The name under which Docker's config file has its credentials."""
+        """Key of the registry's credentials in Docker's config file."""
         return _DOCKER_HUB_CREDENTIALS if self.is_docker_hub else str(self)
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is this machine."""
+        """True if the host is this machine."""
         return is_loopback(self.host)
 
     def url(self, scheme: Scheme) -> str:
-        """``https://host:port`` of its API."""
+        """Return the ``https://host:port`` of the registry's API."""
         return f"{scheme}://{_DOCKER_HUB if self.is_docker_hub else self}"
 
 
 def parse_registry_host(text: str) -> RegistryHost:
-    """``host[:port]``; an IPv6 address in brackets. PackageReferenceError for anything else."""
+    """Parse ``host[:port]``; an IPv6 address is in brackets.
+
+    Raises:
+        PackageReferenceError: The text is not a host.
+    """
     wrong = PackageReferenceError(
         f"{quoted(text)} is no registry; write host or host:port, such as models.example:5000",
         reference=text,
@@ -90,7 +94,7 @@ def parse_registry_host(text: str) -> RegistryHost:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its very name, whatever a name server says."""
+    """Return True if the host name itself means this machine, whatever a name server says."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -101,14 +105,18 @@ def is_loopback(host: str) -> bool:
 
 
 def origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port: credentials for one are for no other."""
+    """Return scheme, host and port; credentials for one origin are sent to no other."""
     parts = split_url(url)
     assert parts.hostname is not None
     return parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
 
 
 def split_url(url: str) -> SplitResult:
-    """An http or https address in its parts. ValueError, which says what is wrong with others."""
+    """Split an http or https address into its parts.
+
+    Raises:
+        ValueError: The address is invalid or not allowed; the message says why.
+    """
     if len(url) > _MOST_URL_CHARACTERS or _URL.fullmatch(url) is None:
         raise ValueError("it is too long, or has characters that addresses do not have")
     parts = urlsplit(url)
@@ -116,15 +124,20 @@ def split_url(url: str) -> SplitResult:
         raise ValueError("it is neither http nor https")
     if not parts.hostname or "@" in parts.netloc:
         raise ValueError("it names no host, or a user with it")
-    _ = parts.port  # ValueError where it is none
+    _ = parts.port  # ValueError if the port is invalid
     return parts
 
 
 def next_url(url: str, location: str) -> str:
-    """Where an answer of ``url`` sends us.
+    """Return the absolute address that an answer of ``url`` redirects to.
 
-    ValueError, which says why, for an address that is none, and where it would leave encryption: to
-    plain HTTP goes only what came by plain HTTP, and stays on its host, or on this machine.
+    Args:
+        url: Address that was requested.
+        location: Address in the answer, absolute or relative.
+
+    Raises:
+        ValueError: The address is invalid or would leave encryption: a redirect to plain HTTP is
+            followed only from plain HTTP, on the same host or on this machine.
     """
     target = urljoin(url, location)
     to, came = split_url(target), split_url(url)
@@ -139,6 +152,6 @@ def next_url(url: str, location: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """An address for messages: without a query, which may be signed."""
+    """Return an address for messages, without its query, which may contain a signature."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

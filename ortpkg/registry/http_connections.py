@@ -1,4 +1,4 @@
-"""Connections to registries: TLS, proxies, timeouts."""
+"""Connections to registries, with TLS, proxies and timeouts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Body = bytes | Iterable[bytes]
 
 
 class _WithoutSecrets(logging.Filter):
-    """Takes secrets out of the addresses that urllib3 logs: a redirect may have put them there."""
+    """Log filter that removes secrets from addresses that urllib3 logs, as in redirects."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
@@ -42,10 +42,10 @@ logging.getLogger("urllib3.connectionpool").addFilter(_WithoutSecrets())
 
 
 class Connections:
-    """Connections that stay open for the next request; for several threads.
+    """Pool of open connections for reuse; may be used by several threads.
 
     Args:
-        ca_file: a file of certificates, in place of the system's, whose issuers are trusted.
+        ca_file: File of trusted issuers' certificates, instead of the system's.
     """
 
     def __init__(self, *, ca_file: Path | None = None) -> None:
@@ -57,9 +57,10 @@ class Connections:
     def send(
         self, method: str, url: str, headers: Mapping[str, str], body: Body | None
     ) -> urllib3.BaseHTTPResponse:
-        """One request and the head of its answer: no redirects, no repetition.
+        """Send one request and return the head of its answer, without redirects and repetitions.
 
-        RegistryUnreachableError where none came.
+        Raises:
+            RegistryUnreachableError: No answer came.
         """
         parts = split_url(url)
         assert parts.hostname is not None
@@ -80,11 +81,11 @@ class Connections:
                 retries=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            # Their texts have addresses with queries in them.
+            # The exceptions' texts contain addresses with queries.
             raise failure(parts.netloc, error) from None
 
     def close(self) -> None:
-        """Closes those that nobody uses now."""
+        """Close the idle connections."""
         with self._lock:
             for pool in self._pools.values():
                 pool.clear()
@@ -93,7 +94,7 @@ class Connections:
         with self._lock:
             pool = self._pools.get((scheme, proxy))
             if pool is None:
-                # To read a system's certificates takes longer than a request on this machine.
+                # Reading the system's certificates takes longer than a request on this machine.
                 if self._context is None and "https" in (scheme, (proxy or "").partition(":")[0]):
                     self._context = _tls_context(self._ca_file)
                 pool = self._pools[scheme, proxy] = self._new_pool(proxy)
@@ -132,7 +133,7 @@ class Connections:
 
 
 def failure(host: str, error: Exception) -> RegistryUnreachableError:
-    """The error that users see where a connection fails."""
+    """Return the error that users see when a connection fails."""
     reason, is_lasting, is_unconnected = _reason(error)
     return RegistryUnreachableError(
         f"{host}: {reason}", registry=host, is_lasting=is_lasting, is_unconnected=is_unconnected
@@ -140,7 +141,7 @@ def failure(host: str, error: Exception) -> RegistryUnreachableError:
 
 
 def _reason(error: Exception) -> tuple[str, bool, bool]:
-    """(what happened, whether trying again would not help, whether there was no connection)."""
+    """Return what happened, if another try is useless, and if no connection was established."""
     cause = _cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}", True, True
@@ -153,7 +154,8 @@ def _reason(error: Exception) -> tuple[str, bool, bool]:
         return "the proxy that the environment names refuses the connection", False, True
     if (late := _late(error)) is not None:
         return str(late), False, False
-    if isinstance(error, urllib3.exceptions.NewConnectionError):  # a ConnectTimeoutError, too
+    # also a subclass of ConnectTimeoutError
+    if isinstance(error, urllib3.exceptions.NewConnectionError):
         return f"no connection ({_system_text(cause)})", False, True
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError):
         return f"no connection within {_CONNECT_S:g} s", False, True
@@ -163,11 +165,13 @@ def _reason(error: Exception) -> tuple[str, bool, bool]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The innermost exception: libraries wrap what the system says several times."""
+    """Return the innermost exception; libraries wrap the system's error several times."""
     for _ in range(8):
         inner = error.__cause__ or error.__context__
         if inner is None:
-            inner = next((each for each in error.args if isinstance(each, Exception)), None)
+            inner = next(
+                (argument for argument in error.args if isinstance(argument, Exception)), None
+            )
         if inner is None:
             break
         error = inner
@@ -184,24 +188,24 @@ def _system_text(cause: BaseException) -> str:
     return (cause.strerror or "") if isinstance(cause, OSError) else "refused"
 
 
-def proxy_for(scheme: str, host: str, place: str) -> str | None:
-    """The proxy for a host, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; none for this machine.
+def proxy_for(scheme: str, host: str, netloc: str) -> str | None:
+    """Return the proxy for a host by HTTPS_PROXY, HTTP_PROXY and NO_PROXY; None for this machine.
 
-    ``place``: the host with its port, where one is named.
+    ``netloc`` is the host with its port, if the address has one.
     """
     if is_loopback(host):
         return None
     proxies = urllib.request.getproxies_environment()
     proxy = proxies.get(scheme)
     if not proxy or urllib.request.proxy_bypass_environment(  # type: ignore[attr-defined]
-        place, proxies
+        netloc, proxies
     ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    """As Python's own: SSL_CERT_FILE, SSL_CERT_DIR, the system's; certifi where it has none."""
+    """Return a TLS context that trusts SSL_CERT_FILE, SSL_CERT_DIR or the system, else certifi."""
     context = ssl.create_default_context(cafile=ca_file)
     paths = ssl.get_default_verify_paths()
     has_file = bool(ca_file or paths.cafile or paths.capath)

@@ -1,4 +1,4 @@
-"""A file behind HTTP, read in parts where its server can, else as a whole.
+"""File behind HTTP, read in parts if its server supports ranges, else as a whole.
 
 Source: RFC 9110, 13.1.5 (If-Range) and 14 (ranges).
 """
@@ -24,15 +24,15 @@ from ortpkg.registry.secret import Secret
 
 
 class HttpFile(RemoteFile):
-    """The file behind a URL. Use :meth:`opened`, which asks the server what it can.
+    """File behind a URL; create it with :meth:`opened`, which finds out what the server supports.
 
     Args:
-        transport: makes the requests.
-        url: the address; a query in it goes to the server, and into no message.
-        authorization: goes to this address's host alone.
-        nbytes: of the file, where that is known.
-        validator: what the server calls this version of it, "" where it says nothing that holds.
-        has_parts: whether it sends parts.
+        transport: Sends the requests.
+        url: Address; its query goes to the server and into no message.
+        authorization: Header that is sent to this address's host only.
+        nbytes: Size of the file, or None if unknown.
+        validator: Strong entity tag of this version of the file, or "".
+        has_parts: True if the server sends parts.
     """
 
     def __init__(
@@ -56,7 +56,11 @@ class HttpFile(RemoteFile):
     def opened(
         cls, transport: HttpTransport, url: str, authorization: Secret | None = None
     ) -> Self:
-        """The file, of which one byte is asked for. Raises as :class:`RemoteFile` says."""
+        """Request one byte of the file and return the file.
+
+        Raises:
+            RegistryError: See :class:`RemoteFile`.
+        """
         request = Request(
             method="GET", url=url, headers={"Range": "bytes=0-0"}, authorization=authorization
         )
@@ -93,7 +97,7 @@ class HttpFile(RemoteFile):
         if not self._has_parts and (start, end) != (0, self._nbytes):
             raise RangeNotSupportedError(f"{self.where}: its server sends no parts of it")
         download = ResumedDownload(
-            lambda position: self._asked(position, end),
+            lambda position: self._request(position, end),
             self._transport.retries(),
             start=start,
             end=end,
@@ -102,8 +106,8 @@ class HttpFile(RemoteFile):
         )
         return download.opened()
 
-    def _asked(self, position: int, end: int | None) -> Answer:
-        """An answer of the same version: its bytes from the position on, or all of them."""
+    def _request(self, position: int, end: int | None) -> Answer:
+        """Return an answer with the same version of the file, from the position on or complete."""
         headers = {}
         if self._has_parts:
             headers = {"Range": f"bytes={position}-{'' if end is None else end - 1}"}
@@ -152,7 +156,7 @@ class HttpFile(RemoteFile):
 
 
 def _validator(answer: Answer) -> str:
-    """The entity tag of a version whose bytes are always the same ones; "" where it has none."""
+    """Return the strong entity tag of an answer, or "" if it has none."""
     tag = answer.header("ETag") or ""
     return tag if tag.startswith('"') and len(tag) <= 1024 else ""
 

@@ -1,4 +1,4 @@
-"""How often, and after which pauses, a request is made again."""
+"""Number of times, and pauses after which, a request is repeated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Answers that mean "later" (RFC 9110, 15.5 and 15.6; RFC 6585, 4).
+#: Statuses that mean "later" (RFC 9110, 15.5 and 15.6; RFC 6585, 4).
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 
@@ -17,14 +17,14 @@ class RetryPolicy:
     """Limits of repetition.
 
     Attributes:
-        most_tries: of one request, the first included.
-        most_connection_tries: of them, where there has been no connection at all: mostly a wrong
-            name or port.
-        first_pause_s: before the second try; each further one is twice as long, and up to half of
-            it is left to chance, so that a fleet does not come back all at once.
-        most_pause_s: no pause of ours is longer.
-        most_waiting_s: all pauses of one request together, those included that a server asks for;
-            a request whose failed tries took longer is not made again.
+        most_tries: Tries of one request, including the first.
+        most_connection_tries: Tries if no connection could be established, mostly because of a
+            wrong name or port.
+        first_pause_s: Pause before the second try in seconds. Each further pause is twice as long;
+            up to half of it is random, so that a fleet does not come back all at once.
+        most_pause_s: Longest pause of ours.
+        most_waiting_s: Longest time of all pauses of one request together, including those that a
+            server asks for. A request whose failed tries took longer is not repeated.
     """
 
     most_tries: int = 6
@@ -36,14 +36,14 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Time, which tests make up."""
+    """Source of time; tests replace it."""
 
     now_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
 
 
 class Retries:
-    """What is left of a policy for one request."""
+    """Remaining tries of one request."""
 
     def __init__(self, policy: RetryPolicy, clock: Clock) -> None:
         self._policy = policy
@@ -52,11 +52,11 @@ class Retries:
         self._waited_s = 0.0
 
     def wait(self, *, asked_s: float | None = None, is_unconnected: bool = False) -> bool:
-        """Pauses before the next try; False, at once, where there shall be none.
+        """Pause before the next try; return False at once if there should be none.
 
         Args:
-            asked_s: how long the server asks to wait.
-            is_unconnected: no connection came about.
+            asked_s: Time that the server asks to wait, in seconds.
+            is_unconnected: True if no connection was established.
         """
         self._tries += 1
         policy = self._policy
@@ -71,15 +71,15 @@ class Retries:
         return True
 
     def progressed(self) -> None:
-        """The last try brought the work on: tries begin to count anew, waiting does not."""
+        """Count the tries from zero again, because the last one made progress.
+
+        Waiting time still adds up.
+        """
         self._tries = 0
 
 
 def retry_after_s(text: str | None) -> float | None:
-    """The seconds of a Retry-After header (RFC 9110, 10.2.3).
-
-    None where there is none, or it is none.
-    """
+    """Return the seconds of a Retry-After header (RFC 9110, 10.2.3); None without a valid one."""
     if text is None:
         return None
     if text.isascii() and text.isdigit():

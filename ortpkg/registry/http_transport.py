@@ -1,7 +1,6 @@
-"""Requests to registries: repeated where that helps, redirected where that is safe, and bounded.
+"""Bounded requests to registries, with repetitions that help and redirects that are safe.
 
-Nothing that an answer says makes us send credentials to another place than the one they are for, or
-leave encryption.
+Nothing in an answer makes us send credentials to another origin than theirs, or leave encryption.
 """
 
 from __future__ import annotations
@@ -37,27 +36,28 @@ ResultT = TypeVar("ResultT")
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-#: These may say that a body has to go along (RFC 9110, 15.4).
+#: Statuses whose redirect repeats the method and the body (RFC 9110, 15.4).
 _REDIRECTS_WITH_METHOD = frozenset({307, 308})
-#: So long may an answer take that is no blob.
+#: Longest time of an answer that is not a blob.
 _MOST_ANSWER_S = 300.0
 _PIECE_NBYTES = 64 * 1024
 _LEAST_CHUNK_NBYTES = 256 * 1024
-#: A connection that brings less in so long is taken for broken.
+#: A connection that delivers less in this time counts as broken.
 _DRIP_NBYTES, _DRIP_S = 64 * 1024, 60.0
 _MOST_DRAINED_NBYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked.
+    """HTTP request.
 
     Attributes:
-        method, url, headers: as HTTP has them.
-        authorization: goes to this address's host, port and scheme alone.
-        open_body: the body from its beginning, each time that the request is made.
-        follows_redirects: whether its answer may send us elsewhere.
-        is_repeatable: whether it may be made again where nobody knows what became of the first.
+        method, url, headers: As in HTTP.
+        authorization: Header that is sent to this address's scheme, host and port only.
+        open_body: Returns the body from its beginning, for each try.
+        follows_redirects: True if redirects are followed.
+        is_repeatable: True if the request may be repeated when the result of the first try is
+            unknown.
     """
 
     method: str
@@ -70,9 +70,9 @@ class Request:
 
 
 class Answer:
-    """The head of an answer, and its body as it comes.
+    """Head of an answer, and its body as it arrives.
 
-    A context manager: closes the connection where the body was not read to its end.
+    As a context manager it closes the connection unless the body was read to its end.
     """
 
     def __init__(self, response: urllib3.BaseHTTPResponse, url: str, clock: Clock) -> None:
@@ -82,27 +82,32 @@ class Answer:
         self.url = url
 
     def header(self, name: str) -> str | None:
-        """A header's value, the last where it comes several times; None where it does not come."""
+        """Return a header's last value, or None if the header is absent."""
         values = self.headers(name)
         return values[-1] if values else None
 
     def headers(self, name: str) -> list[str]:
-        """All values of a header."""
+        """Return all values of a header."""
         return list(self._response.headers.getlist(name))
 
     @property
     def nbytes(self) -> int | None:
-        """What Content-Length says; None where it says nothing that is a number."""
+        """Content-Length, or None if it is absent or not a number."""
         text = self.header("Content-Length") or ""
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
     @property
     def host(self) -> str:
-        """Who answers, for messages."""
+        """Host and port that answered, for messages."""
         return origin_text(self.url)
 
     def read(self, most_nbytes: int) -> bytes:
-        """The whole body. ArtifactFormatError where it has more bytes, or takes too long."""
+        """Read the whole body.
+
+        Raises:
+            ArtifactFormatError: The body has more than ``most_nbytes``.
+            RegistryUnreachableError: The body takes too long.
+        """
         until_s = self._clock.now_s() + _MOST_ANSWER_S
         late = f"the answer was not whole after {_MOST_ANSWER_S:g} s"
         pieces: list[bytes] = []
@@ -121,7 +126,11 @@ class Answer:
         return b"".join(pieces)
 
     def chunks(self) -> Iterator[bytes]:
-        """The body as it comes; RegistryUnreachableError where it breaks off, or only drips."""
+        """Yield the body as it arrives.
+
+        Raises:
+            RegistryUnreachableError: The connection breaks off or is too slow.
+        """
         while True:
             pieces, error = self._pieces()
             if pieces:
@@ -132,12 +141,12 @@ class Answer:
                 return
 
     def _pieces(self) -> tuple[list[bytes], RegistryUnreachableError | None]:
-        """What makes a chunk, none at the end; and what went wrong behind it."""
+        """Return the pieces of the next chunk (none at the end), and the error after them."""
         pieces: list[bytes] = []
         nbytes, until_s = 0, self._clock.now_s() + _DRIP_S
         while nbytes < _LEAST_CHUNK_NBYTES:
             late = f"{nbytes} bytes in {_DRIP_S:g} s are too few"
-            if nbytes >= _DRIP_NBYTES:  # what comes now has to come, or to end, in as long again
+            if nbytes >= _DRIP_NBYTES:  # the next bytes, or the end, get the same time again
                 until_s = self._clock.now_s() + _DRIP_S
             try:
                 piece = self._next(CHUNK_NBYTES, until_s, late)
@@ -153,7 +162,7 @@ class Answer:
         return pieces, None
 
     def close(self) -> None:
-        """Gives the connection back, or closes it."""
+        """Return the connection to the pool, or close it."""
         self._response.close()
 
     def __enter__(self) -> Self:
@@ -163,7 +172,7 @@ class Answer:
         self.close()
 
     def _next(self, most_nbytes: int, until_s: float, late: str) -> bytes:
-        """Return the next bytes of the body, in time; b"" at its end."""
+        """Return the next bytes of the body in time, or b"" at its end."""
         try:
             with reading_for(until_s - self._clock.now_s(), late):
                 return self._response.read1(most_nbytes)
@@ -173,28 +182,28 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeAnswer:
-    """An answer with its body."""
+    """Answer together with its body."""
 
     answer: Answer
     body: bytes
 
     @property
     def status(self) -> int:
-        """As HTTP numbers them."""
+        """HTTP status code."""
         return self.answer.status
 
     def header(self, name: str) -> str | None:
-        """See :meth:`Answer.header`."""
+        """Return a header's last value; see :meth:`Answer.header`."""
         return self.answer.header(name)
 
 
 class HttpTransport:
-    """Makes requests; for several threads at once.
+    """Sends requests; may be used by several threads at once.
 
     Args:
-        policy: how often a request is made.
-        clock: time.
-        ca_file: as for :class:`Connections`.
+        policy: Number of tries and pauses.
+        clock: Source of time.
+        ca_file: See :class:`Connections`.
     """
 
     def __init__(
@@ -210,27 +219,30 @@ class HttpTransport:
         self._reached: set[tuple[str, str, int]] = set()
 
     def close(self) -> None:
-        """Closes idle connections; it can still be used."""
+        """Close idle connections; the transport can still be used."""
         self._connections.close()
 
     def retries(self) -> Retries:
-        """The tries of something that consists of several requests."""
+        """Return the tries for an operation of several requests."""
         return Retries(self.policy, self.clock)
 
     def open(self, request: Request) -> Answer:
-        """The answer, after redirects and repetitions, with its body still to come.
+        """Return the answer after redirects and repetitions, whatever its status.
 
-        Any status: who asks knows what it means. RegistryUnreachableError where none came,
-        RegistryError for a redirect that is not followed.
+        Its body is not read yet.
+
+        Raises:
+            RegistryUnreachableError: No answer came.
+            RegistryError: A redirect is not followed.
         """
         return self._repeated(request, lambda answer: answer)
 
     def open_once(self, request: Request) -> Answer:
-        """The answer to one request, without repetition or redirects."""
+        """Return the answer to one request, without repetitions and redirects."""
         return self._once(request)
 
     def exchange(self, request: Request, *, most_nbytes: int) -> WholeAnswer:
-        """The answer with its body, of at most ``most_nbytes``, read."""
+        """Return the answer with its body of at most ``most_nbytes``."""
 
         def read(answer: Answer) -> WholeAnswer:
             with answer:
@@ -253,9 +265,9 @@ class HttpTransport:
             except RegistryUnreachableError as error:
                 if error.is_lasting or not (request.is_repeatable or error.is_unconnected):
                     raise
-                # One that was there before is being started anew, and no wrong name or port.
+                # A server that was reached before is restarting: its name and port are right.
                 if self.clock.now_s() - started_s > self.policy.most_waiting_s:
-                    raise  # tries that drip, each for its whole time, are enough
+                    raise  # one series of slow tries is enough
                 is_unknown = error.is_unconnected and origin(request.url) not in self._reached
                 if not retries.wait(is_unconnected=is_unknown):
                     raise
@@ -283,7 +295,7 @@ class HttpTransport:
 
 
 def origin_text(url: str) -> str:
-    """Host and port, for messages."""
+    """Return host and port of an address, for messages."""
     return shown_url(url).split("/")[2]
 
 
@@ -309,7 +321,7 @@ def _redirected(request: Request, status: int, location: str) -> Request:
 
 
 def _drain(answer: Answer) -> None:
-    """Reads the little that a redirect has as its body: the connection can be used again."""
+    """Read the short body of a redirect, so that the connection can be used again."""
     with answer:
         nbytes = answer.nbytes
         if nbytes is not None and nbytes <= _MOST_DRAINED_NBYTES:

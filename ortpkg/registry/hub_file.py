@@ -1,8 +1,8 @@
-"""A file of a repository on a hub of models (``hf://``), by the library huggingface_hub.
+"""Files of repositories on a hub of models (``hf://``), located with the library huggingface_hub.
 
-That library says which hub (``HF_ENDPOINT``), where a file of which commit is, and what is wrong
-where it is not there. The bytes come as those of other servers: in parts, resumed, bounded. So it
-keeps no cache, and nothing but what was asked for goes to the hub.
+The library says which hub to use (``HF_ENDPOINT``), where the file of a commit is, and what is
+wrong if it is missing. The bytes are downloaded like those of other servers: in parts, resumed,
+bounded. There is no cache, and the hub gets no data but the request.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ _MOST_TOKEN_CHARACTERS = 4096
 
 
 def open_hub_file(reference: UrlReference, transport: HttpTransport) -> HttpFile:
-    """The file that an ``hf://`` names, of the commit that its revision names now.
+    """Open the file that an ``hf://`` reference names, at the commit that its revision names now.
 
-    MissingExtraError where the library is not installed; else as
-    :class:`~ortpkg.registry.remote_file.RemoteFile` says.
+    Raises:
+        MissingExtraError: The library is not installed.
+        RegistryError: See :class:`~ortpkg.registry.remote_file.RemoteFile`.
     """
     try:
         from huggingface_hub import constants, hf_hub_url
     except ImportError as error:
         raise MissingExtraError(f"{reference.scheme}://", "huggingface_hub", error) from error
-    # Else it asks the hub which programs to look for here, and tells it which it found.
+    # Otherwise the library asks the hub which programs to look for, and reports those it finds.
     constants.HF_HUB_DISABLE_TELEMETRY = True
     file, where = hub_file(reference), str(reference)
     endpoint = urlsplit(constants.ENDPOINT)
@@ -65,7 +66,7 @@ def open_hub_file(reference: UrlReference, transport: HttpTransport) -> HttpFile
 
 
 def _commit(url: str, token: Secret, where: str, transport: HttpTransport) -> str:
-    """The commit that has the file now; a branch may leave it at any time."""
+    """Return the commit that has the file now; a branch may move at any time."""
     retries = transport.retries()
     while True:
         try:
@@ -79,17 +80,17 @@ def _commit_now(url: str, token: Secret, where: str) -> str:
     from huggingface_hub import errors, get_hf_file_metadata
 
     try:
-        found = get_hf_file_metadata(
+        metadata = get_hf_file_metadata(
             url,
             token=token.reveal() or False,
-            # Its own says which libraries and programs are here.
+            # The library's own header lists installed libraries and programs.
             headers={"user-agent": f"ortpkg/{__version__}"},
         )
     except (errors.EntryNotFoundError, errors.RevisionNotFoundError) as error:
         raise ArtifactNotFoundError(
             f"{where}: the repository has no such file, or no such revision", registry=where
         ) from error
-    except errors.GatedRepoError as error:  # a RepositoryNotFoundError, too
+    except errors.GatedRepoError as error:  # also a subclass of RepositoryNotFoundError
         raise RegistryAuthenticationError(
             f"{where}: its owner gives it to those who are let in: ask for it on the hub, and set"
             " HF_TOKEN",
@@ -107,24 +108,24 @@ def _commit_now(url: str, token: Secret, where: str) -> str:
             registry=where,
             is_lasting=True,
         ) from error
-    except Exception as error:  # errors of the HTTP library that its release is on, too
+    except Exception as error:  # includes errors of whichever HTTP library this release uses
         raise _unreachable(error, where) from error
-    if not found.commit_hash:
+    if not metadata.commit_hash:
         raise RegistryError(
             f"{where}: {quoted(urlsplit(url).netloc)} does not say which commit that is: it is no"
             " hub",
             registry=where,
         )
-    return found.commit_hash
+    return metadata.commit_hash
 
 
 def _unreachable(error: Exception, where: str) -> RegistryUnreachableError:
     status = getattr(getattr(error, "response", None), "status_code", None)
-    said = (
+    reason = (
         f"answers with status {status}" if status else f"does not answer ({type(error).__name__})"
     )
     return RegistryUnreachableError(
-        f"{where}: the hub {said}",
+        f"{where}: the hub {reason}",
         registry=where,
         is_lasting=status is not None and status not in RETRIED_STATUSES,
         is_unconnected=status is None,
@@ -132,11 +133,11 @@ def _unreachable(error: Exception, where: str) -> RegistryUnreachableError:
 
 
 def _token(path: Path) -> Secret:
-    """The user's token, read where the library keeps it; the library would renew and rewrite it."""
-    stated = next((os.environ[name] for name in _TOKEN_VARIABLES if os.environ.get(name)), "")
-    if not stated:
+    """Return the user's token from the library's file, which the library itself would rewrite."""
+    token = next((os.environ[name] for name in _TOKEN_VARIABLES if os.environ.get(name)), "")
+    if not token:
         try:
-            stated = path.read_text(encoding="utf-8")[:_MOST_TOKEN_CHARACTERS]
+            token = path.read_text(encoding="utf-8")[:_MOST_TOKEN_CHARACTERS]
         except (OSError, UnicodeDecodeError):
-            stated = ""
-    return Secret(stated.strip())
+            token = ""
+    return Secret(token.strip())

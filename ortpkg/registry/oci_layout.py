@@ -1,4 +1,4 @@
-"""A folder that is an OCI image layout, as a repository: what other tools make and read too.
+"""Repository in a folder that is an OCI image layout, which other tools read and write too.
 
 Source: OCI image specification 1.1, image-layout.md. A tag is the annotation
 ``org.opencontainers.image.ref.name`` of a manifest in ``index.json``.
@@ -43,16 +43,16 @@ _TAG = "org.opencontainers.image.ref.name"
 _CHUNK_NBYTES = 1024 * 1024
 _LOCK_TIMEOUT_S = 30.0
 _INDEX_LIMITS = DocumentLimits(nbytes=64 * 1024 * 1024, depth=16, values=5_000_000)
-#: A pipe is opened without waiting for who writes into it.
+#: Opens a pipe without waiting for a writer.
 _READ_AT_ONCE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MANIFEST_LIMITS = DocumentLimits(nbytes=MOST_MANIFEST_NBYTES, depth=16, values=2_000_000)
 
 
 class OciLayout(Repository):
-    """The layout in a folder. Several processes may read and write one at once.
+    """OCI image layout in a folder; several processes may read and write it at once.
 
     Args:
-        directory: the folder; made, with its parents, by the first write.
+        directory: The folder; the first write creates it and its parents.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -81,9 +81,9 @@ class OciLayout(Repository):
                 f"there is no folder {quoted(self._directory)}, and so no OCI image layout in it",
                 registry=self.name,
             )
-        known = ", ".join(self.tags()[:10]) or "none"
+        tags = ", ".join(self.tags()[:10]) or "none"
         raise ArtifactNotFoundError(
-            f"{self.name} has no manifest {quoted(tag_or_digest)}; it has the tags: {known}",
+            f"{self.name} has no manifest {quoted(tag_or_digest)}; it has the tags: {tags}",
             registry=self.name,
         )
 
@@ -168,12 +168,12 @@ class OciLayout(Repository):
     def write_manifest(
         self, content: bytes, media_type: str, *, tag: str | None = None
     ) -> Descriptor:
-        found = hash_bytes(content)
+        digest = hash_bytes(content)
         document = parse_document(content, document="the manifest", limits=_MANIFEST_LIMITS)
         descriptor = Descriptor(
             media_type=media_type,
-            digest=f"sha256:{found.sha256}",
-            nbytes=found.nbytes,
+            digest=f"sha256:{digest.sha256}",
+            nbytes=digest.nbytes,
             artifact_type=str(document.get("artifactType", "")),
         )
         self.write_blob(descriptor, lambda: io.BytesIO(content))
@@ -181,12 +181,12 @@ class OciLayout(Repository):
         entry = replace(descriptor, annotations=tags)
 
         def with_entry(entries: list[Descriptor]) -> list[Descriptor]:
-            kept = [
-                each
-                for each in entries
-                if each.digest != entry.digest or each.annotations.get(_TAG) not in (None, tag)
+            others = [
+                other
+                for other in entries
+                if other.digest != entry.digest or other.annotations.get(_TAG) not in (None, tag)
             ]
-            return [*(each for each in kept if tag is None or not _has_tag(each, tag)), entry]
+            return [*(other for other in others if tag is None or not _has_tag(other, tag)), entry]
 
         self._change_index(with_entry)
         return descriptor
@@ -196,9 +196,9 @@ class OciLayout(Repository):
         return tuple(sorted(tag for tag in tags if tag is not None and is_tag(tag)))
 
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
-        found: dict[str, Descriptor] = {}
+        manifests: dict[str, Descriptor] = {}
         for entry in self._entries():
-            if entry.digest in found or entry.nbytes > MOST_MANIFEST_NBYTES:
+            if entry.digest in manifests or entry.nbytes > MOST_MANIFEST_NBYTES:
                 continue
             document = self._document_of(entry)
             subject = document.get("subject")
@@ -206,11 +206,16 @@ class OciLayout(Repository):
             is_about_it = isinstance(subject, Mapping) and subject.get("digest") == digest
             if is_about_it and artifact_type in ("", kind):
                 annotations = _without_tag(entry)
-                found[entry.digest] = replace(entry, annotations=annotations, artifact_type=kind)
-        return tuple(found.values())
+                manifests[entry.digest] = replace(
+                    entry, annotations=annotations, artifact_type=kind
+                )
+        return tuple(manifests.values())
 
     def _document_of(self, entry: Descriptor) -> Mapping[str, Any]:
-        """A manifest; nothing where it is absent or none, which is up to who asks for that one."""
+        """Return a manifest, or {} if it is absent or invalid.
+
+        Who reads that manifest gets the error.
+        """
         try:
             content = self.read_manifest(entry)
             return parse_document(content, document="a manifest", limits=_MANIFEST_LIMITS)
@@ -242,7 +247,7 @@ class OciLayout(Repository):
             manifests = document.get("manifests")
             if not isinstance(manifests, list):
                 raise ValueError("manifests is not a list")  # noqa: TRY004
-            return [parse_descriptor(each) for each in manifests]
+            return [parse_descriptor(manifest) for manifest in manifests]
         except (PackageFormatError, ValueError) as error:
             raise ArtifactFormatError(
                 f"{_INDEX} of {self.name} is wrong: {error}", registry=self.name

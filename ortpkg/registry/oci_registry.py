@@ -1,4 +1,4 @@
-"""A repository of an OCI registry, over HTTP.
+"""Repository of an OCI registry, over HTTP.
 
 Source: OCI distribution specification 1.1.
 """
@@ -48,7 +48,7 @@ _ACCEPTED = (
 _PAGE_TAGS, _MOST_PAGES, _MOST_TAGS = 1000, 1000, 100_000
 _MOST_LINK_CHARACTERS = 16 * 1024
 _NEXT = re.compile(r"<([^<>]*)>\s*;[^,]*\brel\s*=\s*\"?next\b", re.IGNORECASE)
-#: Registries without the list of referrers answer with one of these.
+#: Statuses of registries that have no referrers API.
 _NO_API_STATUSES = frozenset({404, 405, 501})
 _MOST_INDEX_TRIES = 5
 
@@ -56,10 +56,15 @@ _MOST_INDEX_TRIES = 5
 def open_oci_registry(
     host: str, repository: str, *, is_plain_http: bool | None = None
 ) -> OciRegistry:
-    """The repository of a registry (``host[:port]``), with the user's own credentials.
+    """Open a repository of a registry with the user's own credentials.
 
-    ``is_plain_http`` is that of :class:`RegistryClient`. PackageReferenceError for names that are
-    none.
+    Args:
+        host: ``host[:port]`` of the registry.
+        repository: Name of the repository.
+        is_plain_http: See :class:`RegistryClient`.
+
+    Raises:
+        PackageReferenceError: A name is invalid.
     """
     client = RegistryClient(parse_registry_host(host), is_plain_http=is_plain_http)
     return OciRegistry(client, repository)
@@ -69,10 +74,13 @@ class OciRegistry(Repository):
     """One repository of a registry.
 
     Args:
-        client: the registry; repositories may share it, and so its connections and tokens.
-        repository: its name; on Docker Hub, a name of one word means ``library/<name>``.
+        client: Client of the registry; repositories may share it, and so its connections and
+            tokens.
+        repository: Name of the repository; on Docker Hub a name of one word means
+            ``library/<name>``.
 
-    PackageReferenceError for a name that is none.
+    Raises:
+        PackageReferenceError: The name is invalid.
     """
 
     def __init__(self, client: RegistryClient, repository: str) -> None:
@@ -95,25 +103,25 @@ class OciRegistry(Repository):
         return f"oci://{self.client.host}/{self.repository}"
 
     def resolve(self, tag_or_digest: str) -> Descriptor:
-        what = self._told(tag_or_digest)
+        what = self._name_in_messages(tag_or_digest)
         headers = {"Accept": _ACCEPTED}
         path = self._manifest_path(tag_or_digest)
         answer = self.client.exchange("HEAD", path, scopes=self._pull, headers=headers)
         digest, nbytes = answer.header("Docker-Content-Digest"), answer.answer.nbytes
         if answer.status == 200 and digest is not None and nbytes:
-            found = self._described(answer, digest, nbytes, what)
+            descriptor = self._described(answer, digest, nbytes, what)
         elif answer.status == 404:
             raise refusal(answer.answer, what, answer.body)
-        else:  # no HEAD, or one that says too little
+        else:  # HEAD is not supported or says too little
             answer = self._manifest(path, what)
             computed = f"sha256:{hashlib.sha256(answer.body).hexdigest()}"
-            found = self._described(answer, computed, len(answer.body), what)
-        if is_digest(tag_or_digest) and found.digest != tag_or_digest:
-            raise self._mismatch(what, tag_or_digest, found.digest)
-        return found
+            descriptor = self._described(answer, computed, len(answer.body), what)
+        if is_digest(tag_or_digest) and descriptor.digest != tag_or_digest:
+            raise self._mismatch(what, tag_or_digest, descriptor.digest)
+        return descriptor
 
     def read_manifest(self, descriptor: Descriptor) -> bytes:
-        what = self._told(descriptor.digest)
+        what = self._name_in_messages(descriptor.digest)
         if descriptor.nbytes > MOST_MANIFEST_NBYTES:
             raise ArtifactFormatError(
                 f"{what}: a manifest of {descriptor.nbytes} bytes; at most {MOST_MANIFEST_NBYTES}"
@@ -130,14 +138,14 @@ class OciRegistry(Repository):
         self, descriptor: Descriptor, *, offset: int = 0
     ) -> AbstractContextManager[Iterator[bytes]]:
         path = f"{self._path}blobs/{descriptor.digest}"
-        what = self._told(descriptor.digest)
+        what = self._name_in_messages(descriptor.digest)
         return BlobDownload(self.client, path, self._pull, descriptor, offset, what).opened()
 
     def has_blob(self, digest: str) -> bool:
         path = f"{self._path}blobs/{digest}"
         answer = self.client.exchange("HEAD", path, scopes=self._pull)
         if answer.status not in {200, 404}:
-            raise refusal(answer.answer, self._told(digest), answer.body)
+            raise refusal(answer.answer, self._name_in_messages(digest), answer.body)
         return answer.status == 200
 
     def write_blob(
@@ -147,7 +155,7 @@ class OciRegistry(Repository):
         *,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        path, what = f"{self._path}blobs/", self._told(descriptor.digest)
+        path, what = f"{self._path}blobs/", self._name_in_messages(descriptor.digest)
         BlobUpload(self.client, path, self._push, descriptor, open_content, progress, what).run()
 
     def mount_blob(self, digest: str, source: str) -> bool:
@@ -161,7 +169,7 @@ class OciRegistry(Repository):
             )
         except RegistryAuthenticationError:
             return False
-        if answer.status == 202:  # it began an upload instead
+        if answer.status == 202:  # the registry began an upload instead
             self._cancel(answer)
         return answer.status == 201
 
@@ -178,7 +186,7 @@ class OciRegistry(Repository):
 
     def tags(self) -> tuple[str, ...]:
         what = f"the tags of {self.name}"
-        found: set[str] = set()
+        tags: set[str] = set()
         url: str | None = f"{self._path}tags/list?n={_PAGE_TAGS}"
         for _ in range(_MOST_PAGES):
             assert url is not None
@@ -190,21 +198,21 @@ class OciRegistry(Repository):
                 isinstance(t, str) and is_tag(t) for t in page
             ):
                 raise self._wrong(f"{what}: the answer is no list of tags")
-            is_new = not found.issuperset(page)
-            found.update(page)
+            is_new = not tags.issuperset(page)
+            tags.update(page)
             url = self._next_page(answer, what)
             if url is None or not is_new:
-                return tuple(sorted(found))
-            if len(found) > _MOST_TAGS:
+                return tuple(sorted(tags))
+            if len(tags) > _MOST_TAGS:
                 break
         raise self._wrong(f"{what}: more than {_MOST_TAGS} tags, or {_MOST_PAGES} pages of them")
 
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
-        what = self._told(digest)
+        what = self._name_in_messages(digest)
         if not self._has_no_referrers_api:
-            found = self._referrers_by_api(digest, artifact_type, what)
-            if found is not None:
-                return of_type(found, artifact_type)
+            manifests = self._referrers_by_api(digest, artifact_type, what)
+            if manifests is not None:
+                return of_type(manifests, artifact_type)
         return of_type(self._referrers_by_tag(digest), artifact_type)
 
     def _manifest_path(self, tag_or_digest: str) -> str:
@@ -232,18 +240,20 @@ class OciRegistry(Repository):
     def _described(self, answer: WholeAnswer, digest: str, nbytes: int, what: str) -> Descriptor:
         media_type = (answer.header("Content-Type") or "").partition(";")[0].strip()
         try:
-            found = parse_descriptor({"mediaType": media_type, "digest": digest, "size": nbytes})
+            descriptor = parse_descriptor(
+                {"mediaType": media_type, "digest": digest, "size": nbytes}
+            )
         except ValueError as error:
             raise self._wrong(f"{what}: the registry describes it wrongly: {error}") from None
         if nbytes > MOST_MANIFEST_NBYTES:
             raise self._wrong(
                 f"{what}: a manifest of {nbytes} bytes; at most {MOST_MANIFEST_NBYTES} are read"
             )
-        return found
+        return descriptor
 
     def _put_manifest(self, content: bytes, written: Descriptor, reference: str) -> bool:
-        """Whether the registry keeps the list of referrers itself."""
-        what = self._told(reference)
+        """Upload a manifest; return True if the registry maintains the list of referrers itself."""
+        what = self._name_in_messages(reference)
         answer = self.client.exchange(
             "PUT",
             self._manifest_path(reference),
@@ -259,7 +269,7 @@ class OciRegistry(Repository):
         return answer.header("OCI-Subject") is not None
 
     def _next_page(self, answer: WholeAnswer, what: str) -> str | None:
-        """The address of the next page (RFC 8288), which is the registry's own."""
+        """Return the address of the next page (RFC 8288) at this registry, or None."""
         text = answer.header("Link") or ""
         if len(text) > _MOST_LINK_CHARACTERS:
             raise self._wrong(f"{what}: the answer has a Link of {len(text)} characters")
@@ -274,10 +284,10 @@ class OciRegistry(Repository):
     def _referrers_by_api(
         self, digest: str, artifact_type: str, what: str
     ) -> list[Descriptor] | None:
-        """None where the registry has no list of its own."""
+        """Return the referrers, or None if the registry has no referrers API."""
         query = f"?artifactType={quote(artifact_type, safe='')}" if artifact_type else ""
         url: str | None = f"{self._path}referrers/{digest}{query}"
-        found: list[Descriptor] = []
+        manifests: list[Descriptor] = []
         for _ in range(_MOST_PAGES):
             assert url is not None
             answer = self.client.exchange("GET", url, scopes=self._pull)
@@ -288,16 +298,16 @@ class OciRegistry(Repository):
                 raise refusal(answer.answer, what, answer.body)
             document = parse_json_object(answer.body, what, str(self.client.host))
             page = parse_index(document, registry=str(self.client.host), what=what)
-            found += page
+            manifests += page
             url = self._next_page(answer, what)
             if url is None or not page:
-                return found
-            if len(found) > MOST_REFERRERS:
+                return manifests
+            if len(manifests) > MOST_REFERRERS:
                 break
         raise self._wrong(f"{what}: more than {MOST_REFERRERS} manifests refer to it")
 
     def _referrers_by_tag(self, digest: str) -> list[Descriptor]:
-        what = self._told(digest)
+        what = self._name_in_messages(digest)
         try:
             index = self.resolve(fallback_tag(digest))
         except ArtifactNotFoundError:
@@ -308,19 +318,20 @@ class OciRegistry(Repository):
         return parse_index(document, registry=str(self.client.host), what=what)
 
     def _list_by_tag(self, subject: str, entry: Descriptor) -> None:
-        """Adds to the index under the fallback tag.
+        """Add an entry to the index under the fallback tag.
 
-        Another writer may do so at the same time; so it looks again, and adds again what was lost.
+        Another writer may replace the index at the same time, so the entry is checked and added
+        again.
         """
         for _ in range(_MOST_INDEX_TRIES):
-            known = self._referrers_by_tag(subject)
-            if any(each.digest == entry.digest for each in known):
+            referrers = self._referrers_by_tag(subject)
+            if any(referrer.digest == entry.digest for referrer in referrers):
                 return
-            content = index_content([*known, entry])
+            content = index_content([*referrers, entry])
             digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
             index = Descriptor(media_type=INDEX_TYPE, digest=digest, nbytes=len(content))
             self._put_manifest(content, index, fallback_tag(subject))
-        if all(each.digest != entry.digest for each in self._referrers_by_tag(subject)):
+        if all(referrer.digest != entry.digest for referrer in self._referrers_by_tag(subject)):
             raise RegistryError(
                 f"{self.name}: others change the list of what refers to {subject} again and again;"
                 " push again",
@@ -328,14 +339,14 @@ class OciRegistry(Repository):
             )
 
     def _cancel(self, answer: WholeAnswer) -> None:
-        """Takes an upload away that nobody wanted; where it stays, the registry does so in time."""
+        """Cancel an upload that is not needed; if that fails, the registry removes it in time."""
         try:
             url = self.client.given_url(answer.answer, answer.header("Location"), self.name)
             self.client.exchange("DELETE", url, scopes=self._push)
         except RegistryError:
             return
 
-    def _told(self, tag_or_digest: str) -> str:
+    def _name_in_messages(self, tag_or_digest: str) -> str:
         joint = "@" if tag_or_digest.startswith("sha256:") else ":"
         return f"{self.name}{joint}{tag_or_digest}"
 

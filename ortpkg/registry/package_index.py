@@ -1,7 +1,7 @@
-"""The package that a tag names, also where it names an index that lists the package.
+"""Lookup of the package that a tag names, also if the tag names an index that lists the package.
 
-Some tools wrap each manifest that they publish into an index. An index inside of an index is not
-followed, since one may contain itself.
+Some tools wrap each manifest that they publish in an index. An index inside an index is not
+followed, since it could contain itself.
 """
 
 from __future__ import annotations
@@ -21,31 +21,33 @@ from ortpkg.registry.repository import (
 
 _INDEX_TYPES = (INDEX_MEDIA_TYPE, "application/vnd.docker.distribution.manifest.list.v2+json")
 _LIMITS = DocumentLimits(nbytes=MOST_MANIFEST_NBYTES, depth=16, values=2_000_000)
-_MOST_TOLD = 10
+_MOST_SHOWN = 10
 
 
 def resolve_package(repository: Repository, tag_or_digest: str) -> Descriptor:
-    """The manifest of the package that a tag or digest names, or that the index of it lists.
+    """Return the descriptor of the package that a tag or digest names, directly or by an index.
 
-    Raises as :meth:`Repository.resolve`; ArtifactFormatError for an index that lists no package, or
-    several: it says how to name one.
+    Raises:
+        ArtifactFormatError: The index lists no package, or several; the message says how to name
+            one.
+        RegistryError: See :meth:`Repository.resolve`.
     """
-    found = repository.resolve(tag_or_digest)
-    if found.media_type not in _INDEX_TYPES:
-        return found
+    descriptor = repository.resolve(tag_or_digest)
+    if descriptor.media_type not in _INDEX_TYPES:
+        return descriptor
     what = f"{repository.name}, {quoted(tag_or_digest)}"
-    content = repository.read_manifest(found)
+    content = repository.read_manifest(descriptor)
     try:
         document = parse_document(content, document="the index", limits=_LIMITS)
     except PackageFormatError as error:
         raise ArtifactFormatError(f"{what}: {error}", registry=repository.name) from error
     listed = parse_index(document, registry=repository.name, what=what)
-    # Copies that some tools make leave out of what type they are; then the manifest says it.
-    kinds = {each.artifact_type for each in listed} & {ARTIFACT_TYPE} or {""}
+    # Some tools drop artifact types when they copy an index; then the manifest has it.
+    kinds = {manifest.artifact_type for manifest in listed} & {ARTIFACT_TYPE} or {""}
     packages = {
-        each.digest: each
-        for each in listed
-        if each.artifact_type in kinds and each.media_type == MANIFEST_MEDIA_TYPE
+        manifest.digest: manifest
+        for manifest in listed
+        if manifest.artifact_type in kinds and manifest.media_type == MANIFEST_MEDIA_TYPE
     }
     if len(packages) == 1:
         return next(iter(packages.values()))
@@ -54,7 +56,7 @@ def resolve_package(repository: Repository, tag_or_digest: str) -> Descriptor:
             f"{what} is an index of {len(listed)} manifests, none of which is a package's",
             registry=repository.name,
         )
-    digests = ", ".join(list(packages)[:_MOST_TOLD])
+    digests = ", ".join(list(packages)[:_MOST_SHOWN])
     raise ArtifactFormatError(
         f"{what} is an index of {len(packages)} packages: name one by its digest (@{digests})",
         registry=repository.name,

@@ -1,4 +1,4 @@
-"""What a package is called: a directory, a packed file, a name in the store, a registry's place.
+"""References to packages: a directory, a packed file, a name in the store, a repository.
 
 docs/references.md has the grammar.
 """
@@ -42,13 +42,13 @@ _MOST_NAME_CHARACTERS = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathReference:
-    """A directory, or the packed file (``name.ortpkg``) at ``path``."""
+    """Reference to a directory or packed file (``name.ortpkg``) at ``path``."""
 
     path: Path
 
     @property
     def is_archive(self) -> bool:
-        """Whether the name says that it is a packed file."""
+        """True if the name is that of a packed file."""
         return self.path.name.endswith(ARCHIVE_SUFFIX)
 
     def __str__(self) -> str:
@@ -57,9 +57,9 @@ class PathReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreReference:
-    """A package that is installed: by its name, and the tag or digest of one version.
+    """Reference to an installed package by its name, and the tag or digest of one version.
 
-    Without either it is the version in use.
+    Without tag and digest it means the version in use.
     """
 
     name: str
@@ -72,13 +72,13 @@ class StoreReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OciReference:
-    """A package in an OCI registry.
+    """Reference to a package in an OCI registry.
 
     Attributes:
-        host: with its port where it has one; an IPv6 address in brackets.
-        repository: its path there.
-        tag, digest: which version; where both are stated, the digest decides.
-        is_plain_http: plain HTTP was asked for by name.
+        host: Host, with its port if it has one; an IPv6 address in brackets.
+        repository: Path of the repository.
+        tag, digest: Version; if both are set, the digest decides.
+        is_plain_http: True if the reference asks for plain HTTP.
     """
 
     host: str
@@ -89,12 +89,12 @@ class OciReference:
 
     @property
     def version(self) -> str:
-        """What a manifest is asked for by: the digest, the tag, or else ``latest``."""
+        """Tag or digest to request: the digest, else the tag, else ``latest``."""
         return self.digest or self.tag or DEFAULT_TAG
 
     @property
     def without_version(self) -> OciReference:
-        """The repository alone."""
+        """Reference to the repository alone."""
         return replace(self, tag=None, digest=None)
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ class OciReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutReference:
-    """A package in a folder that is an OCI image layout."""
+    """Reference to a package in a folder that is an OCI image layout."""
 
     directory: Path
     tag: str | None = None
@@ -113,12 +113,12 @@ class LayoutReference:
 
     @property
     def version(self) -> str:
-        """What a manifest is asked for by: the digest, the tag, or else ``latest``."""
+        """Tag or digest to request: the digest, else the tag, else ``latest``."""
         return self.digest or self.tag or DEFAULT_TAG
 
     @property
     def without_version(self) -> LayoutReference:
-        """The folder alone."""
+        """Reference to the folder alone."""
         return replace(self, tag=None, digest=None)
 
     def __str__(self) -> str:
@@ -129,13 +129,13 @@ Reference = PathReference | StoreReference | OciReference | LayoutReference | Ur
 
 
 def parse_reference(text: str | os.PathLike[str]) -> Reference:
-    """What ``text`` names.
+    """Parse a reference.
 
-    It looks at the disk for one thing: a bare word that is a file or directory here is that one,
-    else a name in the store.
+    A bare word means the file or directory of that name if there is one here, else a name in the
+    store; the disk is read for nothing else.
 
     Raises:
-        PackageReferenceError: it breaks the grammar; the message says where.
+        PackageReferenceError: The text breaks the grammar; the message says where.
     """
     if not isinstance(text, str):
         return PathReference(path=Path(text))
@@ -147,13 +147,13 @@ def parse_reference(text: str | os.PathLike[str]) -> Reference:
         )
     if text.startswith(_LAYOUT):
         return _layout_reference(text)
-    if found := _SCHEME.match(text):
-        return _with_scheme(text, found[1].lower(), text[found.end() :])
+    if match := _SCHEME.match(text):
+        return _with_scheme(text, match[1].lower(), text[match.end() :])
     return _path_or_name(text)
 
 
 def place_of(text: str) -> str:
-    """What a reference names without its version, the same in every folder; "" for what is none."""
+    """Return a reference without its version, with absolute paths; "" if it is invalid."""
     try:
         reference = parse_reference(text)
     except PackageReferenceError:
@@ -166,17 +166,17 @@ def place_of(text: str) -> str:
 
 
 def is_store_name(text: str) -> bool:
-    """Whether a package may have that name in the store."""
+    """Return True if a package may have that name in the store."""
     return len(text) <= _MOST_NAME_CHARACTERS and _NAME.fullmatch(text) is not None
 
 
 def is_repository(text: str) -> bool:
-    """Whether it is what a repository may be called, ``models/digits``."""
+    """Return True for a valid repository name, such as ``models/digits``."""
     return len(text) <= _MOST_REPOSITORY_CHARACTERS and _REPOSITORY.fullmatch(text) is not None
 
 
 def is_tag(text: str) -> bool:
-    """Whether a version may be tagged so."""
+    """Return True for a valid tag."""
     return _TAG.fullmatch(text) is not None
 
 
@@ -184,23 +184,23 @@ def _with_scheme(text: str, scheme: str, rest: str) -> Reference:
     if scheme in (_OCI, _PLAIN_OCI):
         return _oci_reference(text, rest, is_plain_http=scheme == _PLAIN_OCI)
     if scheme not in (*_SCHEMES, "http"):
-        known = ", ".join(f"{each}://" for each in _SCHEMES)
-        raise _wrong(text, f"{quoted(scheme)} is none of {known}{did_you_mean(scheme, _SCHEMES)}")
+        schemes = ", ".join(f"{scheme_name}://" for scheme_name in _SCHEMES)
+        raise _wrong(text, f"{quoted(scheme)} is none of {schemes}{did_you_mean(scheme, _SCHEMES)}")
     return parse_url_reference(text, scheme, rest)
 
 
 def _oci_reference(text: str, rest: str, *, is_plain_http: bool) -> OciReference:
     host, slash, path = rest.partition("/")
     if "@" in host:
-        # Not quoted: what stands in front of the @ is a secret.
+        # Not quoted, because the text before the @ is a secret.
         host = host.rpartition("@")[2]
         raise PackageReferenceError(
             "a reference holds no credentials: leave them out, and use ortpkg login"
             f" {quoted(host)}",
             reference=f"oci://{host}",
         )
-    found = _HOST.fullmatch(host)
-    if found is None or ".." in host or (found[1] and not 0 < int(found[1]) < 65536):
+    match = _HOST.fullmatch(host)
+    if match is None or ".." in host or (match[1] and not 0 < int(match[1]) < 65536):
         raise _wrong(text, f"{quoted(host)} is not a host, or a host and a port")
     if not slash or not path:
         raise _wrong(text, "it names no repository: oci://host/repository[:tag][@digest]")
@@ -255,7 +255,7 @@ def _path_or_name(text: str) -> PathReference | StoreReference:
 
 
 def _split_version(text: str, path: str) -> tuple[str, str | None, str | None]:
-    """What ``path`` names, its tag, its digest."""
+    """Split a path into name, tag and digest."""
     rest, at, digest = path.partition("@")
     if at and not is_digest(digest):
         raise _wrong_digest(text, digest)

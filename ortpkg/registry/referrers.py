@@ -1,4 +1,4 @@
-"""Which manifests refer to another one: by the registry's own list, or by an index under a tag.
+"""Manifests that refer to another one, by the registry's referrers API or an index under a tag.
 
 Source: OCI distribution specification 1.1, "Listing Referrers", "Referrers Tag Schema".
 """
@@ -20,7 +20,7 @@ _ABOUT_A_MANIFEST = re.compile(r"sha256-[0-9a-f]{64}(?:\..*)?")
 
 
 def fallback_tag(digest: str) -> str:
-    """The tag whose index lists what refers to a manifest.
+    """Return the tag whose index lists the referrers of a manifest.
 
     >>> fallback_tag("sha256:12ab")
     'sha256-12ab'
@@ -29,7 +29,7 @@ def fallback_tag(digest: str) -> str:
 
 
 def version_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Those that name packages: not lists of what refers to a manifest, signatures and the like.
+    """Return the tags that name packages, not signatures or lists of referrers.
 
     >>> version_tags(["1.0", f"sha256-{'0' * 64}", f"sha256-{'0' * 64}.sig"])
     ('1.0',)
@@ -38,14 +38,18 @@ def version_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse_index(document: Mapping[str, Any], *, registry: str, what: str) -> list[Descriptor]:
-    """The manifests of an index. ArtifactFormatError for anything that is none."""
+    """Return the descriptors that an index lists.
+
+    Raises:
+        ArtifactFormatError: The document is not an index.
+    """
     manifests = document.get("manifests")
     try:
         if not isinstance(manifests, list):
             raise ValueError("manifests is no array")  # noqa: TRY004
         if len(manifests) > MOST_REFERRERS:
             raise ValueError(f"it lists more than {MOST_REFERRERS} manifests")
-        return [parse_descriptor(each) for each in manifests]
+        return [parse_descriptor(manifest) for manifest in manifests]
     except ValueError as error:
         raise ArtifactFormatError(
             f"{what}: the list of what refers to it is wrong: {error}", registry=registry
@@ -53,27 +57,27 @@ def parse_index(document: Mapping[str, Any], *, registry: str, what: str) -> lis
 
 
 def index_content(manifests: Iterable[Descriptor]) -> bytes:
-    """The bytes of an index of manifests."""
+    """Return the bytes of an index of manifests."""
     document = {
         "schemaVersion": 2,
         "mediaType": INDEX_TYPE,
-        "manifests": [each.to_json() for each in manifests],
+        "manifests": [manifest.to_json() for manifest in manifests],
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def of_type(found: Iterable[Descriptor], artifact_type: str) -> tuple[Descriptor, ...]:
-    """Those of one type, each once."""
-    by_digest = {each.digest: each for each in found}
+def of_type(manifests: Iterable[Descriptor], artifact_type: str) -> tuple[Descriptor, ...]:
+    """Return the manifests of one artifact type ("" for all), each once."""
+    by_digest = {manifest.digest: manifest for manifest in manifests}
     return tuple(
-        each
-        for each in by_digest.values()
-        if not artifact_type or each.artifact_type == artifact_type
+        manifest
+        for manifest in by_digest.values()
+        if not artifact_type or manifest.artifact_type == artifact_type
     )
 
 
 def referrer(content: bytes, written: Descriptor) -> tuple[str, Descriptor] | None:
-    """(digest of the subject, the entry of the list) of a manifest that has a subject."""
+    """Return the subject's digest and the list entry of a manifest; None without a subject."""
     manifest = json.loads(content)
     subject = manifest.get("subject") if isinstance(manifest, dict) else None
     if subject is None:

@@ -1,4 +1,4 @@
-"""What a registry's answers mean, by status and by what they say of errors.
+"""Errors for a registry's answers, by their status and the error list in their body.
 
 Source: OCI distribution specification 1.1, "Error Codes".
 """
@@ -22,7 +22,7 @@ from ortpkg.errors import (
 from ortpkg.registry.http_retries import retry_after_s
 from ortpkg.registry.http_transport import Answer
 
-#: A registry's list of errors, and everything else that is small.
+#: Largest answer that is neither a manifest nor a blob.
 MOST_ANSWER_NBYTES = 4 << 20
 _MOST_ERROR_NBYTES = 64 * 1024
 _LIMITS = DocumentLimits(nbytes=MOST_ANSWER_NBYTES, depth=32)
@@ -30,51 +30,56 @@ _DIGEST_INVALID = "DIGEST_INVALID"
 
 
 def refusal(answer: Answer, what: str, body: bytes | None = None) -> RegistryError:
-    """The error for an answer that is not what was hoped for.
+    """Return the error for an unexpected answer.
 
     Args:
-        answer: its body is read, unless ``body`` is it.
-        what: the repository, with the tag, digest or action concerned.
+        answer: The answer; its body is read unless ``body`` is given.
+        what: The repository, with the tag, digest or action concerned.
+        body: Body of the answer, if it was read already.
     """
-    code, said = _first_error(_error_body(answer) if body is None else body)
+    code, message = _first_error(_error_body(answer) if body is None else body)
     status, registry = answer.status, answer.host
-    told = f": {said}" if said else ""
+    detail = f": {message}" if message else ""
     if status == 401:
         return RegistryAuthenticationError(
-            f"{what}: {registry} wants other credentials, or there is no such repository{told}; log"
-            f" in with: ortpkg login {registry}",
+            f"{what}: {registry} wants other credentials, or there is no such repository{detail};"
+            f" log in with: ortpkg login {registry}",
             registry=registry,
             status=status,
         )
     if status == 403:
         return RegistryAuthenticationError(
-            f"{what}: {registry} does not allow this{told}", registry=registry, status=status
+            f"{what}: {registry} does not allow this{detail}", registry=registry, status=status
         )
     if status == 404:
         return ArtifactNotFoundError(
-            f"{what}: {registry} has no such thing{told}", registry=registry, status=status
+            f"{what}: {registry} has no such thing{detail}", registry=registry, status=status
         )
     if status == 429:
         asked_s = retry_after_s(answer.header("Retry-After"))
         later = "" if asked_s is None else f", and to wait {asked_s:.0f} s"
         return RegistryError(
-            f"{what}: {registry} asks for fewer requests{later}{told}",
+            f"{what}: {registry} asks for fewer requests{later}{detail}",
             registry=registry,
             status=status,
         )
     kind = ArtifactFormatError if code == _DIGEST_INVALID else RegistryError
     return kind(
-        f"{what}: {registry} answers with status {status}{told}", registry=registry, status=status
+        f"{what}: {registry} answers with status {status}{detail}", registry=registry, status=status
     )
 
 
 def is_wrong_digest(error: RegistryError) -> bool:
-    """Whether a registry refused content because it has another digest."""
+    """Return True if the registry refused content because its digest is wrong."""
     return isinstance(error, ArtifactFormatError)
 
 
 def parse_json_object(body: bytes, what: str, registry: str) -> dict[str, Any]:
-    """The JSON object that an answer is. ArtifactFormatError for anything else."""
+    """Parse the JSON object of an answer.
+
+    Raises:
+        ArtifactFormatError: The body is not a JSON object.
+    """
     try:
         return parse_document(body, document="the answer", limits=_LIMITS)
     except PackageFormatError as error:
@@ -93,7 +98,7 @@ def _error_body(answer: Answer) -> bytes:
 
 
 def _first_error(body: bytes) -> tuple[str, str]:
-    """(code, both code and message for people) of the first error that a body lists."""
+    """Return the code of the first error in a body, and its code and message as text for people."""
     try:
         first = parse_document(body, document="the answer", limits=_LIMITS)["errors"][0]
         code, message = first.get("code"), first.get("message")

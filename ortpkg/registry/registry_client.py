@@ -1,4 +1,4 @@
-"""One registry: where it answers, our connections to it, and who we are to it."""
+"""Client of one registry: its address, connections and authentication."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ortpkg.registry.registry_answers import MOST_ANSWER_NBYTES, refusal
 
 
 class RegistryClient:
-    """Speaks to one registry; for several threads and repositories.
+    """Client of one registry; may be used by several threads and repositories.
 
     Args:
-        host: the registry.
-        is_plain_http: without encryption. None: never, but on this machine what the server there
-            speaks.
-        transport: makes the requests.
-        find: credentials by the name that Docker's config file has for the registry.
+        host: The registry.
+        is_plain_http: True for plain HTTP, False for https. None means https, except on this
+            machine, where it is what the server speaks.
+        transport: Sends the requests.
+        find: Returns the credentials of a key of Docker's config file.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class RegistryClient:
         self._authenticator: Authenticator | None = None
 
     def close(self) -> None:
-        """Closes idle connections."""
+        """Close idle connections."""
         self.transport.close()
 
     @property
     def url(self) -> str:
-        """``https://host:port``."""
+        """Address of the registry, such as ``https://host:port``."""
         with self._lock:
             if not self._url:
                 self._url = self.host.url(self._scheme())
             return self._url
 
     def retries(self) -> Retries:
-        """The tries of something that consists of several requests."""
+        """Return the tries for an operation of several requests."""
         return self.transport.retries()
 
     def open(
@@ -75,12 +75,12 @@ class RegistryClient:
         open_body: Callable[[], Body] | None = None,
         is_repeatable: bool = True,
     ) -> Answer:
-        """The answer, any but one that asks who we are, with its body still to come.
+        """Return the answer, authenticated if the registry asks for it; its body is not read yet.
 
         Args:
-            method, headers, open_body, is_repeatable: as of :class:`Request`.
-            path: of the API, or a whole address that the registry gave.
-            scopes: what a token must allow.
+            method, headers, open_body, is_repeatable: See :class:`Request`.
+            path: Path of the API, or a whole address that the registry gave.
+            scopes: Scopes that the token needs.
         """
         request = Request(
             method=method,
@@ -89,7 +89,7 @@ class RegistryClient:
             open_body=open_body,
             is_repeatable=is_repeatable,
         )
-        if origin(request.url) != origin(self.url):  # none of what is secret goes there
+        if origin(request.url) != origin(self.url):  # no secret goes there
             return self.transport.open(request)
         return self._authorized(request, scopes)
 
@@ -103,7 +103,7 @@ class RegistryClient:
         open_body: Callable[[], Body] | None = None,
         most_nbytes: int = MOST_ANSWER_NBYTES,
     ) -> WholeAnswer:
-        """The answer with its body read. A body that breaks off is asked for again."""
+        """Return the answer with its body; a body that breaks off is requested again."""
         retries = self.retries()
         while True:
             answer = self.open(method, path, scopes=scopes, headers=headers, open_body=open_body)
@@ -116,7 +116,7 @@ class RegistryClient:
                     raise
 
     def given_url(self, answer: Answer, location: str | None, what: str) -> str:
-        """The address that an answer gives for what comes next."""
+        """Return the address of the next request that an answer names."""
         try:
             if not location:
                 raise ValueError("there is none")
@@ -129,9 +129,10 @@ class RegistryClient:
             ) from None
 
     def try_credentials(self, credentials: Credentials) -> bool:
-        """Asks the registry whether it takes them; False where it asks nobody who they are.
+        """Check credentials at the registry; return False if it asks nobody to authenticate.
 
-        RegistryAuthenticationError where it does not take them.
+        Raises:
+            RegistryAuthenticationError: The registry refuses them.
         """
         path = f"{self.url}/v2/"
         plain = self.transport.exchange(
@@ -141,9 +142,9 @@ class RegistryClient:
             if plain.status not in {200, 404}:
                 raise refusal(plain.answer, str(self.host), plain.body)
             return False
-        own = Authenticator(str(self.host), self.url, self.transport, lambda: credentials)
+        authenticator = Authenticator(str(self.host), self.url, self.transport, lambda: credentials)
         try:
-            header = own.answer(plain.answer.headers("WWW-Authenticate"), (), None)
+            header = authenticator.answer(plain.answer.headers("WWW-Authenticate"), (), None)
             request = Request(method="GET", url=path, authorization=header)
             answer = self.transport.exchange(request, most_nbytes=MOST_ANSWER_NBYTES)
             if answer.status != 200:
@@ -157,7 +158,7 @@ class RegistryClient:
         return True
 
     def _authorized(self, request: Request, scopes: tuple[str, ...]) -> Answer:
-        authenticator = self._who()
+        authenticator = self._shared_authenticator()
         header = authenticator.authorization(scopes)
         answer = self.transport.open(replace(request, authorization=header))
         if answer.status != 401 or origin(answer.url) != origin(self.url):
@@ -169,7 +170,7 @@ class RegistryClient:
         header = authenticator.answer(challenges, scopes, header)
         return self.transport.open(replace(request, authorization=header))
 
-    def _who(self) -> Authenticator:
+    def _shared_authenticator(self) -> Authenticator:
         url = self.url
         with self._lock:
             if self._authenticator is None:
@@ -182,9 +183,9 @@ class RegistryClient:
             return self._authenticator
 
     def _scheme(self) -> Scheme:
-        """A server on this machine is asked without encryption first.
+        """Return the scheme to use; a server on this machine is probed without encryption first.
 
-        One that wants encryption breaks off, or complains with status 400.
+        A server that wants encryption breaks off, or answers with status 400.
         """
         if self._is_plain_http is not None or not self.host.is_loopback:
             return "http" if self._is_plain_http else "https"

@@ -1,4 +1,4 @@
-"""One file that lies elsewhere, and is read in parts: behind a URL, in a bucket, on a hub."""
+"""Interface of a remote file that is read in parts: behind a URL, in a bucket, on a hub."""
 
 from __future__ import annotations
 
@@ -8,34 +8,39 @@ from contextlib import AbstractContextManager
 
 
 class RemoteFile(ABC):
-    """One file elsewhere; where it changes while it is read, an error says so.
+    """Remote file; if it changes while it is read, an error is raised.
 
-    Its methods may be called by several threads at once. They raise RegistryError where the place
-    does not answer or refuses, ArtifactNotFoundError where it has no such file,
-    RegistryAuthenticationError where it wants other credentials.
+    Its methods may be called by several threads at once.
+
+    Raises:
+        RegistryError: The server does not answer or refuses.
+        ArtifactNotFoundError: The server has no such file.
+        RegistryAuthenticationError: The server wants other credentials.
     """
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """What messages call it; no secret is in it."""
+        """Name of the file in messages, without secrets."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int | None:
-        """How many bytes it has; None where the place does not say before they have come."""
+        """Size of the file in bytes, or None if the server does not say before sending it."""
 
     @property
     def has_parts(self) -> bool:
-        """Whether parts of it can be had; else it is read from its beginning to its end."""
+        """True if parts can be read; otherwise the file is read from beginning to end."""
         return True
 
     @abstractmethod
     def read(
         self, start: int = 0, end: int | None = None
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """The bytes from ``start`` up to ``end``, by default the file's end, in chunks.
+        """Return a context manager that yields the bytes from ``start`` to ``end`` in chunks.
 
-        :class:`~ortpkg.registry.repository.RangeNotSupportedError` for a part of a file that comes
-        as a whole only.
+        ``end`` is the end of the file by default.
+
+        Raises:
+            RangeNotSupportedError: A part is asked for, and the file comes only as a whole.
         """

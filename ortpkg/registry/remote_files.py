@@ -1,4 +1,4 @@
-"""The file behind an address."""
+"""Opens remote files by their address."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from ortpkg.registry.url_references import UrlReference
 
 
 def open_remote_file(reference: UrlReference) -> RemoteFile:
-    """The file that a reference names.
+    """Open the file that a reference names.
 
-    Libraries that read it are loaded here: urllib3 and ssl, obstore, huggingface_hub. UsageError
-    where one is missing; else it raises as :class:`RemoteFile` says.
+    The libraries that read it (urllib3 and ssl, obstore, huggingface_hub) are loaded here.
+
+    Raises:
+        UsageError: A library is missing.
+        RegistryError: See :class:`RemoteFile`.
     """
     if reference.scheme in ("https", "http", "hf"):
         from ortpkg.registry.http_transport import HttpTransport

@@ -1,4 +1,4 @@
-"""The repository behind a reference."""
+"""Opens repositories by their reference."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ortpkg.registry.repository import Repository
 
 
 def repository_of(reference: OciReference | LayoutReference) -> Repository:
-    """The repository that a reference lies in, whichever version it names."""
+    """Open the repository of a reference; the reference's version does not matter."""
     if isinstance(reference, OciReference):
         from ortpkg.registry.oci_registry import open_oci_registry  # urllib3 and ssl: 100 ms
 
         return open_oci_registry(
             reference.host,
             reference.repository,
-            # On this machine, whatever the server there speaks.
+            # On this machine, the client finds out what the server speaks.
             is_plain_http=True if reference.is_plain_http else None,
         )
     return OciLayout(reference.directory)

@@ -1,7 +1,7 @@
-"""What every place of artifacts can do: an OCI registry over HTTP, an image layout in a folder.
+"""Interface of repositories of artifacts: OCI registries over HTTP, and image layouts in folders.
 
-A repository moves bytes and does not believe them: whoever reads a blob compares its digest, and
-nothing is written under a digest that it does not have.
+A repository moves bytes without trusting them: a reader of a blob compares its digest, and nothing
+is written under a digest that it does not have.
 """
 
 from __future__ import annotations
@@ -15,48 +15,54 @@ from ortpkg.registry.descriptors import Descriptor
 
 MANIFEST_MEDIA_TYPE = "application/vnd.oci.image.manifest.v1+json"
 INDEX_MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
-#: A registry need not take a larger manifest (OCI distribution specification, pushing manifests).
+#: Registries need not accept larger manifests (OCI distribution specification, pushing manifests).
 MOST_MANIFEST_NBYTES = 4 * 1024 * 1024
 
 
 class Repository(ABC):
-    """One repository: manifests by tag and digest, blobs by digest.
+    """Repository with manifests by tag and digest, and blobs by digest.
 
-    Its methods may be called by several threads at once. All raise RegistryError where the place
-    does not answer or refuses, ArtifactNotFoundError where it has no such thing,
-    RegistryAuthenticationError where it wants other credentials.
+    Its methods may be called by several threads at once.
+
+    Raises:
+        RegistryError: The repository does not answer or refuses.
+        ArtifactNotFoundError: The repository has no such thing.
+        RegistryAuthenticationError: The repository wants other credentials.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What messages call it: ``oci://host/repository``, ``oci-layout:folder``."""
+        """Name in messages: ``oci://host/repository`` or ``oci-layout:folder``."""
 
     @abstractmethod
     def resolve(self, tag_or_digest: str) -> Descriptor:
-        """The descriptor of the manifest of that tag, or of that digest."""
+        """Return the descriptor of the manifest with that tag or digest."""
 
     @abstractmethod
     def read_manifest(self, descriptor: Descriptor) -> bytes:
-        """The bytes of a manifest, which have the digest and the size that ``descriptor`` states.
+        """Return the bytes of a manifest of at most MOST_MANIFEST_NBYTES.
 
-        Raises LayerMismatchError where the place gives other bytes; none of more than
-        MOST_MANIFEST_NBYTES is read.
+        Raises:
+            LayerMismatchError: The bytes do not have the digest and size of ``descriptor``.
         """
 
     @abstractmethod
     def read_blob(
         self, descriptor: Descriptor, *, offset: int = 0
     ) -> AbstractContextManager[Iterator[bytes]]:
-        """The blob's bytes from ``offset`` on, in chunks; not compared with the digest.
+        """Return a context manager that yields the blob's bytes from ``offset`` on, in chunks.
 
-        Never more than ``descriptor.nbytes - offset`` bytes. A place that cannot begin in the
-        middle raises :class:`RangeNotSupportedError`.
+        The bytes are not compared with the digest. There are never more than ``descriptor.nbytes -
+        offset``.
+
+        Raises:
+            RangeNotSupportedError: The repository cannot begin in the middle.
         """
 
     @abstractmethod
     def has_blob(self, digest: str) -> bool:
-        """Whether the repository has that blob."""
+        """Return True if the repository has that blob."""
 
     @abstractmethod
     def write_blob(
@@ -66,40 +72,45 @@ class Repository(ABC):
         *,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Writes a blob; nothing appears where the content has another digest.
+        """Write a blob; nothing is stored if the content has another digest.
 
         Args:
-            descriptor: what it is.
-            open_content: opens the content at its beginning, seekable; called again where the way
-                there failed and it begins anew.
-            progress: called with the number of bytes that have gone since the last call.
+            descriptor: Descriptor of the blob.
+            open_content: Opens the seekable content at its beginning; called again for each new
+                attempt.
+            progress: Called with the number of bytes that were sent since the last call.
         """
 
     @abstractmethod
     def mount_blob(self, digest: str, source: str) -> bool:
-        """Takes a blob from the repository ``source`` of the same registry, without moving it.
+        """Take over a blob from the repository ``source`` of the same registry without a transfer.
 
-        False where that cannot be done; then it is written.
+        Returns:
+            False if that is not possible; then the blob must be written.
         """
 
     @abstractmethod
     def write_manifest(
         self, content: bytes, media_type: str, *, tag: str | None = None
     ) -> Descriptor:
-        """Writes a manifest, whose blobs are there, under its digest, and under ``tag``."""
+        """Write a manifest under its digest and ``tag``; its blobs must exist already."""
 
     @abstractmethod
     def tags(self) -> tuple[str, ...]:
-        """All tags, sorted."""
+        """Return all tags, sorted."""
 
     @abstractmethod
     def referrers(self, digest: str, *, artifact_type: str = "") -> tuple[Descriptor, ...]:
-        """Manifests whose ``subject`` is the manifest ``digest``.
+        """Return the manifests whose ``subject`` is the manifest ``digest``.
 
-        Only those of ``artifact_type`` where that is given. By the referrers API, or else by the
-        fallback tag (OCI distribution specification).
+        They come from the referrers API, or else from the fallback tag (OCI distribution
+        specification).
+
+        Args:
+            digest: Digest of the subject.
+            artifact_type: Type of the manifests to return; "" for all.
         """
 
 
 class RangeNotSupportedError(Exception):
-    """The place sends a blob from its beginning only."""
+    """Error of a server that sends a blob from its beginning only."""

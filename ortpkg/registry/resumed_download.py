@@ -1,4 +1,4 @@
-"""Bytes behind HTTP: where a connection breaks off, the next one goes on from there.
+"""HTTP download that continues after a broken connection with a new one.
 
 Source: RFC 9110, 14 (ranges).
 """
@@ -14,22 +14,22 @@ from ortpkg.registry.http_retries import Retries
 from ortpkg.registry.http_transport import Answer
 
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
-#: A connection that brought as much as this brought the work on.
+#: A connection that delivered at least this much counts as progress.
 _LEAST_PROGRESS_NBYTES = 64 * 1024
-#: However much each of them brings, nothing is fetched by more connections.
+#: Most connections for one download, whatever progress each of them makes.
 _MOST_CONNECTIONS = 1000
 
 
 class ResumedDownload:
-    """Bytes on their way from a server; an object of this class reads them once.
+    """Download from a server; each object reads its bytes once.
 
     Args:
-        ask: asks for what begins at a byte, and checks what the answer says: 206 with what begins
-            there, or 200 with all of it.
-        retries: how often, without progress, it is asked again.
-        start, end: which bytes; ``end`` is None where nobody knows how many there are.
-        what: what messages call it.
-        wrong_size: the error for an answer with fewer or more bytes than it is to have.
+        ask: Requests the bytes from an offset on and checks the answer: 206 with the bytes from
+            there, or 200 with all of them.
+        retries: Number of tries without progress.
+        start, end: First byte, and the byte after the last; ``end`` is None if the size is unknown.
+        what: Name of the download in messages.
+        wrong_size: Returns the error for an answer with too few or too many bytes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ResumedDownload:
 
     @contextmanager
     def opened(self) -> Iterator[Iterator[bytes]]:
-        """The chunks, once there is an answer."""
+        """Yield the chunks, once there is an answer."""
         if self._position == self._end:
             yield iter(())
             return
@@ -83,7 +83,7 @@ class ResumedDownload:
         )
 
     def _pieces(self, answer: Answer) -> Iterator[bytes]:
-        """What the answer has beyond the position, and never more than there is to be."""
+        """Yield the bytes of an answer from the position on, and never more than expected."""
         skipped = self._position if answer.status == 200 else 0
         for chunk in answer.chunks():
             if skipped:
@@ -100,9 +100,9 @@ class ResumedDownload:
 
 
 def part_of(answer: Answer) -> tuple[int, int, int | None] | None:
-    """Which bytes an answer of status 206 has, first and last, and of how many.
+    """Return the first byte, the last byte and the total size (or None) of an answer of status 206.
 
-    None where it does not say.
+    Returns None if the answer does not say.
     """
     match = _RANGE.fullmatch(answer.header("Content-Range") or "")
     if match is None:
@@ -111,6 +111,6 @@ def part_of(answer: Answer) -> tuple[int, int, int | None] | None:
 
 
 def foreign_encoding(answer: Answer) -> str | None:
-    """The encoding that the bytes come in, which nobody asked for; None where they come as is."""
+    """Return the Content-Encoding of an answer; None if the bytes are plain, as requested."""
     encoding = answer.header("Content-Encoding")
     return None if encoding in {None, "", "identity"} else encoding

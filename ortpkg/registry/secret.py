@@ -1,4 +1,4 @@
-"""A text that nobody may see: a password, a token."""
+"""Secret text: a password or a token."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from ortpkg.errors import forget, hide
 
 
 class Secret:
-    """A secret text. Whatever prints, logs or pickles it gets nothing of it.
+    """Secret text, which printing, logging and pickling never show.
 
-    Nor do messages, logs and outputs hold it where somebody else repeats it.
-
-    Two are equal where their texts are.
+    Messages, logs and outputs do not show the text either if somebody else repeats it. Two secrets
+    are equal if their texts are equal.
     """
 
     __slots__ = ("_text",)
@@ -24,11 +23,11 @@ class Secret:
         hide(text)
 
     def __del__(self, _is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not _is_ending():  # the interpreter has taken names of modules away by then
+        if not _is_ending():  # by then the interpreter has cleared names of modules
             forget(self._text)
 
     def reveal(self) -> str:
-        """The text, for the one place that sends or keeps it."""
+        """Return the text, for the one place that sends or stores it."""
         return self._text
 
     def __bool__(self) -> bool:

@@ -1,7 +1,7 @@
-"""Answers of HTTP whose parts have a time in which they have to come, however slowly they drip.
+"""HTTP answers whose parts must arrive within a time limit, even if the server sends slowly.
 
-A socket's own timeout bounds one wait for bytes. A server that sends a byte at a time, in a header,
-between two parts of a body or behind it, would hold its client for ever.
+A socket's own timeout bounds only one wait for bytes. A server that sends one byte at a time, in a
+header or in a body, would hold its client for ever.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 import urllib3
 
-#: The head of an answer has to be whole so long after the request was sent.
+#: Longest time from sending a request until the head of its answer is complete.
 MOST_HEAD_S = 120.0
 
 
 class LateAnswerError(TimeoutError):
-    """A part of an answer was not whole in its time."""
+    """Part of an answer did not arrive in time."""
 
 
 class _Until(threading.local):
-    """When the part that this thread reads has to be there, and what to say where it is not."""
+    """Deadline of the part that this thread is reading, and the message if it passes."""
 
     time_s: float | None = None
     message: str = ""
@@ -37,7 +37,11 @@ _until = _Until()
 
 @contextlib.contextmanager
 def reading_for(duration_s: float, message: str) -> Iterator[None]:
-    """Gives what this thread reads inside so long; LateAnswerError, with ``message``, after it."""
+    """Limit the time that this thread may read.
+
+    Raises:
+        LateAnswerError: The time is over; ``message`` is its text.
+    """
     outer_limit = (_until.time_s, _until.message)
     _until.time_s, _until.message = time.monotonic() + max(0.0, duration_s), message
     try:
@@ -47,7 +51,7 @@ def reading_for(duration_s: float, message: str) -> Iterator[None]:
 
 
 class _TimedReader(io.RawIOBase):
-    """The bytes that come from a socket."""
+    """Raw stream of a socket whose reads respect the thread's deadline."""
 
     def __init__(self, sock: socket.socket) -> None:
         super().__init__()
@@ -110,6 +114,6 @@ class _TimedTlsPool(urllib3.HTTPSConnectionPool):
 
 
 def with_timed_answers(manager: urllib3.PoolManager) -> urllib3.PoolManager:
-    """The same manager; what its connections read from now on has its time."""
+    """Return the same manager, whose new connections limit the time of answers."""
     manager.pool_classes_by_scheme = {"http": _TimedPool, "https": _TimedTlsPool}
     return manager

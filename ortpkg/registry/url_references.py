@@ -1,4 +1,4 @@
-"""Packed files by their address: behind a web server, in a bucket, on a hub of models."""
+"""References to packed files by address: on a web server, in a bucket, on a hub of models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ortpkg.registry.http_addresses import is_loopback, split_url
 
 ARCHIVE_SUFFIX = ".ortpkg"
 _HTTP, _HTTPS, _PLAIN_HTTP, _HUB = "http", "https", "ortpkg+http", "hf"
-#: Storage that the library of an extra reads.
+#: Schemes of storage that need the library of an extra.
 _STORES = ("s3", "gs", "az", _HUB)
 URL_SCHEMES = (_HTTPS, _PLAIN_HTTP, *_STORES)
 
@@ -23,11 +23,11 @@ _HUB_REVISION = re.compile("[A-Za-z0-9_][A-Za-z0-9._/-]{0,254}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlReference:
-    """A packed file (``name.ortpkg``) behind an address.
+    """Reference to a packed file (``name.ortpkg``) by its address.
 
     Attributes:
-        scheme: ``https``, ``http``, or one that an extra reads.
-        url: the address. Its query, which may be a signature, is in no text of ours.
+        scheme: ``https``, ``http``, or a scheme of an extra.
+        url: The address. Its query may be a signature and is never shown.
     """
 
     scheme: str
@@ -42,13 +42,13 @@ class UrlReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubFile:
-    """A file of a repository on a hub.
+    """File of a repository on a hub.
 
     Attributes:
         kind: ``models``, ``datasets`` or ``spaces``.
         repository: ``owner/name``.
-        revision: a branch, a tag, a commit; None for the repository's main branch.
-        path: of the file in it.
+        revision: Branch, tag or commit; None for the main branch.
+        path: Path of the file in the repository.
     """
 
     kind: str
@@ -58,9 +58,10 @@ class HubFile:
 
 
 def parse_url_reference(text: str, scheme: str, rest: str) -> UrlReference:
-    """The packed file that ``text``, ``scheme://rest``, names.
+    """Parse the reference ``text``, which is ``scheme://rest``.
 
-    PackageReferenceError, without what may be secret in it, for anything else.
+    Raises:
+        PackageReferenceError: The text does not name a packed file; the message shows no secrets.
     """
     if not rest.strip("/"):
         raise _wrong(text, f"it ends after {scheme}://")
@@ -85,17 +86,21 @@ def parse_url_reference(text: str, scheme: str, rest: str) -> UrlReference:
 
 
 def hub_file(reference: UrlReference) -> HubFile:
-    """What an ``hf://`` names. PackageReferenceError where it is not written as it must be."""
+    """Parse an ``hf://`` reference.
+
+    Raises:
+        PackageReferenceError: The reference breaks the grammar.
+    """
     parts = reference.url.partition("://")[2].split("/")
     kind = parts.pop(0) if parts[0] in _HUB_KINDS else _HUB_KINDS[0]
     owner, name, *path = [*parts, "", ""][: max(2, len(parts))]
     name, at, revision = name.partition("@")
     revision = unquote(revision)
     is_right = (
-        all(_HUB_NAME.fullmatch(each) for each in (owner, name))
+        all(_HUB_NAME.fullmatch(part) for part in (owner, name))
         and (not at or (_HUB_REVISION.fullmatch(revision) and ".." not in revision))
         and path
-        and all(each not in ("", ".", "..") for each in path)
+        and all(part not in ("", ".", "..") for part in path)
     )
     if not is_right:
         raise _wrong(
@@ -128,7 +133,7 @@ def _web_reference(text: str, scheme: str, rest: str) -> UrlReference:
 
 
 def _with_credentials(scheme: str, host: str) -> PackageReferenceError:
-    # What stands in front of the @ is a secret, and not repeated.
+    # The text before the @ is a secret and is not repeated.
     host = host.rpartition("@")[2]
     return PackageReferenceError(
         f"a reference holds no credentials: leave out what stands before {quoted(host)}",
