@@ -1,13 +1,12 @@
-"""The store: packages installed on one machine, their content, each one's version in use.
+"""Store of one machine: installed packages, their content, and the version of each that is in use.
 
-It knows blobs, files and names, neither what a machine wants (``selection``) nor how packages
-travel (``registry``). Its layout, and what other tools may read of it, is in docs/store.md; why it
-needs no locks to be right, in docs/adr/0021-store.md.
+The store knows blobs, files and names. It knows neither what a machine needs (``selection``) nor
+how packages travel (``registry``). docs/store.md describes its layout and what other tools may
+read; docs/adr/0021-store.md explains why it needs no locks to be correct.
 
-``installed_packages`` is what running a package needs, ``package_store`` all that is done with a
-store; ``generations`` and ``receipts`` have the values that say what is installed, ``collection``
-those that say what was collected; ``leases`` is what an open session holds, ``package_trees`` what
-a tree is made of.
+``installed_packages`` is what running a package needs, ``package_store`` adds all changes of a
+store. ``generations`` and ``receipts`` have the records of what is installed, ``collection`` those
+of what was collected. ``leases`` protects what an open session uses, ``package_trees`` makes trees.
 
 Other folders may import: ``collection``, ``generations``, ``installed_packages``, ``leases``,
 ``package_store``, ``package_trees``, ``receipts``.

@@ -1,6 +1,6 @@
-"""Content by its SHA-256, as an OCI image layout keeps it: whole and verified, or not there.
+"""Blobs by SHA-256 in the layout of an OCI image: complete and verified, or absent.
 
-A blob is read-only and never changes. Its file may be linked from package trees.
+A blob is read-only and never changes. Package trees may link to its file.
 """
 
 from __future__ import annotations
@@ -27,32 +27,37 @@ _CHUNK_NBYTES = 1024 * 1024
 _PAUSE_S = 0.02
 _STALLED_S = 5.0
 
-#: Gives the content from an offset on, in chunks: ``Repository.read_blob`` of one descriptor.
+#: Returns the content from an offset on, in chunks: ``Repository.read_blob`` of one descriptor.
 Read = Callable[[int], AbstractContextManager[Iterator[bytes]]]
 Progress = Callable[[int], None]
 
 
 class BlobStore:
-    """The blobs of a store. Its methods may be called by several threads and processes at once.
+    """The blobs of a store; methods may be called by several threads and processes at once.
 
-    All raise StoreError where the store cannot be used.
+    Raises:
+        StoreError: The store cannot be used; all methods raise it.
     """
 
     def __init__(self, folder: StoreFolder) -> None:
         self._folder = folder
 
     def path(self, digest: str) -> Path:
-        """Where the blob is, or would be. ValueError for what is no digest."""
+        """Return the path of a blob, which need not exist.
+
+        Raises:
+            ValueError: ``digest`` is not a SHA-256 digest.
+        """
         if not is_digest(digest):
             raise ValueError(f"{quoted(digest)} is not sha256: and 64 lower-case hex digits")
         return self._folder.blobs / digest.removeprefix("sha256:")
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is there. It stays there for who has a lease on it."""
+        """Return True if the blob exists; a lease on it keeps it."""
         return self.path(digest).is_file()
 
     def is_sound(self, digest: str) -> bool:
-        """Whether the blob is there and has its digest; hashed once while its file stays."""
+        """Return True if the blob exists and has its digest; an unchanged file is hashed once."""
         with self._folder.errors("check a blob"):
             try:
                 return f"sha256:{content_sha256(self.path(digest))}" == digest
@@ -61,7 +66,11 @@ class BlobStore:
 
     @contextlib.contextmanager
     def open(self, digest: str) -> Iterator[BinaryIO]:
-        """The blob's content. StoreError where it is not there."""
+        """Open a blob for reading.
+
+        Raises:
+            StoreError: The blob does not exist.
+        """
         path = self.path(digest)
         try:
             file = path.open("rb")
@@ -74,7 +83,11 @@ class BlobStore:
             yield file
 
     def read_bytes(self, digest: str, *, most_nbytes: int) -> bytes:
-        """A small blob, verified. StoreError where it is larger, damaged or not there."""
+        """Return the verified content of a small blob.
+
+        Raises:
+            StoreError: The blob has more than ``most_nbytes``, is damaged or does not exist.
+        """
         with self._folder.errors("read a blob"), self.open(digest) as file:
             content = file.read(most_nbytes + 1)
         if len(content) > most_nbytes:
@@ -84,10 +97,10 @@ class BlobStore:
         return content
 
     def add_bytes(self, content: bytes) -> str:
-        """Puts small content into the store; returns its digest."""
+        """Store small content and return its digest."""
         sha256 = hash_bytes(content).sha256
         digest = f"sha256:{sha256}"
-        if not self._has_sound(digest):
+        if not self._has_undamaged(digest):
             with self._folder.errors("add a blob"):
                 self._folder.prepare()
                 with claimed_part(self._folder, sha256) as part:
@@ -100,44 +113,44 @@ class BlobStore:
     def receive(
         self, descriptor: Descriptor, read: Read, *, source: str, progress: Progress | None = None
     ) -> int:
-        """Puts a blob that comes from elsewhere into the store, verified while it arrives.
+        """Store a blob from elsewhere and verify it while it arrives.
 
-        What arrived before a break is kept; the next call, of another process too, hashes it and
-        goes on from there. Where another one brings the blob already, it is waited for.
+        What arrived before a break is kept; the next call, in any process, hashes it and continues
+        from there. If another call is receiving the same blob, this one waits for it.
 
         Args:
-            descriptor: what it is.
-            read: gives its content from an offset on. What it raises is raised.
-            source: where it comes from, for messages.
-            progress: called with the number of bytes that are there more than at the last call;
-                fewer (a number below 0) where it begins anew.
+            descriptor: Descriptor of the blob.
+            read: Returns the content from an offset on. Its exceptions are passed on.
+            source: Source of the blob, for messages.
+            progress: Called with the number of bytes that are new since the last call; the number
+                is negative if the transfer starts again.
 
         Returns:
-            How many bytes ``read`` gave; 0 where the blob was there.
+            Number of bytes that ``read`` returned; 0 if the blob existed.
 
         Raises:
-            LayerMismatchError: what came is something else; nothing of it is kept.
+            LayerMismatchError: The content has another digest; nothing of it is kept.
         """
         tell = progress or (lambda _: None)
-        if self._has_sound(descriptor.digest) or self._is_brought(descriptor):
+        if self._has_undamaged(descriptor.digest) or self._wait_for_other_transfer(descriptor):
             tell(descriptor.nbytes)
             return 0
         with self._folder.errors("receive a blob"):
             self._folder.prepare()
             with claimed_part(self._folder, descriptor.sha256) as part:
                 transfer = _Transfer(self._folder, descriptor, source, tell)
-                self._take(transfer, part.path, read)
+                self._complete(transfer, part.path, read)
                 self._publish(part, descriptor.sha256)
         return transfer.nbytes_read
 
     def forget_partial(self, digest: str) -> None:
-        """Removes what broken transfers left of a blob, as far as nobody goes on with it."""
+        """Remove what interrupted transfers left of a blob, unless another call continues it."""
         with self._folder.errors("remove a partial blob"):
             for path in free_parts(self._folder, digest.removeprefix("sha256:")):
                 self._folder.discard(path)
 
     def check(self, digest: str) -> bool:
-        """Hashes a blob that is there, and takes it out of the store where it is damaged."""
+        """Hash an existing blob; remove it and return False if it is damaged."""
         path = self.path(digest)
         with self._folder.errors("check a blob"):
             if f"sha256:{hash_file(path).sha256}" == digest:
@@ -146,14 +159,14 @@ class BlobStore:
             return False
 
     def digests(self) -> Iterator[str]:
-        """All blobs that are there."""
+        """Yield the digests of all blobs."""
         with contextlib.suppress(FileNotFoundError), os.scandir(self._folder.blobs) as entries:
             for entry in entries:
                 if is_digest(digest := f"sha256:{entry.name}"):
                     yield digest
 
-    def _has_sound(self, digest: str) -> bool:
-        """Whether the blob is there; one that is damaged is taken out, to come anew."""
+    def _has_undamaged(self, digest: str) -> bool:
+        """Return True if the blob exists and is sound; a damaged one is removed."""
         if not self.has(digest):
             return False
         if self.is_sound(digest):
@@ -162,11 +175,13 @@ class BlobStore:
             self._folder.discard(self.path(digest))
         return False
 
-    def _is_brought(self, descriptor: Descriptor) -> bool:
-        """Waits while another process or thread brings the blob; returns whether it is there.
+    def _wait_for_other_transfer(self, descriptor: Descriptor) -> bool:
+        """Wait while another process or thread receives the blob.
 
-        Workers of one service start at once, and want the same. Who brings nothing more for a while
-        is no longer waited for.
+        Return True if the blob exists then.
+
+        Workers of one service start at once and want the same blobs. A transfer that stalls is not
+        waited for any longer.
         """
         most_nbytes, last_s = -1, time.monotonic()
         while (nbytes := nbytes_on_the_way(self._folder, descriptor.sha256)) is not None:
@@ -177,18 +192,18 @@ class BlobStore:
             time.sleep(_PAUSE_S)
         return self.has(descriptor.digest)
 
-    def _take(self, transfer: _Transfer, part: Path, read: Read) -> None:
-        """Takes what ``part`` lacks; where the whole is not right then, all of it anew, once."""
-        kept_nbytes = transfer.hash_what_is_there(part)
+    def _complete(self, transfer: _Transfer, part: Path, read: Read) -> None:
+        """Complete ``part``; if the result is wrong, start again once."""
+        hashed_nbytes = transfer.hash_existing(part)
         try:
             transfer.take(part, read)
         except (LayerMismatchError, RangeNotSupportedError):
             self._folder.operations.make_empty(part)
-            if not kept_nbytes:
+            if not hashed_nbytes:
                 raise
         else:
             return
-        transfer.begin_anew()  # what was there before may have been what is wrong
+        transfer.restart()  # the bytes that were there before may be the wrong ones
         try:
             transfer.take(part, read)
         except LayerMismatchError:
@@ -196,13 +211,13 @@ class BlobStore:
             raise
 
     def _publish(self, part: ClaimedPart, sha256: str) -> None:
-        """Gives a part that is whole, verified and durable its name.
+        """Move a complete, verified and durable part to its blob's path.
 
-        A second one of that name changes nothing: trees may be linked to the first.
+        If the blob exists by now, it stays, since trees may be linked to it.
         """
         folder = self._folder
         folder.make_folder(folder.blobs)
-        part.let_go()
+        part.close()
         if not (folder.blobs / sha256).exists():
             folder.operations.make_read_only(part.path)
             folder.operations.replace(part.path, folder.blobs / sha256)
@@ -212,7 +227,7 @@ class BlobStore:
 
 
 class _Transfer:
-    """One blob that arrives: its hash so far, and how much of it came."""
+    """Transfer of one blob: its hash so far, and the number of bytes that arrived."""
 
     def __init__(
         self, folder: StoreFolder, descriptor: Descriptor, source: str, tell: Progress
@@ -225,14 +240,14 @@ class _Transfer:
         self._nbytes = 0
         self.nbytes_read = 0
 
-    def begin_anew(self) -> None:
-        """Forgets what has come."""
+    def restart(self) -> None:
+        """Forget the bytes that arrived."""
         self._tell(-self._nbytes)
         self._sha256 = hashlib.sha256()
         self._nbytes = 0
 
-    def hash_what_is_there(self, part: Path) -> int:
-        """Hashes what a broken transfer left in ``part``; returns how many bytes that are."""
+    def hash_existing(self, part: Path) -> int:
+        """Hash what an interrupted transfer left in ``part`` and return its size in bytes."""
         with open_unlinked(part, "rb") as file:
             while chunk := file.read(_CHUNK_NBYTES):
                 self._sha256.update(chunk)
@@ -241,7 +256,11 @@ class _Transfer:
         return self._nbytes
 
     def take(self, part: Path, read: Read) -> None:
-        """Writes the rest behind what is there. LayerMismatchError where the whole is not right."""
+        """Append the missing bytes to ``part``.
+
+        Raises:
+            LayerMismatchError: The content has another size or digest.
+        """
         expected = self._descriptor
         missing_nbytes = expected.nbytes - self._nbytes
         with self._folder.operations.longer_file(part) as file:

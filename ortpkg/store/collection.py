@@ -1,9 +1,7 @@
-"""Collects what nobody needs: old generations, trees without any, blobs without trees.
+"""Garbage collection: removes old generations, trees without one, and blobs without trees.
 
-What killed processes left is collected, too.
-
-It never takes what is in use (:mod:`ortpkg.store.leases`), what is current, or what is young: an
-installation that is under way may not have said yet what it wants.
+What killed processes left is removed, too. What is in use (:mod:`ortpkg.store.leases`), current or
+young stays: an installation in progress may not have announced yet what it needs.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _FOREIGN_AGE_S = 24 * 3600.0
 
 
 class CollectedKind(StrEnum):
-    """What gc removes."""
+    """Kind of thing that a collection removes."""
 
     GENERATION = "generation"
     PACKAGE = "package"
@@ -49,13 +47,13 @@ class CollectedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionRules:
-    """What is to be kept.
+    """Rules of what to keep.
 
     Attributes:
-        keep: so many generations of each name, the newest; the one in use is always kept.
-        grace_s: what is younger stays.
-        used_within_s: generations that ran within that time stay; 0 keeps none for that reason.
-        partial_age_s: a partial download to which nothing came for that long goes.
+        keep: Number of the newest generations to keep of each name; the one in use is always kept.
+        grace_s: Age in seconds up to which everything stays.
+        used_within_s: Generations that ran within this time stay; 0 keeps none for this reason.
+        partial_age_s: Time without new bytes after which a partial download is removed.
     """
 
     keep: int = 3
@@ -66,13 +64,13 @@ class CollectionRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """One thing that was removed, or would be.
+    """One thing that was or would be removed.
 
     Attributes:
-        kind: what it is.
-        what: which one: ``name generation 3``, a tree's key, a digest, a file's name.
-        why: why nobody needs it.
-        nbytes: of its files; not all of them need become free.
+        kind: Kind of the thing.
+        what: Name of the thing: ``name generation 3``, a tree's key, a digest, or a file's name.
+        why: Reason to remove or keep it.
+        nbytes: Size of its files; not all of it need become free.
     """
 
     kind: CollectedKind
@@ -83,13 +81,13 @@ class Collected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """What gc did, or would do.
+    """Result of a collection or of its dry run.
 
     Attributes:
-        removed: in the order in which it goes.
-        kept: what would go by the rules, and stays because it is in use or young.
-        nbytes_freed: of files that have no other name left. Reflinks that share blocks with what
-            stays count in full.
+        removed: Removed things, in the order of their removal.
+        kept: Things that the rules would remove, but that are in use or young.
+        nbytes_freed: Size of the files that have no other name left. Reflinks that share blocks
+            with files that stay count in full.
     """
 
     removed: tuple[Collected, ...] = ()
@@ -105,10 +103,12 @@ class _Plan:
     kept: list[Collected] = field(default_factory=list)
 
     def restricted_to(self, other: _Plan) -> _Plan:
-        """What both plans remove."""
+        """Return the part of this plan that the other plan removes, too."""
         return _Plan(
             generations={
-                key: each for key, each in self.generations.items() if key in other.generations
+                key: generation
+                for key, generation in self.generations.items()
+                if key in other.generations
             },
             trees=self.trees & other.trees,
             blobs=self.blobs & other.blobs,
@@ -124,26 +124,33 @@ class _Tidied(NamedTuple):
 def collect(
     folder: StoreFolder, rules: CollectionRules, *, dry_run: bool = False
 ) -> CollectionReport:
-    """Removes what nobody needs.
+    """Remove what nobody needs.
+
+    Args:
+        folder: The store.
+        rules: What to keep.
+        dry_run: True to remove nothing and only report.
 
     Raises:
-        StoreError: a record is damaged, so that nobody knows what is needed; nothing was removed.
-        OSError: something could not be removed; all that is installed is whole.
+        StoreError: A record is damaged, so that it is unknown what is needed; nothing was removed.
+        OSError: Something could not be removed; everything that is installed is complete.
     """
     if not folder.exists:
         return CollectionReport()
-    tidied = _tidy(folder, rules, dry_run=dry_run)  # first: it needs no room on a full disk
+    tidied = _tidy(folder, rules, dry_run=dry_run)  # first, since it works on a full disk, too
     plan = _plan(folder, rules)
     if dry_run:
         return _report(folder, plan, tidied)
     holdings = Holdings(
-        trees=frozenset({*plan.trees, *(each.tree for each in plan.generations.values())}),
+        trees=frozenset(
+            {*plan.trees, *(generation.tree for generation in plan.generations.values())}
+        ),
         blobs=frozenset(plan.blobs),
     )
     with announce_collection(folder, holdings):
         plan = plan.restricted_to(_plan(folder, rules, before=plan))
         report = _report(folder, plan, tidied)
-        aside = list(_take_away(folder, plan))
+        aside = list(_set_aside(folder, plan))
     for path in aside:
         folder.operations.remove_tree(path)
     return report
@@ -152,24 +159,22 @@ def collect(
 def _plan(folder: StoreFolder, rules: CollectionRules, *, before: _Plan | None = None) -> _Plan:
     """Return the plan of what to remove by the rules.
 
-    With ``before``, a plan that was made first, a generation that is not in it stays with its tree
-    and blobs: who installed it did so after that plan, and found nothing announced.
-
-    Leases are looked at before names: an installation gives up its lease after its generation is
-    there.
+    With ``before``, an earlier plan, a generation that is not in it stays with its tree and blobs:
+    it was installed after that plan, when no collection was announced yet. Leases are read before
+    names, because an installation releases its lease only after its generation exists.
     """
     plan = _Plan()
     held = leased(folder)
     locked = {
-        digest: each.lock
-        for each in project_locks(folder)
-        if not each.is_forgotten
-        for digest in each.digests
+        digest: project.lock
+        for project in project_locks(folder)
+        if not project.is_forgotten
+        for digest in project.digests
     }
     live_trees: set[str] = set()
     live_blobs: set[str] = set()
     for name in installed_names(folder):
-        for generation in _split(folder, name, rules, held, locked, plan, before):
+        for generation in _planned_generations(folder, name, rules, held, locked, plan, before):
             live_trees.add(generation.tree)
             live_blobs.add(generation.digest.removeprefix("sha256:"))
     for key in tree_keys(folder):
@@ -184,7 +189,7 @@ def _plan(folder: StoreFolder, rules: CollectionRules, *, before: _Plan | None =
             plan.trees.add(key)
     for sha256 in names_in(folder.blobs):
         if not is_digest(f"sha256:{sha256}"):
-            continue  # somebody else's
+            continue  # not ours
         if sha256 in live_blobs or held.has_blob(sha256):
             continue
         if _is_young(folder.blobs / sha256, rules):
@@ -194,7 +199,7 @@ def _plan(folder: StoreFolder, rules: CollectionRules, *, before: _Plan | None =
     return plan
 
 
-def _split(
+def _planned_generations(
     folder: StoreFolder,
     name: str,
     rules: CollectionRules,
@@ -203,44 +208,49 @@ def _split(
     plan: _Plan,
     before: _Plan | None,
 ) -> Iterator[Generation]:
-    """The generations of a name that stay; the others go into the plan."""
+    """Yield the generations of a name that stay, and add the others to the plan."""
     current = current_generation(folder, name)
     if current is not None:
-        yield current  # its record is whole even where its number is not
+        yield current  # its record is complete even without a numbered one
     used = {}
     if rules.used_within_s:
-        used = {each.generation: each.time for each in uses(folder, name)}
-    for index, each in enumerate(generations(folder, name)):
+        used = {generation.generation: generation.time for generation in uses(folder, name)}
+    for index, generation in enumerate(generations(folder, name)):
         reason = ""
-        if held.has_tree(each.tree):
+        if held.has_tree(generation.tree):
             reason = "in use"
-        elif each.digest in locked:
-            reason = f"locked by {quoted(locked[each.digest])}"
-        elif max(0.0, time.time() - each.created) < rules.grace_s:  # the clock may be set back
+        elif generation.digest in locked:
+            reason = f"locked by {quoted(locked[generation.digest])}"
+        elif (
+            max(0.0, time.time() - generation.created) < rules.grace_s
+        ):  # the clock may be set back
             reason = "young"
-        elif time.time() - used.get(each.number, 0.0) < rules.used_within_s:
+        elif time.time() - used.get(generation.number, 0.0) < rules.used_within_s:
             reason = "ran a short while ago"
-        elif before is not None and before.generations.get((name, each.number)) != each:
+        elif before is not None and before.generations.get((name, generation.number)) != generation:
             reason = "came while it was decided what goes"
-        is_wanted = current is not None and (each.number == current.number or index < rules.keep)
+        is_wanted = current is not None and (
+            generation.number == current.number or index < rules.keep
+        )
         if not is_wanted and not reason:
-            plan.generations[name, each.number] = each
+            plan.generations[name, generation.number] = generation
             continue
         if not is_wanted:
             plan.kept.append(
-                Collected(kind=CollectedKind.GENERATION, what=_title(each), why=reason)
+                Collected(kind=CollectedKind.GENERATION, what=_title(generation), why=reason)
             )
-        yield each
+        yield generation
 
 
-def _take_away(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
-    """Takes all out of its place, first what names, then what is named; returns where it is now."""
+def _set_aside(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
+    """Move everything out of its path, names before the named; yield the new paths."""
     for generation in plan.generations.values():
         remove_generation(folder, generation)
     for key in sorted(plan.trees):
         with contextlib.suppress(FileNotFoundError):
             yield folder.set_aside(folder.packages / key)
-        with contextlib.suppress(OSError):  # another tree of this manifest, or another process
+        # there is another tree of this manifest, or another process was faster
+        with contextlib.suppress(OSError):
             folder.operations.remove_directory((folder.packages / key).parent)
     if plan.trees:
         folder.operations.fsync_directory(folder.packages)
@@ -250,8 +260,8 @@ def _take_away(folder: StoreFolder, plan: _Plan) -> Iterator[Path]:
 
 
 def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tidied:
-    """Removes what processes left that ended, and partial downloads that nobody went on with."""
-    kept: list[Collected] = []
+    """Remove leftovers of processes that ended, and partial downloads that nobody continued."""
+    remaining: list[Collected] = []
     leftovers: list[tuple[Path, Collected]] = []
     for name in names_in(folder.partial):
         path = folder.partial / name
@@ -263,7 +273,7 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
             leftovers.append((path, _collected(CollectedKind.PARTIAL, name, reason, path)))
         else:
             reason = "a download may go on with it; gc --now removes it"
-            kept.append(_collected(CollectedKind.PARTIAL, name, reason, path))
+            remaining.append(_collected(CollectedKind.PARTIAL, name, reason, path))
     for path in folder.leftovers():
         maker = maker_of(folder.owner_of(path))
         if maker is Maker.IS_GONE or (maker is Maker.UNKNOWN and age_s(path) > _FOREIGN_AGE_S):
@@ -280,37 +290,37 @@ def _tidy(folder: StoreFolder, rules: CollectionRules, *, dry_run: bool) -> _Tid
     if not dry_run:
         for path, _ in leftovers:
             folder.discard(path)
-    return _Tidied(tuple(collected for _, collected in leftovers), tuple(kept))
+    return _Tidied(tuple(collected for _, collected in leftovers), tuple(remaining))
 
 
 def _report(folder: StoreFolder, plan: _Plan, tidied: _Tidied) -> CollectionReport:
     removed = [
         Collected(
             kind=CollectedKind.GENERATION,
-            what=_title(each),
+            what=_title(item),
             why="older than those that are kept",
         )
-        for each in plan.generations.values()
+        for item in plan.generations.values()
     ]
-    places = [
+    rows = [
         (CollectedKind.PACKAGE, key, folder.packages / key, "no generation has it")
         for key in sorted(plan.trees)
     ]
-    places += [
+    rows += [
         (CollectedKind.BLOB, f"sha256:{sha256}", folder.blobs / sha256, "no package has it")
         for sha256 in sorted(plan.blobs)
     ]
-    removed += [_collected(kind, what, why, path) for kind, what, path, why in places]
-    freed = _freed_nbytes([path for _, _, path, _ in places])
+    removed += [_collected(kind, what, why, path) for kind, what, path, why in rows]
+    freed = _freed_nbytes([path for _, _, path, _ in rows])
     return CollectionReport(
         removed=(*tidied.removed, *removed),
         kept=(*tidied.kept, *plan.kept),
-        nbytes_freed=freed + sum(each.nbytes for each in tidied.removed),
+        nbytes_freed=freed + sum(item.nbytes for item in tidied.removed),
     )
 
 
 def _freed_nbytes(paths: list[Path]) -> int:
-    """How many bytes lie in files all of whose names are below ``paths``."""
+    """Return the size of the files all of whose names are below ``paths``, in bytes."""
     names: dict[tuple[int, int], int] = {}
     statuses: dict[tuple[int, int], os.stat_result] = {}
     for status in (status for path in paths for status in _files_at(path)):

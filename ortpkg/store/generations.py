@@ -1,9 +1,8 @@
-"""Which versions of a package are installed under a name, and which of them is in use.
+"""Installed versions of a package under a name, and the one of them that is in use.
 
-``names/<name>/generations/<number>/generation.json`` is one installation, which never changes: of
-several processes that want a number, one gets it. ``names/<name>/current.json`` says which counts,
-with all of its record, so that a list of packages reads one small file for each; it is replaced in
-one step.
+``names/<name>/generations/<number>/generation.json`` records one installation and never changes; if
+several processes want a number, one of them gets it. ``names/<name>/current.json`` is a copy of the
+record in use, so that a list of packages reads one small file for each; it is replaced in one step.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ class Generation:
     """One installation of a package under a name.
 
     Attributes:
-        name: the name.
-        number: counts up from 1.
-        created: when, in seconds since 1970.
-        reference: what was installed.
-        tag: the version's tag where it has one, else "".
-        model_version: the model's version as the package states it; "" where it states none, and in
+        name: Name of the package in the store.
+        number: Number of the installation, from 1 on.
+        created: Time of the installation, in seconds since 1970.
+        reference: Reference that was installed.
+        tag: Tag of the version, or "".
+        model_version: Version of the model as the package states it; "" if it states none, and in
             records of older versions of ortpkg.
-        digest: of its manifest.
-        tree: key of its tree.
-        folder: the name of the package's folder in there.
-        variants: what was chosen, ``component/variant`` each.
-        why: why that, for people.
-        asked: by which wishes, ``key=value`` each, so that a newer version is chosen by the same.
-        nbytes: of the files that are here.
-        full_nbytes: of all that the package has.
+        digest: Digest of the package's manifest.
+        tree: Key of the package's tree.
+        folder: Name of the package's folder in the tree.
+        variants: Selected variants, each ``component/variant``.
+        why: Reason of the selection, for people.
+        asked: Options of the selection, each ``key=value``, so that an upgrade selects by the same.
+        nbytes: Size of the files that are installed.
+        full_nbytes: Size of all files of the package.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Generation:
     model_version: str = ""
 
     def is_same_as(self, other: Generation) -> bool:
-        """Whether both install the same, at whatever time and for whatever reason."""
+        """Return True if both install the same, whatever their time and reason."""
         return _without_circumstances(self) == _without_circumstances(other)
 
 
@@ -76,7 +75,11 @@ def _without_circumstances(generation: Generation) -> Generation:
 
 
 def check_name(name: str) -> str:
-    """``name``. PackageReferenceError where no package may be installed under it."""
+    """Return ``name`` if a package may be installed under it.
+
+    Raises:
+        PackageReferenceError: The name is invalid.
+    """
     if not is_store_name(name) or why_not_a_name(name) is not None:
         raise PackageReferenceError(
             f"{quoted(name)} is no name for an installed package: at most 128 lower-case"
@@ -87,84 +90,94 @@ def check_name(name: str) -> str:
 
 
 def installed_names(folder: StoreFolder) -> list[str]:
-    """Names under which something is, or was being, installed."""
+    """Return the names that have, or are about to have, an installation."""
     return [name for name in names_in(folder.names) if is_store_name(name)]
 
 
 def current_generation(folder: StoreFolder, name: str) -> Generation | None:
-    """The generation in use; None where the name has none. StoreError where that is damaged."""
-    path = f"{folder.root}/names/{name}/{_CURRENT}"  # one path fewer for each of a thousand
+    """Return the generation in use, or None if there is none.
+
+    Raises:
+        StoreError: The record is damaged.
+    """
+    # one Path object fewer for each of a thousand names
+    path = f"{folder.root}/names/{name}/{_CURRENT}"
     document = read_json(path)
     return None if document is None else _generation_of(path, document, name)
 
 
 def generations(folder: StoreFolder, name: str) -> Iterator[Generation]:
-    """All generations of a name, the newest first. StoreError where a record is damaged."""
+    """Yield all generations of a name, newest first.
+
+    Raises:
+        StoreError: A record is damaged.
+    """
     for number in sorted(_numbers(folder, name), reverse=True):
-        if (found := read_generation(folder, name, number)) is not None:
-            yield found
+        if (generation := read_generation(folder, name, number)) is not None:
+            yield generation
 
 
 def read_generation(folder: StoreFolder, name: str, number: int) -> Generation | None:
-    """One record; None where there is none."""
-    path = _place(folder, name, number) / _RECORD
+    """Return one generation, or None if it does not exist."""
+    path = _generation_folder(folder, name, number) / _RECORD
     document = read_json(path)
     return None if document is None else _generation_of(path, document, name)
 
 
 def record_generation(folder: StoreFolder, wanted: Generation) -> Generation:
-    """Writes a record with the next free number; nothing uses it yet."""
+    """Write a generation with the next free number, and return it; it is not in use yet."""
     base = folder.names / check_name(wanted.name) / "generations"
     for _ in range(_MOST_ATTEMPTS):
         number = max(_numbers(folder, wanted.name), default=0) + 1
-        made = replace(wanted, number=number, created=time.time())
+        recorded = replace(wanted, number=number, created=time.time())
         staging = folder.new_staging()
         try:
             folder.operations.make_directory(staging)
-            folder.operations.write_file(staging / _RECORD, dump_json(_to_json(made)))
+            folder.operations.write_file(staging / _RECORD, dump_json(_to_json(recorded)))
             folder.operations.fsync_directory(staging)
             folder.make_folder(base)
-            folder.operations.place(staging, _place(folder, wanted.name, number))
+            folder.operations.place(staging, _generation_folder(folder, wanted.name, number))
             folder.operations.fsync_directory(base)
-        except (FileExistsError, FileNotFoundError):  # another took it, or the name was taken away
+        # another process took the number, or the name was removed
+        except (FileExistsError, FileNotFoundError):
             folder.remove_quietly(staging)
             continue
         except OSError:
             folder.remove_quietly(staging)
             raise
-        return made
+        return recorded
     raise FileExistsError(f"no free number for {quoted(wanted.name)}")
 
 
 def switch_to(folder: StoreFolder, generation: Generation) -> None:
-    """Makes a generation the one in use: all who ask afterwards get it."""
+    """Put a generation in use."""
     path = folder.names / generation.name / _CURRENT
     folder.write_json(path, {**_to_json(generation), "activated": time.time()})
 
 
 def remove_generation(folder: StoreFolder, generation: Generation) -> None:
-    """Takes a record away, durably."""
-    path = _place(folder, generation.name, generation.number)
+    """Remove a generation's record durably."""
+    path = _generation_folder(folder, generation.name, generation.number)
     folder.discard(path)
     with contextlib.suppress(FileNotFoundError):
         folder.operations.fsync_directory(path.parent)
 
 
 def remove_name(folder: StoreFolder, name: str) -> None:
-    """Takes a name away with all its generations, in one step."""
+    """Remove a name and all its generations, in one step."""
     folder.discard(folder.names / name)
 
 
 def find_generation(
     folder: StoreFolder, name: str, *, tag: str | None = None, digest: str | None = None
 ) -> Generation:
-    """The generation that a name, and a tag or digest, mean: without them the one in use.
+    """Return the generation of a name with that tag or digest; without either, the one in use.
 
-    The newest of several with that tag.
+    If several have the tag, the newest is returned.
 
     Raises:
-        PackageNotInstalledError: there is none; the message says which there are.
-        PackageReferenceError: that is no name.
+        PackageNotInstalledError: There is none; the message lists those that exist.
+        PackageReferenceError: The name is invalid.
     """
     check_name(name)
     current = current_generation(folder, name)
@@ -177,28 +190,31 @@ def find_generation(
         )
     if (tag is None or current.tag == tag) and (digest is None or current.digest == digest):
         return current
-    found = list(generations(folder, name))
-    for generation in found:
+    installed = list(generations(folder, name))
+    for generation in installed:
         if tag in (None, generation.tag) and digest in (None, generation.digest):
             return generation
     version = f"{name}:{tag}" if digest is None else f"{name}@{digest}"
-    there = ", ".join(
-        dict.fromkeys(quoted(each.tag) if each.tag else each.digest for each in found)
+    versions = ", ".join(
+        dict.fromkeys(
+            quoted(generation.tag) if generation.tag else generation.digest
+            for generation in installed
+        )
     )
     raise PackageNotInstalledError(
-        f"{quoted(version)} is not installed; of {quoted(name)} there is {there}", name=version
+        f"{quoted(version)} is not installed; of {quoted(name)} there is {versions}", name=version
     )
 
 
 def _numbers(folder: StoreFolder, name: str) -> list[int]:
     return [
-        int(each)
-        for each in names_in(folder.names / name / "generations")
-        if _NUMBER.fullmatch(each)
+        int(number)
+        for number in names_in(folder.names / name / "generations")
+        if _NUMBER.fullmatch(number)
     ]
 
 
-def _place(folder: StoreFolder, name: str, number: int) -> Path:
+def _generation_folder(folder: StoreFolder, name: str, number: int) -> Path:
     return folder.names / name / "generations" / f"{number:07}"
 
 

@@ -1,6 +1,6 @@
-"""What is installed in the store of a machine: opened, listed, found, and noted that it ran.
+"""Read access to the installed packages of a machine: open, list, find, and record that one ran.
 
-On the way to every session of an installed package: it loads nothing that copies or hashes.
+Every session of an installed package needs this module, so it loads nothing that copies or hashes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MOST_ATTEMPTS = 1000
 
 @dataclass(frozen=True)
 class InstalledPackage:
-    """A package in the store that stays there while this is open.
+    """Package in the store, protected from removal while this object is open.
 
     Attributes:
-        generation: which installation.
-        root: its folder, which ``ModelPackage`` opens.
-        lease: what keeps it there.
+        generation: The installation.
+        root: Folder of the package, which ``ModelPackage`` opens.
+        lease: Lease that protects the package.
     """
 
     generation: Generation
@@ -46,14 +46,18 @@ class InstalledPackage:
 
     @cached_property
     def receipt(self) -> Receipt:
-        """Which of its files are here. StoreError where that is damaged or gone."""
+        """Record of the package's files that are installed.
+
+        Raises:
+            StoreError: The receipt is damaged or gone.
+        """
         receipt = read_receipt(self.root.parent)
         if receipt is None:
             raise files_are_gone(self.generation)
         return receipt
 
     def close(self) -> None:
-        """Lets gc have it, once it is old."""
+        """Release the lease, so that garbage collection may remove the package once it is old."""
         self.lease.release()
 
     def __enter__(self) -> Self:
@@ -66,24 +70,29 @@ class InstalledPackage:
 class InstalledPackages:
     """The packages of the store in one folder, which need not exist yet.
 
-    Its methods may be called by many threads and processes at once. All raise StoreError, in one
-    sentence, where the folder cannot be used.
+    Methods may be called by many threads and processes at once.
 
     Attributes:
-        root: its folder.
+        root: Folder of the store.
+
+    Raises:
+        StoreError: The folder cannot be used; all methods raise it.
     """
 
     def __init__(
         self, root: Path | None = None, *, operations: FileOperations | None = None
     ) -> None:
-        """The store at ``root``, by default ``ORTPKG_STORE`` or in the user's folder for data."""
+        """Create a view of the store at ``root``.
+
+        Default: ``ORTPKG_STORE`` or the user's data folder.
+        """
         self.root = (root or store_directory()).absolute()
         self._folder = StoreFolder(self.root, operations or FileOperations())
 
     def hold(self, *, trees: Iterable[str] = (), digests: Iterable[str] = ()) -> Lease:
-        """Keeps trees and blobs from gc, those too that are yet to come.
+        """Protect trees and blobs from collection, including those that do not exist yet.
 
-        To be called before it is asked whether they are there.
+        Call it before checking whether they exist.
         """
         holdings = Holdings(
             trees=frozenset(trees),
@@ -95,12 +104,12 @@ class InstalledPackages:
     def packages(
         self, *, on_damage: Callable[[StoreError], object] | None = None
     ) -> tuple[Generation, ...]:
-        """What each name means now, by name. Reads one small file for each.
+        """Return the generation in use of each name, sorted by name; reads one small file for each.
 
         Args:
-            on_damage: told of names whose record is damaged; left out, that is raised.
+            on_damage: Called with the error of each damaged record; if None, the error is raised.
         """
-        found = []
+        current = []
         with self._folder.errors("list packages"):
             for name in installed_names(self._folder) if self._folder.exists else ():
                 try:
@@ -110,13 +119,14 @@ class InstalledPackages:
                         raise
                     on_damage(error)
                     continue
-                found += [generation] if generation is not None else []
-        return tuple(found)
+                current += [generation] if generation is not None else []
+        return tuple(current)
 
     def find(self, name: str, *, tag: str | None = None, digest: str | None = None) -> Generation:
-        """The installation that a name means, or its newest with that tag or digest.
+        """Return the generation in use of a name, or its newest with that tag or digest.
 
-        PackageNotInstalledError where there is none.
+        Raises:
+            PackageNotInstalledError: There is none.
         """
         with self._folder.errors(f"find {quoted(name)}"):
             return find_generation(self._folder, name, tag=tag, digest=digest)
@@ -124,7 +134,7 @@ class InstalledPackages:
     def open(
         self, name: str, *, tag: str | None = None, digest: str | None = None
     ) -> InstalledPackage:
-        """What :meth:`find` finds, which stays there until it is closed."""
+        """Open the package that :meth:`find` returns, and protect it until it is closed."""
         with self._folder.errors(f"open {quoted(name)}"):
             for _ in range(_MOST_ATTEMPTS):
                 generation = find_generation(self._folder, name, tag=tag, digest=digest)
@@ -133,9 +143,10 @@ class InstalledPackages:
                 if root.is_dir():
                     return InstalledPackage(generation, root, lease)
                 with lease:
-                    # Who collects takes the record before the tree: where it is still there while
-                    # nothing can be collected, the tree was lost. Else another is in use by now,
-                    # which may be gone as well before a slow process holds it.
+                    # A collection removes the record before the tree. If the record still exists
+                    # while nothing can be collected, the tree was lost. Otherwise another
+                    # generation is in use by now, which may be gone as well before a slow process
+                    # holds it.
                     current = find_generation(self._folder, name, tag=tag, digest=digest)
                     if current == generation and not root.is_dir():
                         raise files_are_gone(generation)
@@ -145,25 +156,25 @@ class InstalledPackages:
         )
 
     def history(self, name: str) -> tuple[Generation, ...]:
-        """All installations of a name that are kept, the newest first."""
+        """Return all installations of a name that are kept, newest first."""
         check_name(name)
         with self._folder.errors(f"read the history of {name}"):
-            found = tuple(generations(self._folder, name))
-            if not found and current_generation(self._folder, name) is None:
+            history = tuple(generations(self._folder, name))
+            if not history and current_generation(self._folder, name) is None:
                 find_generation(self._folder, name)  # raises
-        return found
+        return history
 
     def note_use(self, generation: Generation, variant: str) -> None:
-        """Writes down, where it can, that a variant, ``component/variant``, runs now."""
+        """Record, if possible, that a variant (``component/variant``) runs now."""
         note_use(self._folder, generation, variant)
 
     def uses(self, name: str) -> tuple[Use, ...]:
-        """The last runs of what was installed under a name, the newest last."""
+        """Return the last runs of a name's installations, newest last."""
         return uses(self._folder, check_name(name))
 
 
 def files_are_gone(generation: Generation) -> StoreError:
-    """The error for an installation whose tree is not there."""
+    """Return the error for an installation whose tree does not exist."""
     return StoreError(
         f"the files of {quoted(generation.name)}, installation {generation.number}, are gone from"
         f" the store: ortpkg repair {generation.name} fetches those in use again; for others,"

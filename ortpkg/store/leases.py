@@ -1,10 +1,9 @@
-"""What processes use of a store, not to be collected, and what is being collected, not to be used.
+"""Leases on parts of a store that processes use, and announcements of running collections.
 
-Both are announced by files in ``leases/``; one that says nothing yet means everything. Who wants
-something first announces that he uses it and then looks whether it is being collected; who collects
-first announces what and then looks whether somebody uses it. Whichever comes first, one of both
-sees the other (docs/adr/0021-store.md). The lock that is on such a file tells only whether its
-process lives.
+Both are files in ``leases/``; a file without content yet means everything. A user first announces
+its lease and then looks for collections; a collector first announces the collection and then looks
+for leases. Whichever is first, one of the two sees the other (docs/adr/0021-store.md). The lock on
+such a file only tells whether its process lives.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _WAIT_S = 60.0
 _PAUSE_S = 0.01
 _ATTEMPTS = 5
 _NEW_S = 0.5
-#: What another machine announced, and nobody seems to hold, is believed for so long: on a network
-#: file system without locks all seem free.
+#: Time that an announcement of another machine is believed although no lock is seen on it: a
+#: network file system without locks shows none.
 _FOREIGN_AGE_S = 7 * 24 * 3600.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, *_FULL)
@@ -43,9 +42,9 @@ class Holdings:
     """Parts of a store.
 
     Attributes:
-        trees: keys of package trees.
+        trees: Keys of package trees.
         blobs: SHA-256 of blobs.
-        is_everything: all that is there, whatever the others say.
+        is_everything: True for the whole store, whatever the other attributes say.
     """
 
     trees: frozenset[str] = frozenset()
@@ -60,26 +59,26 @@ class Holdings:
         )
 
     def meets(self, other: Holdings) -> bool:
-        """Whether something is part of both."""
+        """Return True if both have a part in common."""
         if self.is_everything or other.is_everything:
             return True
         return not (self.trees.isdisjoint(other.trees) and self.blobs.isdisjoint(other.blobs))
 
     def has_tree(self, key: str) -> bool:
-        """Whether the tree of that key is part of it."""
+        """Return True if the tree with that key is included."""
         return self.is_everything or key in self.trees
 
     def has_blob(self, sha256: str) -> bool:
-        """Whether that blob is part of it."""
+        """Return True if that blob is included."""
         return self.is_everything or sha256 in self.blobs
 
 
 class Lease:
-    """Keeps parts of a store from being collected, until it is released or its process ends.
+    """Protection of parts of a store from collection, until release or the end of the process.
 
     Attributes:
-        is_recorded: False in a store that this process may not write: there, whoever may collect
-            has to know that others use it.
+        is_recorded: False if this process may not write to the store; then whoever may collect has
+            to know that others use it.
     """
 
     def __init__(self, announcement: _Announcement | None) -> None:
@@ -89,7 +88,7 @@ class Lease:
         )
 
     def release(self) -> None:
-        """Lets go of what was held. A second call does nothing."""
+        """Release what was held; a second call does nothing."""
         if self._release is not None:
             self._release()
 
@@ -101,14 +100,14 @@ class Lease:
 
 
 def take_lease(folder: StoreFolder, holdings: Holdings, *, timeout_s: float = _WAIT_S) -> Lease:
-    """Holds parts of the store, whether they are there already or not.
+    """Hold parts of the store, whether they exist or not.
 
-    Afterwards, what is there stays there. Waits while some of it is being collected; that may be
-    gone then.
+    Existing parts then stay. The call waits while some of them are being collected; those may be
+    gone afterwards.
 
     Raises:
-        StoreError: that took longer than ``timeout_s``.
-        OSError: the lease cannot be written, for another reason than that nothing may be.
+        StoreError: The collection took longer than ``timeout_s``.
+        OSError: The lease cannot be written, for a reason other than a read-only store.
     """
     try:
         announcement = _announce(folder, holdings, _LEASE)
@@ -127,7 +126,7 @@ def take_lease(folder: StoreFolder, holdings: Holdings, *, timeout_s: float = _W
 
 @contextlib.contextmanager
 def announce_collection(folder: StoreFolder, holdings: Holdings) -> Iterator[None]:
-    """Tells all that ``holdings`` are being collected, as far as nobody has a lease on them."""
+    """Announce that ``holdings`` are being collected, unless a lease holds them."""
     announcement = _announce(folder, holdings, _COLLECTION)
     try:
         yield
@@ -136,16 +135,16 @@ def announce_collection(folder: StoreFolder, holdings: Holdings) -> Iterator[Non
 
 
 def leased(folder: StoreFolder) -> Holdings:
-    """What living processes hold now."""
-    found = Holdings()
+    """Return what living processes hold now."""
+    holdings = Holdings()
     for path in _announcements(folder, _LEASE):
         if not is_over(path):
-            found |= _holdings_of(path)
-    return found
+            holdings |= _holdings_of(path)
+    return holdings
 
 
 def finished_announcements(folder: StoreFolder) -> list[Path]:
-    """Those whose processes ended without taking them back."""
+    """Return the announcements of processes that ended without withdrawing them."""
     return [
         path
         for suffix in (_LEASE, _COLLECTION)
@@ -155,9 +154,9 @@ def finished_announcements(folder: StoreFolder) -> list[Path]:
 
 
 def is_over(path: Path) -> bool:
-    """Whether the process that works at the file ``path``, and named it, has ended."""
+    """Return True if the process that created and named the file ``path`` has ended."""
     if is_held(path):
-        return False  # also where its process has ended, and a child of it goes on
+        return False  # also if its process has ended while a child of it goes on
     match maker_of(path.name.partition(".")[0]):
         case Maker.LIVES:
             return False
@@ -170,7 +169,7 @@ def is_over(path: Path) -> bool:
 
 
 class _Announcement:
-    """A file in ``leases/`` that this process holds."""
+    """File in ``leases/`` that this process holds."""
 
     def __init__(self, folder: StoreFolder, path: Path, descriptor: int) -> None:
         self._folder = folder
@@ -181,18 +180,16 @@ class _Announcement:
     def withdraw(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
-        if (
-            os.getpid() == self._process
-        ):  # a forked child has a copy of what its parent goes on using
+        if os.getpid() == self._process:  # a forked child has a copy of what its parent still uses
             with contextlib.suppress(OSError):
                 self._folder.operations.unlink(self._path)
 
 
 def _announce(folder: StoreFolder, holdings: Holdings, suffix: str) -> _Announcement:
-    """Makes the file, holds it, and writes what it is about.
+    """Create the file, lock it, and write what it announces.
 
-    Until that is there it means everything. On a full disk that is what it goes on to mean: gc has
-    to be able to make room.
+    Until the content is written the file means everything. On a full disk it stays that way,
+    because a collection must be able to make room.
     """
     if not folder.leases.is_dir():
         folder.prepare()
@@ -237,9 +234,9 @@ def _wait_for_collections(folder: StoreFolder, holdings: Holdings, timeout_s: fl
 
 
 def _may_collect(folder: StoreFolder, path: Path) -> bool:
-    """Whether who announces a collection can delete blobs at all.
+    """Return True if the announcer of a collection can delete blobs at all.
 
-    Others may write into ``leases/`` so that their sessions are seen, and nothing else.
+    Other users may write to ``leases/`` so that their sessions are seen, and nothing else.
     """
     if sys.platform == "win32":
         return True
@@ -253,7 +250,7 @@ def _may_collect(folder: StoreFolder, path: Path) -> bool:
 
 
 def _is_in_group(user: int, group: int) -> bool:
-    """Also where nobody knows the user: one of a container, or of another machine."""
+    """Return True if the user is in the group, or is unknown here, as in containers."""
     import pwd  # where there are users
 
     try:
@@ -268,7 +265,7 @@ def _announcements(folder: StoreFolder, suffix: str) -> list[Path]:
 
 
 def _holdings_of(path: Path) -> Holdings:
-    """What an announcement is about; one that was made just now has a moment to say it."""
+    """Return the holdings of an announcement; a new one gets a moment to be written."""
     for _ in range(_ATTEMPTS):
         try:
             document = read_json(path)

@@ -1,6 +1,6 @@
-"""``index.json``: what is in use, for tools that read OCI image layouts.
+"""The file ``index.json``, which tells tools that read OCI image layouts which packages are in use.
 
-ortpkg itself never reads it: it is made from the names, anew after each change of what is in use.
+ortpkg itself never reads it, and writes it from the names after each change of what is in use.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _VERSION = "org.opencontainers.image.version"
 
 
 def write_index(folder: StoreFolder, current: Sequence[Generation]) -> bool:
-    """Writes an entry for each generation whose manifest is a blob here; returns if any is new."""
+    """Write an entry for each generation whose manifest is a blob; return True if one is new."""
     manifests = [
-        descriptor.to_json() for each in current if (descriptor := _descriptor_of(folder, each))
+        descriptor.to_json() for entry in current if (descriptor := _descriptor_of(folder, entry))
     ]
     document: dict[str, Any] = {
         "schemaVersion": 2,

@@ -1,6 +1,6 @@
-"""All that is done with the store of a machine: to install, go back, take away and collect, too.
+"""All changes of a machine's store: install, roll back, uninstall and collect.
 
-Which files a machine wants, and where they come from, is decided above.
+The layers above decide which files a machine needs and where they come from.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ _DEFAULT_RULES = CollectionRules()
 
 
 class PackageStore(InstalledPackages):
-    """The store in one folder. What is installed is whole, whatever happens.
+    """Store in one folder; whatever happens, everything that is installed is complete.
 
     Attributes:
-        blobs: its content by digest.
+        blobs: Content by digest.
     """
 
     def __init__(
         self, root: Path | None = None, *, operations: FileOperations | None = None
     ) -> None:
-        """Takes what :class:`InstalledPackages` takes."""
+        """Create a store; see :class:`InstalledPackages`."""
         super().__init__(root, operations=operations)
         self.blobs = BlobStore(self._folder)
 
     def make_tree(self, content: TreeContent) -> PackageTree:
-        """Makes a package's folder of blobs that are there; the caller holds its key and blobs."""
+        """Make a package's folder from stored blobs; the caller holds its key and blobs."""
         with self._folder.errors(f"make {content.folder}"):
             return make_tree(self._folder, content)
 
     def disk_errors(self) -> contextlib.AbstractContextManager[None]:
-        """StoreError, with what to do, for what the store's disk refuses meanwhile."""
+        """Return a context that converts errors of the store's disk to StoreError, with advice."""
         return self._folder.errors("use its disk")
 
     @contextlib.contextmanager
     def scratch_file(self) -> Iterator[Path]:
-        """A file that does not exist yet, for what does not stay; gone when the context is left."""
+        """Yield the path of a temporary file that does not exist yet, and remove it afterwards."""
         with self.disk_errors():
             self._folder.prepare()
             path = self._folder.new_staging()
@@ -82,18 +82,18 @@ class PackageStore(InstalledPackages):
         asked: tuple[str, ...] = (),
         model_version: str = "",
     ) -> Generation:
-        """Makes ``content``, whose blobs are there, what ``name`` means from now on.
+        """Install ``content``, whose blobs are stored, under ``name`` and put it in use.
 
-        Where it means that already, nothing changes.
+        If that is in use already, nothing changes.
 
         Args:
-            name: the name.
-            content: the package.
-            tag: of its version.
-            variants: what was chosen, ``component/variant`` each.
-            why: why that, for people.
-            asked: by which wishes, ``key=value`` each.
-            model_version: as the package states it.
+            name: Name of the package in the store.
+            content: The package.
+            tag: Tag of its version.
+            variants: Selected variants, each ``component/variant``.
+            why: Reason of the selection, for people.
+            asked: Options of the selection, each ``key=value``.
+            model_version: Version of the model as the package states it.
         """
         check_name(name)
         with (
@@ -101,7 +101,7 @@ class PackageStore(InstalledPackages):
             self._folder.errors(f"install {name}"),
         ):
             tree = make_tree(self._folder, content)
-            absent = sum(each.nbytes for each in content.absent.values())
+            absent = sum(file.nbytes for file in content.absent.values())
             wanted = Generation(
                 name=name,
                 reference=content.reference,
@@ -119,33 +119,37 @@ class PackageStore(InstalledPackages):
             return self._put_in_use(wanted)
 
     def keep_for_project(self, lock: Path, digests: Iterable[str]) -> None:
-        """Keeps what is installed of these manifests from gc, as long as a lock file is there.
+        """Protect installed packages with these manifests from collection while a lock file exists.
 
-        What ``lock`` kept before, it keeps no longer.
+        They replace those that ``lock`` protected before.
         """
         with self._folder.errors(f"note what {quoted(lock)} has locked"):
             note_project_lock(self._folder, lock, digests)
 
     def activate(self, name: str, number: int) -> Generation:
-        """Makes an older, or newer, installation the one that ``name`` means."""
+        """Put another installation of ``name``, older or newer, in use."""
         with self._folder.errors(f"activate {quoted(name)}"):
-            found = self._generation(name, number)
-            with take_lease(self._folder, Holdings(trees=frozenset({found.tree}))):
-                found = self._generation(name, number)
-                if not (self._folder.packages / found.tree).is_dir():
-                    raise files_are_gone(found)
+            generation = self._generation(name, number)
+            with take_lease(self._folder, Holdings(trees=frozenset({generation.tree}))):
+                generation = self._generation(name, number)
+                if not (self._folder.packages / generation.tree).is_dir():
+                    raise files_are_gone(generation)
                 try:
-                    switch_to(self._folder, found)
+                    switch_to(self._folder, generation)
                 except FileNotFoundError:  # the name was taken away meanwhile
                     self._generation(name, number)  # raises
                     raise
         self._refresh_index()
-        return found
+        return generation
 
     def rollback(self, name: str) -> Generation:
-        """Goes back to the installation before the one in use."""
+        """Put the installation before the one in use in use again."""
         current = self.find(name)
-        older = [each.number for each in self.history(name) if each.number < current.number]
+        older = [
+            generation.number
+            for generation in self.history(name)
+            if generation.number < current.number
+        ]
         if not older:
             raise StoreError(
                 f"{quoted(name)} has no installation before number {current.number}, which is in"
@@ -154,7 +158,7 @@ class PackageStore(InstalledPackages):
         return self.activate(name, older[0])
 
     def uninstall(self, name: str) -> None:
-        """Takes a name and its history away, in one step; gc removes what nobody else has."""
+        """Remove a name and its history in one step; a collection removes what is unused then."""
         with self._folder.errors(f"uninstall {quoted(name)}"):
             if check_name(name) not in installed_names(self._folder):
                 find_generation(self._folder, name)  # raises
@@ -165,15 +169,15 @@ class PackageStore(InstalledPackages):
     def damaged_files(
         self, generation: Generation, *, progress: Progress | None = None
     ) -> tuple[str, ...] | None:
-        """Hashes an installed package.
+        """Hash an installed package.
 
         Args:
-            generation: which installation.
-            progress: told of each file.
+            generation: The installation.
+            progress: Called for each file.
 
         Returns:
-            Paths in the package whose bytes are not those of its manifest, or that are gone; None
-            where its whole folder is.
+            Paths in the package whose bytes differ from its manifest, or that are gone; None if the
+            whole folder is gone.
         """
         with (
             self._folder.errors(f"check {quoted(generation.name)}"),
@@ -182,20 +186,20 @@ class PackageStore(InstalledPackages):
             tree = read_tree(self._folder, generation.tree)
             if tree is None:
                 return None
-            found = hash_files(
+            results = hash_files(
                 {path: tree.root / path for path in tree.receipt.files}, progress=progress
             )
             return tuple(
                 path
-                for path, hashed in found.items()
+                for path, hashed in results.items()
                 if isinstance(hashed, OSError)
                 or f"sha256:{hashed.digest.sha256}" != tree.receipt.files[path].digest
             )
 
     def discard(self, generation: Generation, damaged: Iterable[str]) -> None:
-        """Takes an installed package, and those blobs of its damaged files that are too, away.
+        """Remove an installed package, and the blobs of its damaged files that are damaged, too.
 
-        To install the same again then makes it whole; until that, it does not open.
+        Installing the same again restores it; until then it does not open.
         """
         with (
             self._folder.errors(f"discard {quoted(generation.name)}"),
@@ -212,7 +216,7 @@ class PackageStore(InstalledPackages):
     def gc(
         self, rules: CollectionRules = _DEFAULT_RULES, *, dry_run: bool = False
     ) -> CollectionReport:
-        """Removes what nobody needs; ``dry_run`` says what that would be."""
+        """Remove what nobody needs; ``dry_run`` only reports it."""
         with self._folder.errors("collect"):
             report = collect(self._folder, rules, dry_run=dry_run)
         if not dry_run:
@@ -221,38 +225,39 @@ class PackageStore(InstalledPackages):
 
     def _put_in_use(self, wanted: Generation) -> Generation:
         for _ in range(_MOST_ATTEMPTS):
-            made = self._recorded(wanted)
+            recorded = self._recorded(wanted)
             with contextlib.suppress(FileNotFoundError):  # the name was taken away meanwhile
-                if made != current_generation(self._folder, made.name):
-                    switch_to(self._folder, made)
-                if read_generation(self._folder, made.name, made.number) is not None:
+                if recorded != current_generation(self._folder, recorded.name):
+                    switch_to(self._folder, recorded)
+                if read_generation(self._folder, recorded.name, recorded.number) is not None:
                     self._refresh_index()
-                    return made
+                    return recorded
         raise StoreError(f"{quoted(wanted.name)} is being uninstalled again and again")
 
     def _recorded(self, wanted: Generation) -> Generation:
-        """A record of what is wanted: one that is there, or a new one."""
+        """Return a record of the wanted generation: an existing one, or a new one."""
         current = current_generation(self._folder, wanted.name)
-        for index, found in enumerate(generations(self._folder, wanted.name)):
-            is_newest = index == 0  # if it is not in use, a process was killed before it was
-            if (is_newest or found == current) and found.is_same_as(wanted):
-                return found
+        for index, generation in enumerate(generations(self._folder, wanted.name)):
+            # if it is not in use, its process was killed before switching to it
+            is_newest = index == 0
+            if (is_newest or generation == current) and generation.is_same_as(wanted):
+                return generation
         return record_generation(self._folder, wanted)
 
     def _generation(self, name: str, number: int) -> Generation:
-        found = read_generation(self._folder, check_name(name), number)
-        if found is None:
-            numbers = ", ".join(str(each.number) for each in self.history(name))
+        generation = read_generation(self._folder, check_name(name), number)
+        if generation is None:
+            numbers = ", ".join(str(other.number) for other in self.history(name))
             raise PackageNotInstalledError(
                 f"{quoted(name)} has no installation {number}; there is {numbers}", name=name
             )
-        return found
+        return generation
 
     def _refresh_index(self) -> None:
-        """Writes the index until it says what is in use: who writes last has seen all."""
+        """Write the index until it matches what is in use: the last writer has seen everything."""
         if not self._folder.exists:
             return
-        with contextlib.suppress(OSError, StoreError):  # made anew at the next change
+        with contextlib.suppress(OSError, StoreError):  # it is rewritten at the next change
             for _ in range(_MOST_ATTEMPTS):
                 current = self.packages(on_damage=_ignore)
                 is_new = write_index(self._folder, current)
@@ -261,4 +266,4 @@ class PackageStore(InstalledPackages):
 
 
 def _ignore(_: StoreError) -> None:
-    """Who lists packages says what is damaged."""
+    """Ignore a damaged record; listing packages reports it."""

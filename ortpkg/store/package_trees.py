@@ -1,8 +1,8 @@
-"""Packages as folders, made of blobs: a tree appears whole, with its receipt, and never changes.
+"""Package trees: folders made of blobs, which appear complete, with a receipt, and never change.
 
 ``packages/<manifest>/<key>/`` holds ``NAME.ortpackage`` and ``receipt.json``. The key is a digest
-of which files are there and how they were made: other files of the same package are another tree,
-so that who has one open sees no change.
+of which files exist and how they were made. Other files of the same package are another tree, so
+that an open package does not change.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _MOST_ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeContent:
-    """What a tree is to be.
+    """Content of a tree to make.
 
     Attributes:
-        manifest: digest of the package's manifest.
-        reference: where it came from.
-        folder: the name of the package's folder, ``NAME.ortpackage``.
-        documents: path in the package → bytes.
-        signatures: the same of what vouches for the package, which is no part of it.
-        files: path → blob that is in the store.
-        absent: path → what the manifest has besides.
-        blobs: digests of blobs that belong to it besides ``files``: manifest, config, the layer of
-            documents. They need be in the store.
-        is_linked: whether files may be hard links to blobs, where there are no reflinks.
+        manifest: Digest of the package's manifest.
+        reference: Source of the package.
+        folder: Name of the package's folder, ``NAME.ortpackage``.
+        documents: Bytes of the documents by path in the package.
+        signatures: Bytes of signature files by path; they are not part of the package.
+        files: Stored blobs by path.
+        absent: Other files of the manifest by path.
+        blobs: Digests of further blobs that belong to the tree: manifest, config, layer of
+            documents. They must be stored.
+        is_linked: True if files may be hard links to blobs where reflinks are not supported.
             ``onnx.load`` refuses hard-linked external data.
     """
 
@@ -64,33 +64,33 @@ class TreeContent:
 
     @property
     def written(self) -> dict[str, bytes]:
-        """What is written and not made of blobs: path → bytes."""
+        """Bytes of the files that are written, not made of blobs, by path."""
         return {**self.documents, **self.signatures}
 
     @property
     def all_blobs(self) -> tuple[str, ...]:
-        """Every blob that the tree needs, sorted."""
-        return tuple(sorted({*self.blobs, *(each.digest for each in self.files.values())}))
+        """Digests of all blobs that the tree needs, sorted."""
+        return tuple(sorted({*self.blobs, *(file.digest for file in self.files.values())}))
 
     @property
     def key(self) -> str:
-        """The tree's key: its path below ``packages``."""
-        files = sorted((path, each.digest) for path, each in self.files.items())
-        said: list[Any] = [self.folder, self.is_linked, sorted(self.documents), files]
+        """Key of the tree, which is its path below ``packages``."""
+        files = sorted((path, item.digest) for path, item in self.files.items())
+        facts: list[Any] = [self.folder, self.is_linked, sorted(self.documents), files]
         if self.signatures:
-            said.append(sorted(hash_bytes(each).sha256 for each in self.signatures.values()))
-        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+            facts.append(sorted(hash_bytes(item).sha256 for item in self.signatures.values()))
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         return f"{self.manifest.removeprefix('sha256:')}/{digest[:_KEY_CHARACTERS]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageTree:
-    """A package's folder in the store.
+    """Folder of a package in the store.
 
     Attributes:
-        key: its path below ``packages``.
-        root: the package, which ``ModelPackage`` opens.
-        receipt: which of its files are there.
+        key: Path below ``packages``.
+        root: Folder of the package, which ``ModelPackage`` opens.
+        receipt: Record of the files that exist.
     """
 
     key: str
@@ -99,37 +99,41 @@ class PackageTree:
 
 
 def make_tree(folder: StoreFolder, content: TreeContent) -> PackageTree:
-    """Makes a tree, or gives the one of that key that there is already.
+    """Make a tree, or return the existing one with that key.
 
     The caller has a lease on its key and blobs.
 
     Raises:
-        StoreError: a blob is not in the store, or a path may not be one of a package.
-        OSError: the tree cannot be written; nothing of it is there.
+        StoreError: A blob is not in the store, or a path is not allowed in a package.
+        OSError: The tree cannot be written; nothing of it is left.
     """
     _check(folder, content)
     target = folder.packages / content.key
     if target.is_dir():
-        found = read_tree(folder, content.key)
-        if found is not None and _is_whole(folder, found):
-            return found
-        folder.discard(target)  # somebody took files away, or they are damaged
+        tree = read_tree(folder, content.key)
+        if tree is not None and _is_whole(folder, tree):
+            return tree
+        folder.discard(target)  # files were removed or are damaged
     folder.prepare()
     staging = folder.new_staging()
     try:
         _build(folder, content, staging)
-        _place(folder, staging, target)
+        _publish(folder, staging, target)
     except OSError:
         folder.remove_quietly(staging)
         raise
-    made = read_tree(folder, content.key)
-    if made is None:
+    made_tree = read_tree(folder, content.key)
+    if made_tree is None:
         raise StoreError(f"{quoted(folder.packages / content.key)} was removed while it was made")
-    return made
+    return made_tree
 
 
 def read_tree(folder: StoreFolder, key: str) -> PackageTree | None:
-    """The tree of that key; None where there is none. StoreError where its receipt is damaged."""
+    """Return the tree with that key, or None if it does not exist.
+
+    Raises:
+        StoreError: Its receipt is damaged.
+    """
     receipt = read_receipt(folder.packages / key)
     if receipt is None:
         return None
@@ -137,11 +141,11 @@ def read_tree(folder: StoreFolder, key: str) -> PackageTree | None:
 
 
 def tree_keys(folder: StoreFolder) -> Iterator[str]:
-    """The keys of all trees, sorted."""
+    """Yield the keys of all trees, sorted."""
     for manifest in names_in(folder.packages):
         for key in names_in(folder.packages / manifest):
-            if _KEY.fullmatch(found := f"{manifest}/{key}"):
-                yield found
+            if _KEY.fullmatch(tree_key := f"{manifest}/{key}"):
+                yield tree_key
 
 
 def _check(folder: StoreFolder, content: TreeContent) -> None:
@@ -165,18 +169,18 @@ def _check(folder: StoreFolder, content: TreeContent) -> None:
 
 
 def _is_whole(folder: StoreFolder, tree: PackageTree) -> bool:
-    """Whether all files are there as the receipt has them.
+    """Return True if all files are as the receipt says.
 
-    A file that is a link to its blob is as the blob, which was looked at before.
+    A file that is a link to its blob is as sound as the blob, which was checked before.
     """
     try:
         return all(
-            (tree.root / path).stat().st_size == each.nbytes
+            (tree.root / path).stat().st_size == file.nbytes
             and (
-                _is_blob(folder, tree.root / path, each)
-                or f"sha256:{content_sha256(tree.root / path)}" == each.digest
+                _is_blob(folder, tree.root / path, file)
+                or f"sha256:{content_sha256(tree.root / path)}" == file.digest
             )
-            for path, each in tree.receipt.files.items()
+            for path, file in tree.receipt.files.items()
         )
     except OSError:
         return False
@@ -211,7 +215,7 @@ def _build(folder: StoreFolder, content: TreeContent, staging: Path) -> None:
     operations.fsync_directory(staging)
 
 
-def _place(folder: StoreFolder, staging: Path, target: Path) -> None:
+def _publish(folder: StoreFolder, staging: Path, target: Path) -> None:
     for _ in range(_MOST_ATTEMPTS):
         folder.make_folder(target.parent)
         try:
@@ -220,7 +224,7 @@ def _place(folder: StoreFolder, staging: Path, target: Path) -> None:
             folder.operations.remove_tree(staging)  # another process was faster
             return
         except FileNotFoundError:
-            continue  # gc removed the empty folder that was to hold it
+            continue  # gc removed the empty parent folder
         folder.operations.fsync_directory(target.parent)
         return
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
@@ -243,7 +247,9 @@ def _receipt_of(content: TreeContent, mode: FileMode) -> Receipt:
 
 
 def _directories(root: Path, paths: Collection[str]) -> set[Path]:
-    found = {root}
+    directories = {root}
     for path in paths:
-        found.update(parent for parent in (root / path).parents if parent.is_relative_to(root))
-    return found
+        directories.update(
+            parent for parent in (root / path).parents if parent.is_relative_to(root)
+        )
+    return directories

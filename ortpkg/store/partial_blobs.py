@@ -1,8 +1,8 @@
-"""Content on its way into the store: one process at a time works at what has arrived of a blob.
+"""Partial content of blobs: one process at a time works at what has arrived of a blob.
 
-What a broken transfer left lies at ``partial/<hex>.part``. Who goes on with it first renames it to
-a name of its own, which one process alone can do. What a killed process left has that process's
-name, and is taken over in the same way.
+An interrupted transfer leaves ``partial/<hex>.part``. A process that continues it first renames it
+to a name of its own, which only one process can succeed with. The part of a killed process has that
+process's name and is taken over in the same way.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ortpkg.store.process_names import Maker, maker_of, new_name
 from ortpkg.store.store_folder import StoreFolder, names_in
 
 _FREE = "part"
-#: Nothing was written for so long, by a process of which nobody can say whether it lives.
+#: Age without a write after which a part of an unknown process counts as free.
 _FOREIGN_AGE_S = 3600.0
 
 
 class ClaimedPart:
-    """What has arrived of a blob: one process's, until it lets go.
+    """Part of a blob that this process has claimed until it closes it.
 
     Attributes:
-        path: the file, which is there.
+        path: The file, which exists.
     """
 
     def __init__(self, path: Path) -> None:
@@ -36,8 +36,8 @@ class ClaimedPart:
         self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         hold(self._descriptor)
 
-    def let_go(self) -> None:
-        """Closes the file, before it is renamed: Windows renames no open file."""
+    def close(self) -> None:
+        """Close the file before it is renamed, because Windows does not rename open files."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -45,9 +45,9 @@ class ClaimedPart:
 
 @contextlib.contextmanager
 def claimed_part(folder: StoreFolder, sha256: str) -> Iterator[ClaimedPart]:
-    """A file for what has arrived of a blob and what comes, of this call alone.
+    """Claim a file for one blob, with what has arrived of it.
 
-    When the context is left, what is still there is free for the next that wants the blob.
+    When the context is left, a remaining file is free for the next call that wants the blob.
     """
     folder.make_folder(folder.partial)
     path = folder.partial / f"{sha256}.{new_name()}"
@@ -58,28 +58,28 @@ def claimed_part(folder: StoreFolder, sha256: str) -> Iterator[ClaimedPart]:
     try:
         yield part
     finally:
-        part.let_go()
+        part.close()
         _set_free(folder, sha256, path)
 
 
 def _take_over(folder: StoreFolder, sha256: str, path: Path) -> None:
-    """Claims the longest part that is free; does nothing where others were faster.
+    """Claim the longest free part, if there is one and no other process is faster.
 
-    A link, a pipe, or a file of somebody else is no part of ours, and not written through.
+    A link, a pipe or another user's file is not a part of ours, and is not written through.
     """
-    for found in sorted(free_parts(folder, sha256), key=_nbytes, reverse=True):
-        if not _is_own_file(found):
-            folder.discard(found)
+    for part in sorted(free_parts(folder, sha256), key=_nbytes, reverse=True):
+        if not _is_own_file(part):
+            folder.discard(part)
             continue
         with contextlib.suppress(FileNotFoundError):
-            folder.operations.replace(found, path)
-            if _is_own_file(path):  # it may have been exchanged meanwhile
+            folder.operations.replace(part, path)
+            if _is_own_file(path):  # it may have been replaced meanwhile
                 return
             folder.discard(path)
 
 
 def _is_own_file(path: Path) -> bool:
-    """Whether a plain file of this user lies at ``path``, which has no other name."""
+    """Return True if ``path`` is a plain file of this user that has no other name."""
     try:
         status = path.lstat()
     except OSError:
@@ -89,7 +89,7 @@ def _is_own_file(path: Path) -> bool:
 
 
 def free_parts(folder: StoreFolder, sha256: str) -> list[Path]:
-    """What has arrived of a blob, and nobody works at."""
+    """Return the parts of a blob that no process works at."""
     return [
         folder.partial / name
         for name in names_in(folder.partial)
@@ -98,10 +98,10 @@ def free_parts(folder: StoreFolder, sha256: str) -> list[Path]:
 
 
 def _set_free(folder: StoreFolder, sha256: str, path: Path) -> None:
-    """Leaves what arrived to others, unless they have more; a file without content helps nobody."""
-    if not path.exists():  # it is a blob now
+    """Rename a part so that others can continue it, unless they have more; delete an empty one."""
+    if not path.exists():  # it became the blob
         return
-    with contextlib.suppress(OSError):  # it is free as soon as this process ends
+    with contextlib.suppress(OSError):  # it is free anyway as soon as this process ends
         other = folder.partial / f"{sha256}.{_FREE}"
         if _nbytes(path) > max(0, _nbytes(other)):
             folder.operations.replace(path, other)
@@ -110,7 +110,7 @@ def _set_free(folder: StoreFolder, sha256: str, path: Path) -> None:
 
 
 def nbytes_on_the_way(folder: StoreFolder, sha256: str) -> int | None:
-    """How much of a blob has arrived where another call brings it; None where none does."""
+    """Return the bytes of a blob that another call received so far; None without such a call."""
     parts = [
         _nbytes(folder.partial / name)
         for name in names_in(folder.partial)
@@ -120,7 +120,7 @@ def nbytes_on_the_way(folder: StoreFolder, sha256: str) -> int | None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody works at the part of a blob that lies at ``path``."""
+    """Return True if no process works at the part of a blob at ``path``."""
     owner = path.name.partition(".")[2]
     if owner == _FREE:
         return True
@@ -131,9 +131,9 @@ def is_free(path: Path) -> bool:
 
 
 def age_s(path: Path) -> float:
-    """How long ago something was written to a file.
+    """Return the time since the last write to a file, in seconds.
 
-    0 where it is gone, and where the clock has been set back since.
+    It is 0 if the file is gone, or if the clock was set back since.
     """
     try:
         return max(0.0, time.time() - path.lstat().st_mtime)

@@ -1,4 +1,4 @@
-"""Names for what one process works at, which say to others whether that process may still live."""
+"""File names that tell other processes whether the process that made them may still live."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _RANDOM_NBYTES = 8
 
 
 class Maker(Enum):
-    """What can be said of the process that made a name."""
+    """State of the process that made a name."""
 
     LIVES = auto()
     IS_GONE = auto()
-    UNKNOWN = auto()  # it ran on another machine, in another container, or the name is none of ours
+    UNKNOWN = auto()  # another machine or container, or the name is not ours
 
 
 def new_name() -> str:
-    """A name that no other call has: ``machine-boot-container-process-random``."""
+    """Return a unique name: ``machine-boot-container-process-random``."""
     return "-".join((*_here(), str(os.getpid()), os.urandom(_RANDOM_NBYTES).hex()))
 
 
 def this_machine() -> str:
-    """A short name for this machine, as the others see it."""
+    """Return a short name of this machine, as other machines see it."""
     return _here()[0]
 
 
 def maker_of(name: str) -> Maker:
-    """Whether the process lives that made ``name``.
+    """Return the state of the process that made ``name``.
 
-    One that got the number of a process that ended passes for it: what it made is kept too long,
-    and never too short.
+    A new process with the number of one that ended passes for it, so that its files are kept too
+    long and never too short.
     """
     match name.split("-"):
         case [machine, boot, container, process, _] if process.isdecimal() and len(process) < 11:
@@ -50,14 +50,14 @@ def maker_of(name: str) -> Maker:
         return Maker.UNKNOWN
     if boot != here[1]:
         return Maker.IS_GONE
-    if container != here[2] or sys.platform == "win32":  # which has no call that asks and harms not
+    if container != here[2] or sys.platform == "win32":  # Windows has no harmless call that asks
         return Maker.UNKNOWN
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, OverflowError):
         return Maker.IS_GONE
     except OSError:
-        return Maker.LIVES  # of another user
+        return Maker.LIVES  # a process of another user
     return Maker.LIVES
 
 

@@ -1,8 +1,8 @@
-"""What projects have locked themselves on: kept from gc for as long as their lock files are there.
+"""Records of what projects have locked; a collection keeps it while their lock files exist.
 
-``projects/<hash of the lock file's path>.json`` says which manifests a lock names. It is written
-when a project is installed from its lock; of the lock file itself, only whether it is there is
-looked at.
+``projects/<hash of the lock file's path>.json`` lists the manifests that a lock file names. It is
+written when a project is installed from its lock file. Later only the existence of the lock file is
+checked.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from ortpkg.store.process_names import this_machine
 from ortpkg.store.store_folder import StoreFolder, damaged, names_in, read_json
 
 _NAME_CHARACTERS = 16
-#: Nobody can say from here whether the lock file of another machine is there.
+#: Age after which a lock of another machine is forgotten; its file cannot be seen from here.
 _FOREIGN_AGE_S = 90 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectLock:
-    """The lock of one project, as it was installed last.
+    """Lock of one project, as it was installed last.
 
     Attributes:
-        record: the file that says so.
-        lock: the lock file.
-        digests: of the manifests that it names.
-        is_forgotten: the lock file is gone; one of another machine was not installed for long.
+        record: File of the record.
+        lock: The lock file.
+        digests: Digests of the manifests that it names.
+        is_forgotten: True if the lock file is gone, or is on another machine and was not installed
+            for long.
     """
 
     record: Path
@@ -41,7 +42,7 @@ class ProjectLock:
 
 
 def note_project_lock(folder: StoreFolder, lock: Path, digests: Iterable[str]) -> None:
-    """Writes down that the lock file ``lock`` names these manifests, in place of what it did."""
+    """Record that the lock file ``lock`` names these manifests; replaces its earlier record."""
     folder.prepare()
     folder.make_folder(folder.projects)
     key = hashlib.sha256(f"{this_machine()} {lock}".encode(errors="surrogateescape")).hexdigest()
@@ -56,11 +57,15 @@ def note_project_lock(folder: StoreFolder, lock: Path, digests: Iterable[str]) -
 
 
 def project_locks(folder: StoreFolder) -> Iterator[ProjectLock]:
-    """All locks that are written down. StoreError where a record is damaged."""
+    """Yield all recorded locks.
+
+    Raises:
+        StoreError: A record is damaged.
+    """
     for name in names_in(folder.projects):
         path = folder.projects / name
         document = read_json(path)
-        if document is not None:  # else another gc was faster
+        if document is not None:  # otherwise another collection was faster
             yield _project_lock(path, document)
 
 

@@ -1,6 +1,6 @@
-"""What lies beside a package's tree in the store: the files that are there, where to get others.
+"""Receipts: records beside package trees of the files that exist and where to get the others.
 
-Outside of the package, whose documents stay byte for byte those of its publisher.
+They lie outside the package, whose documents stay byte for byte those of its publisher.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ortpkg.store.store_folder import damaged, read_json
 
 
 class FileMode(StrEnum):
-    """How the files of a tree are made of blobs."""
+    """Way in which files of a tree are made from blobs."""
 
-    REFLINK = "reflink"  # files of their own that share blocks with the blobs
-    HARD_LINK = "hard link"  # second names of the blobs
+    REFLINK = "reflink"  # separate files that share blocks with the blobs
+    HARD_LINK = "hard link"  # further names of the blobs
     COPY = "copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file of a package, as its manifest states it."""
+    """File of a package, with the digest and size that its manifest states."""
 
     digest: str
     nbytes: int
@@ -36,16 +36,16 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a tree is.
+    """Record of a tree.
 
     Attributes:
-        manifest: digest of the manifest that the package came with.
-        reference: where it came from, with its tag or digest.
-        folder: the name of the package's folder, ``NAME.ortpackage``.
-        files: path in the package → what is there, documents included.
-        absent: path → what its manifest has besides, and this tree has not.
-        blobs: digests of all blobs that belong to it: manifest, config, layers, signatures.
-        mode: how most of its files were made.
+        manifest: Digest of the package's manifest.
+        reference: Source of the package, with tag or digest.
+        folder: Name of the package's folder, ``NAME.ortpackage``.
+        files: Existing files by path in the package, including documents.
+        absent: Files of the manifest that are not in this tree, by path.
+        blobs: Digests of all blobs that belong to it: manifest, config, layers, signatures.
+        mode: Way in which most of its files were made.
     """
 
     manifest: str
@@ -58,11 +58,11 @@ class Receipt:
 
     @property
     def nbytes(self) -> int:
-        """Of all files that are there."""
-        return sum(each.nbytes for each in self.files.values())
+        """Size of all existing files in bytes."""
+        return sum(file.nbytes for file in self.files.values())
 
     def to_json(self) -> dict[str, Any]:
-        """As ``receipt.json`` has it."""
+        """Return the content of ``receipt.json``."""
         return {
             "schema_version": "1.0",
             "manifest": self.manifest,
@@ -76,9 +76,10 @@ class Receipt:
 
 
 def read_receipt(folder: Path) -> Receipt | None:
-    """The receipt in the folder of a tree; None where there is none.
+    """Return the receipt in a tree's folder, or None if there is none.
 
-    StoreError where it is damaged.
+    Raises:
+        StoreError: The receipt is damaged.
     """
     path = folder / RECEIPT
     document = read_json(path)
@@ -115,6 +116,6 @@ def _files_of(value: Any) -> dict[str, StoredFile]:
         path: StoredFile(digest=entry["digest"], nbytes=entry["nbytes"])
         for path, entry in value.items()
     }
-    if not all(is_digest(each.digest) and type(each.nbytes) is int for each in files.values()):
+    if not all(is_digest(file.digest) and type(file.nbytes) is int for file in files.values()):
         raise ValueError
     return files

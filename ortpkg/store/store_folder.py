@@ -1,4 +1,4 @@
-"""The folder that is a store: where what lies in it, how its small files are read and written."""
+"""Folder of a store: paths of its parts, and reading and writing of its small files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LAYOUT_CONTENT = {"imageLayoutVersion": "1.0.0"}  # OCI image specification 1.1
 _TEMPORARY = ".ortpkg-"
 _ATTEMPTS = 5
 _OF_THE_DISK = frozenset({"lost+found"})
-#: Receipts of packages with 100,000 files have less.
+#: Largest document; receipts of packages with 100,000 files are smaller.
 _MOST_NBYTES = 64 * 1024 * 1024
 
-#: Others may have put a link or a pipe there, where they may write (leases of several users).
+#: Where several users may write (leases), a link or a pipe may lie there.
 _FOR_READING = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
@@ -52,11 +52,11 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class StoreFolder:
-    """The folder of a store, which need not exist until something is put into it.
+    """Folder of a store, which need not exist until something is stored.
 
     Attributes:
-        root: the folder; all that is written in it is relative to it, so that it can be moved.
-        operations: how its files are changed.
+        root: The folder. Everything in it is relative to it, so that it can be moved.
+        operations: Operations that change its files.
     """
 
     root: Path
@@ -64,49 +64,51 @@ class StoreFolder:
 
     @property
     def blobs(self) -> Path:
-        """Content by SHA-256."""
+        """Folder of complete content, by SHA-256."""
         return self.root / "blobs" / "sha256"
 
     @property
     def partial(self) -> Path:
-        """Content that has not all arrived."""
+        """Folder of content that has not fully arrived."""
         return self.root / "partial"
 
     @property
     def packages(self) -> Path:
-        """Trees: ``<manifest's SHA-256>/<which files, and how>/NAME.ortpackage``."""
+        """Folder of trees: ``<manifest's SHA-256>/<which files, and how>/NAME.ortpackage``."""
         return self.root / PACKAGES
 
     @property
     def names(self) -> Path:
-        """For each name its generations, and which is in use."""
+        """Folder of names, with their generations and the one in use."""
         return self.root / "names"
 
     @property
     def leases(self) -> Path:
-        """What processes hold that use the store."""
+        """Folder of leases of the processes that use the store."""
         return self.root / "leases"
 
     @property
     def uses(self) -> Path:
-        """What ran when."""
+        """Folder of usage logs."""
         return self.root / "uses"
 
     @property
     def projects(self) -> Path:
-        """Which versions projects have locked themselves on."""
+        """Folder of records of the versions that projects have locked."""
         return self.root / "projects"
 
     @property
     def staging(self) -> Path:
-        """What is being made, and what is being deleted."""
+        """Folder of things that are being made or deleted."""
         return self.root / "staging"
 
     @property
     def exists(self) -> bool:
-        """Whether there is a store already.
+        """True if the folder is a store already.
 
-        StoreError for one that a newer ortpkg made, NotADirectoryError for what is no folder.
+        Raises:
+            StoreError: A newer ortpkg made the store.
+            NotADirectoryError: The path is not a folder.
         """
         mark = read_json(self.root / STORE_MARK)
         if mark is None:
@@ -122,9 +124,10 @@ class StoreFolder:
         return True
 
     def prepare(self) -> None:
-        """Makes the folder a store if it is none. Several processes may do so at once.
+        """Make the folder a store if it is not one; several processes may do so at once.
 
-        StoreError for a folder in which other things lie.
+        Raises:
+            StoreError: The folder has other content.
         """
         if not self.exists:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -133,7 +136,7 @@ class StoreFolder:
                 for name in sorted(os.listdir(self.root))  # noqa: PTH208 - names
                 if not name.startswith(_TEMPORARY) and name not in _OF_THE_DISK
             ]
-            if others and not self.exists:  # now it may be another process's
+            if others and not self.exists:  # by now another process may have made it
                 raise StoreError(
                     f"{quoted(self.root)} is no store, and holds other things"
                     f" ({quoted(others[0])}); name an empty or a new folder in ORTPKG_STORE"
@@ -143,7 +146,7 @@ class StoreFolder:
             self.write_json(self.root / _LAYOUT, _LAYOUT_CONTENT)
 
     def make_folder(self, folder: Path) -> None:
-        """Makes a folder below the root, with those above it, durably."""
+        """Create a folder below the root, and its parents, durably."""
         if folder.is_dir():
             return
         if folder.parent != self.root:
@@ -152,7 +155,7 @@ class StoreFolder:
         self.operations.fsync_directory(folder.parent)
 
     def write_json(self, path: Path, value: Mapping[str, Any]) -> None:
-        """Writes a document anew, or for the first time, in one step."""
+        """Write or replace a document in one step."""
         content = dump_json(value)
         temporary = self.root / f"{_TEMPORARY}{new_name()}"
         try:
@@ -165,58 +168,59 @@ class StoreFolder:
         self.operations.fsync_directory(path.parent)
 
     def new_staging(self) -> Path:
-        """A free name for what is to be made, or thrown away; nothing lies there yet."""
+        """Return a free path for something to make or delete; nothing exists there yet."""
         self.make_folder(self.staging)
         return self.staging / new_name()
 
     def set_aside(self, path: Path) -> Path:
-        """Takes a folder or file out of its place in one step; returns where it is now.
+        """Move a file or folder out of its path in one step, and return its new path.
 
-        Who called deletes it there; what a killed process did not delete, gc does.
-        FileNotFoundError where there is none.
+        The caller deletes it there; a collection deletes what a killed process left.
+
+        Raises:
+            FileNotFoundError: It does not exist.
         """
-        place = self.new_staging()
-        self.operations.replace(path, place)
-        return place
+        staging = self.new_staging()
+        self.operations.replace(path, staging)
+        return staging
 
     def discard(self, path: Path) -> None:
-        """Deletes a folder or file that nobody shall see half of.
+        """Delete a file or folder so that nobody sees half of it; it need not exist.
 
-        It is no error where there is none. Once it is out of its place it is gone; what cannot be
-        deleted there is gc's.
+        It is moved first. What cannot be deleted then is left to the collection.
         """
         try:
-            place = self.set_aside(path)
+            staging = self.set_aside(path)
         except FileNotFoundError:
             return
         for _ in range(_ATTEMPTS):
             try:
-                self.operations.remove_tree(place)
+                self.operations.remove_tree(staging)
             except OSError as error:
                 if error.errno != errno.ENOTEMPTY:
                     return
             else:
-                return  # else a process that had looked it up before put something into it
+                return  # otherwise a process that had looked it up put something into it
 
     def remove_quietly(self, path: Path) -> None:
-        """Removes what did not become what it was to be, as far as that can be done."""
+        """Remove something unfinished, as far as possible."""
         with contextlib.suppress(OSError):
             self.operations.remove_tree(path)
 
     def leftovers(self) -> Iterator[Path]:
-        """Temporary files and what is staged, of all processes."""
+        """Yield temporary files and staged content, of all processes."""
         for folder, prefix in ((self.root, _TEMPORARY), (self.staging, "")):
             for name in names_in(folder):
                 if name.startswith(prefix):
                     yield folder / name
 
     def owner_of(self, leftover: Path) -> str:
-        """The name of one of :meth:`leftovers` as its process made it."""
+        """Return the process name in the name of a leftover."""
         return leftover.name.removeprefix(_TEMPORARY)
 
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:
-        """Turns what the system refuses meanwhile into StoreError, which says why."""
+        """Convert OSError to a StoreError that explains the reason."""
         try:
             yield
         except OSError as error:
@@ -229,14 +233,16 @@ class StoreFolder:
 
 
 def dump_json(value: Mapping[str, Any]) -> bytes:
-    """A document of the store: JSON in UTF-8, for people to read, too."""
+    """Return a document of the store as readable JSON in UTF-8."""
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode(errors="replace")
 
 
 def read_json(path: Path | str) -> dict[str, Any] | None:
-    """A document of the store; None where there is none.
+    """Return a document of the store, or None if it does not exist.
 
-    StoreError where it is damaged; OSError where it cannot be read.
+    Raises:
+        StoreError: The document is damaged.
+        OSError: The document cannot be read.
     """
     try:
         content = _read_bytes(path)
@@ -254,7 +260,7 @@ def read_json(path: Path | str) -> dict[str, Any] | None:
 
 
 def _read_bytes(path: Path | str) -> bytes:
-    """All of a file, or one byte more than may be read; in a third of the time of a stream."""
+    """Return a file's content, up to one byte past the limit; three times faster than a stream."""
     descriptor = os.open(path, _FOR_READING)
     try:
         nbytes = min(os.fstat(descriptor).st_size, _MOST_NBYTES)
@@ -264,7 +270,7 @@ def _read_bytes(path: Path | str) -> bytes:
 
 
 def damaged(path: Path | str) -> StoreError:
-    """The error for a document of the store that says nothing, or something impossible."""
+    """Return the error for a document of the store with missing or impossible content."""
     return StoreError(
         f"{quoted(path)} is damaged: delete it, and install the package again (other packages are"
         " not touched)"
@@ -272,7 +278,7 @@ def damaged(path: Path | str) -> StoreError:
 
 
 def names_in(folder: Path) -> list[str]:
-    """What lies in a folder, sorted; nothing where there is none."""
+    """Return the names in a folder, sorted; none if it does not exist."""
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names
     except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
-"""Files of package trees, made of blobs as reflinks, hard links or copies.
+"""Files of package trees, made from blobs as reflinks, hard links or copies.
 
-Whichever the file system can and the reader takes.
+The first of these is used that the file system supports and the reader accepts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CHUNK_NBYTES = 1024 * 1024
 
 
 class FileMaker:
-    """Makes the files of one tree, in the first of some ways that works."""
+    """Maker of the files of one tree, in the first way that works."""
 
     def __init__(self, operations: FileOperations, *, is_linked: bool) -> None:
         self._operations = operations
@@ -25,14 +25,14 @@ class FileMaker:
 
     @property
     def mode(self) -> FileMode:
-        """The way that worked last; before the first file, the first that is tried."""
+        """Way that worked last; before the first file, the first that is tried."""
         return self._ways[0]
 
     def make(self, blob: Path, target: Path) -> None:
-        """A read-only file at ``target`` with the content of ``blob``.
+        """Make a read-only file at ``target`` with the content of ``blob``.
 
-        A way that fails once is not tried again: a tree lies on one file system. But a blob may
-        have as many names as it can (EMLINK): then this file alone is copied.
+        A way that fails once is not tried again, since a tree lies on one file system. The
+        exception is a blob that cannot have more names (EMLINK): then only this file is copied.
         """
         while True:
             way = self._ways[0]

@@ -1,7 +1,7 @@
-"""What ran when, of what is installed: one line for each run, in ``uses/<name>.jsonl``.
+"""Log of runs of installed packages: one line for each run, in ``uses/<name>.jsonl``.
 
-It helps people and gc; nothing depends on it. So it is short, is not waited for until it is on the
-disk, and where it cannot be written there is none.
+It informs people and the collection; nothing depends on it. So it is short, its writes are not
+waited for, and if it cannot be written there is none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ortpkg.storage.file_operations import open_unlinked
 from ortpkg.store.generations import Generation
 from ortpkg.store.store_folder import StoreFolder
 
-#: Then the file becomes the old one, and what was the old one goes.
+#: Size at which the log becomes the old log, which is replaced.
 _MOST_NBYTES = 64 * 1024
 _MOST_LINE_NBYTES = 2048
 
@@ -26,8 +26,8 @@ class Use:
     """One run of a variant.
 
     Attributes:
-        time: when, in seconds since 1970.
-        generation: number of the installation.
+        time: Time of the run, in seconds since 1970.
+        generation: Number of the installation.
         variant: ``component/variant``.
     """
 
@@ -37,9 +37,9 @@ class Use:
 
 
 def note_use(folder: StoreFolder, generation: Generation, variant: str) -> None:
-    """Writes down that ``variant`` of an installation runs now."""
-    said = {"time": round(time.time(), 3), "generation": generation.number, "variant": variant}
-    line = (json.dumps(said) + "\n").encode()
+    """Record that ``variant`` of an installation runs now."""
+    record = {"time": round(time.time(), 3), "generation": generation.number, "variant": variant}
+    line = (json.dumps(record) + "\n").encode()
     path, old = _paths(folder, generation.name)
     if len(line) > _MOST_LINE_NBYTES:
         return
@@ -56,14 +56,14 @@ def note_use(folder: StoreFolder, generation: Generation, variant: str) -> None:
 
 
 def uses(folder: StoreFolder, name: str) -> tuple[Use, ...]:
-    """The last runs of a name's installations, the newest last."""
+    """Return the last runs of a name's installations, newest last."""
     path, old = _paths(folder, name)
-    found = [_use_of(line) for file in (old, path) for line in _lines(file)]
-    return tuple(sorted((each for each in found if each is not None), key=lambda each: each.time))
+    runs = [_use_of(line) for file in (old, path) for line in _lines(file)]
+    return tuple(sorted((run for run in runs if run is not None), key=lambda run: run.time))
 
 
 def forget_uses(folder: StoreFolder, name: str) -> None:
-    """Removes what is known of a name."""
+    """Remove the log of a name."""
     for path in _paths(folder, name):
         folder.operations.unlink(path)
 
@@ -81,13 +81,13 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _use_of(line: bytes) -> Use | None:
-    """None for half a line of a process that was killed."""
+    """Return the run of a line, or None for an incomplete line of a killed process."""
     try:
-        said = json.loads(line)
+        record = json.loads(line)
         return Use(
-            time=float(said["time"]),
-            generation=int(said["generation"]),
-            variant=str(said["variant"]),
+            time=float(record["time"]),
+            generation=int(record["generation"]),
+            variant=str(record["variant"]),
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
