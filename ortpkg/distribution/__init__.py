@@ -1,7 +1,7 @@
-"""Packages published and installed: which files a machine needs, which move, what users are told.
+"""Publishing and installing of packages: which files a machine needs, and how they get there.
 
-It stands between ``registry``, which moves bytes, the store, which keeps them, and selection, which
-says what a machine runs.
+It connects ``registry``, which moves bytes, ``store``, which keeps them, and selection, which
+decides what a machine runs.
 
 Other folders may import: ``better_variants``, ``installation``, ``locking``,
 ``opening_references``, ``package_signing``, ``publishing``, ``pulling``, ``repairing``,

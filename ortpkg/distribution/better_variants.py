@@ -1,6 +1,6 @@
-"""Installed packages of which this machine would now choose a variant that is not here.
+"""Installed packages with a better variant for this machine that is not installed.
 
-So it is where hardware, drivers or libraries changed since they were installed.
+This happens when hardware, drivers or libraries change after the installation.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ortpkg.store.installed_packages import InstalledPackages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetterVariant:
-    """A variant that would be chosen now.
+    """Variant that would be selected now.
 
     Attributes:
-        name: of the installed package.
-        component, variant: its names.
+        name: Name of the installed package.
+        component, variant: Names of the component and the variant.
     """
 
     name: str
@@ -33,28 +33,28 @@ class BetterVariant:
 
     @property
     def how_to_fetch(self) -> str:
-        """The command that does."""
+        """Command that fetches the variant."""
         return f"ortpkg upgrade {self.name}"
 
 
 def better_variants(store: InstalledPackages | None = None) -> tuple[BetterVariant, ...]:
-    """Of each installed package, by the wishes that it was installed with.
+    """Return the better variants of all installed packages, by the options of their installation.
 
-    One that was installed for other machines, or of which variants were named, is left out; one
-    that cannot be read as well: other commands say so.
+    Packages that were installed for other machines, or with variants by name, are left out. So are
+    unreadable ones, which other commands report.
     """
     store = store or InstalledPackages()
-    found: list[BetterVariant] = []
+    variants: list[BetterVariant] = []
     with asked_once():
         try:
             for installed in store.packages(on_damage=lambda _: None):
-                found += _of_package(installed, store)
-        except OrtpkgError:  # there is no store that can be read
+                variants += _better_in_package(installed, store)
+        except OrtpkgError:  # the store cannot be read
             return ()
-    return tuple(found)
+    return tuple(variants)
 
 
-def _of_package(installed: Generation, store: InstalledPackages) -> Iterator[BetterVariant]:
+def _better_in_package(installed: Generation, store: InstalledPackages) -> Iterator[BetterVariant]:
     wishes = InstallWishes.of_words(installed.asked)
     if wishes.profiles or wishes.variants or wishes.all_variants:
         return
@@ -62,10 +62,12 @@ def _of_package(installed: Generation, store: InstalledPackages) -> Iterator[Bet
         with store.open(installed.name) as opened:
             package = open_package(opened.root)
             for component in package.components:
-                if not any(each.is_absent for each in component.variants):
+                if not any(variant.is_absent for variant in component.variants):
                     continue
-                wished = SelectionWishes(ep=wishes.ep, device=wishes.device, include_absent=True)
-                best = select_component(package, component, wished).best
+                wishes_here = SelectionWishes(
+                    ep=wishes.ep, device=wishes.device, include_absent=True
+                )
+                best = select_component(package, component, wishes_here).best
                 if best is not None and best.variant.is_absent:
                     yield BetterVariant(
                         name=installed.name, component=component.name, variant=best.variant.name

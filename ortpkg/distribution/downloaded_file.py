@@ -1,4 +1,4 @@
-"""A file whose server sends no parts of it: brought here as a whole, for as long as it is used."""
+"""Temporary copy of a file whose server does not send parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK_NBYTES = 1024 * 1024
 
 
 class DownloadedFile(RemoteFile):
-    """The file at ``path``, which came from ``where``."""
+    """Copy at ``path`` of the remote file ``where``."""
 
     def __init__(self, path: Path, where: str) -> None:
         self._path = path
@@ -50,9 +50,11 @@ class DownloadedFile(RemoteFile):
 def in_parts(
     file: RemoteFile, store: PackageStore, progress: Progress | None
 ) -> Iterator[RemoteFile]:
-    """``file``, or a copy of it on the store's disk, so that parts of it can be read.
+    """Yield ``file``, or a copy on the store's disk if the server does not send parts of it.
 
-    ArtifactFormatError where it is larger than any package; StoreError for a full disk.
+    Raises:
+        ArtifactFormatError: The file is larger than any package may be.
+        StoreError: The disk is full.
     """
     if file.has_parts:
         yield file

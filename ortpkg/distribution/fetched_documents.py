@@ -1,7 +1,7 @@
-"""The documents of a package that lies elsewhere: fetched, held against each other, opened.
+"""Documents of a remote package: fetched, compared with each other, and opened.
 
-They are all that a choice needs. What is known from here on of every other file, its digest and
-size, is in ``digests.json``, and the manifest may say nothing else.
+A selection needs nothing else. Digest and size of every other file are in ``digests.json``, and the
+manifest must not contradict it.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ortpkg.store.package_store import PackageStore
 from ortpkg.trust.signing.signature_bundle import most_bundle_nbytes
 from ortpkg.trust.signing.signed_package import SignedPackage
 
-#: Of the layer of documents: what may be in it, and what an archive adds.
+#: Largest layer of documents: its content and the overhead of the archive.
 _MOST_LAYER_NBYTES = 2 * MOST_NBYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedDocuments:
-    """A package of which the documents are here.
+    """Package whose documents have been fetched.
 
     Attributes:
-        source: where it comes from.
-        artifact: what its manifest says.
-        documents: path → content; they are as ``digests.json``, one of them, records.
-        digests: what that says of every file.
+        source: Source of the package.
+        artifact: Content of its manifest.
+        documents: Documents by path, as ``digests.json``, one of them, records them.
+        digests: Digests and sizes of all files.
     """
 
     source: PackageSource
@@ -55,14 +55,15 @@ class FetchedDocuments:
 
     @property
     def record(self) -> bytes:
-        """The bytes of its digests.json, which is what is signed."""
+        """Bytes of ``digests.json``, which a signature covers."""
         return self.documents[DIGESTS_FILE]
 
     def signed(self) -> SignedPackage:
-        """What there is to judge it by: its signatures are fetched, and not believed.
+        """Return the package with its fetched signatures, which are not verified.
 
-        SignatureError where it does not say what it is called; RegistryError where the source has
-        signatures that are none, or failed.
+        Raises:
+            SignatureError: The package does not state its name.
+            RegistryError: The source failed, or its signatures are invalid.
         """
         signatures = self.source.read_signatures(most_bundle_nbytes(len(self.record)))
         manifest = self.documents.get(MANIFEST, b"")
@@ -70,24 +71,30 @@ class FetchedDocuments:
 
     @property
     def folder(self) -> str:
-        """What the package's folder is called, ``NAME.ortpackage``."""
+        """Name of the package's folder, ``NAME.ortpackage``."""
         name = self.artifact.name
         return f"{'package' if why_not_a_name(name) else name}.ortpackage"
 
     def opened(self) -> AbstractContextManager[PackageInfo]:
-        """The package, with nothing but its documents. PackageFormatError for a wrong one."""
+        """Return a context with the package, which has only its documents.
+
+        Raises:
+            PackageFormatError: The package is invalid.
+        """
         return opened_documents(self.documents, self.folder)
 
 
 @contextlib.contextmanager
 def fetched_documents(source: PackageSource, store: PackageStore) -> Iterator[FetchedDocuments]:
-    """Manifest, configuration and documents of a package, in the store as long as this lasts.
+    """Fetch manifest, configuration and documents of a package.
+
+    The store holds them in this context.
 
     Raises:
-        ArtifactFormatError: what the source has is no package, or its manifest says something else
-            than its digests.json; ``layer`` says where.
-        RegistryError: the source failed.
-        StoreError: the store cannot be used.
+        ArtifactFormatError: The source has no valid package, or its manifest contradicts its
+            digests.json; ``layer`` says where.
+        RegistryError: The source failed.
+        StoreError: The store cannot be used.
     """
     artifact = _artifact_of(source)
     layers = (artifact.config, artifact.documents)
@@ -100,7 +107,7 @@ def fetched_documents(source: PackageSource, store: PackageStore) -> Iterator[Fe
 
 
 def read_documents(source: PackageSource) -> FetchedDocuments:
-    """The same for who wants to look at a package that is elsewhere, and keeps nothing of it."""
+    """Read the documents of a remote package without storing them."""
     artifact = _artifact_of(source)
     layer = artifact.documents
     with source.read_blob(layer, 0) as chunks:
@@ -156,31 +163,31 @@ def _digests_in(
         digests = parse_digests(documents[DIGESTS_FILE], Path(source.where))
     except PackageFormatError as error:
         raise _wrong(f"its {DIGESTS_FILE} is wrong: {error}", source, layer) from error
-    if digests.pending is not None or any(len(each.digests) > 1 for each in digests.files.values()):
+    if digests.pending is not None or any(len(file.digests) > 1 for file in digests.files.values()):
         raise _wrong(f"its {DIGESTS_FILE} is that of an interrupted change", source, layer)
     return digests
 
 
 def _check(fetched: FetchedDocuments) -> None:
-    """Raises where manifest and documents differ about a file, or files cannot be one package's."""
+    """Raise if manifest and documents disagree about a file, or the files cannot be one package."""
     source, artifact = fetched.source, fetched.artifact
-    stated = {path: (each.layer.sha256, each.layer.nbytes) for path, each in artifact.files.items()}
+    layers = {path: (file.layer.sha256, file.layer.nbytes) for path, file in artifact.files.items()}
     for path, content in fetched.documents.items():
-        if path in stated:
+        if path in layers:
             raise _wrong(f"{quoted(path)} is a layer and a document", source, path)
-        stated[path] = (hash_bytes(content).sha256, len(content))
-    del stated[DIGESTS_FILE]
+        layers[path] = (hash_bytes(content).sha256, len(content))
+    del layers[DIGESTS_FILE]
     recorded = {
-        path: (each.digests[0], each.nbytes) for path, each in fetched.digests.files.items()
+        path: (file.digests[0], file.nbytes) for path, file in fetched.digests.files.items()
     }
-    for path in sorted({*stated, *recorded}):
+    for path in sorted({*layers, *recorded}):
         if path not in recorded:
             raise _wrong(f"{DIGESTS_FILE} does not record {quoted(path)}", source, path)
-        if path not in stated:
+        if path not in layers:
             raise _wrong(f"there is no layer for {quoted(path)}", source, path)
-        if stated[path] != recorded[path]:
+        if layers[path] != recorded[path]:
             raise _wrong(
-                f"{quoted(path)} has sha256:{stated[path][0]} and {stated[path][1]} bytes, and"
+                f"{quoted(path)} has sha256:{layers[path][0]} and {layers[path][1]} bytes, and"
                 f" {DIGESTS_FILE} records sha256:{recorded[path][0]} and {recorded[path][1]}",
                 source,
                 path,

@@ -1,4 +1,4 @@
-"""Layers on their way into the store: several at once, none that is there, each verified."""
+"""Download of layers into the store: several at once, only missing ones, each verified."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MOST_AT_ONCE = 4
 
 
 def missing_layers(layers: Iterable[Descriptor], store: PackageStore) -> list[Descriptor]:
-    """The layers that the store does not have, or has damaged, each once, the largest first.
+    """Return the layers that are missing or damaged in the store, each once, largest first.
 
-    Large ones come first so that, at the end, all connections have something to do.
+    Large ones come first so that all connections are busy until the end.
     """
     missing = {layer.digest: layer for layer in layers if not store.blobs.is_sound(layer.digest)}
     return sorted(missing.values(), key=lambda layer: (-layer.nbytes, layer.digest))
@@ -31,19 +31,20 @@ def fetch_layers(
     *,
     progress: Progress | None = None,
 ) -> int:
-    """Fetches the layers that the store does not have; returns how many bytes came.
+    """Fetch the layers that the store does not have; return the number of bytes received.
 
-    After a broken connection or an interrupt, the next call goes on with what has arrived; of a
-    source that lies, or lacks a layer, nothing is kept.
+    After a broken connection or an interrupt, the next call continues. If the source has wrong
+    content or lacks a layer, nothing is kept.
 
     Args:
-        layers: what is wanted; the caller has a lease on them.
-        source, store: from where, and where to.
-        progress: called with (where from, bytes done, bytes in all), by several threads.
+        layers: Layers to fetch; the caller has a lease on them.
+        source, store: Source and target.
+        progress: Called by several threads with (source, bytes done, bytes in all).
 
     Raises:
-        ArtifactFormatError: what came is something else.
-        RegistryError: the source failed; StoreError: the store cannot be used.
+        ArtifactFormatError: The content is wrong.
+        RegistryError: The source failed.
+        StoreError: The store cannot be used.
     """
     missing = missing_layers(layers, store)
     if not missing:
@@ -72,11 +73,11 @@ def _fetched(missing: Sequence[Descriptor], transfer: _Transfer) -> int:
 
 
 class _StoppedError(Exception):
-    """Another layer failed, or the user interrupted."""
+    """Signal that another layer failed, or that the user interrupted."""
 
 
 class _Transfer:
-    """All layers of one call: how much has come, and whether any more shall."""
+    """State of all transfers of one call: the bytes received, and the request to stop."""
 
     def __init__(
         self, source: PackageSource, store: PackageStore, progress: Progress | None, nbytes: int
@@ -90,11 +91,11 @@ class _Transfer:
         self._is_stopped = threading.Event()
 
     def stop(self) -> None:
-        """What is still under way ends at its next chunk."""
+        """Stop all transfers at their next chunk."""
         self._is_stopped.set()
 
     def fetch(self, layer: Descriptor) -> int:
-        """Fetches one layer."""
+        """Fetch one layer and return the number of bytes received."""
         return self._store.blobs.receive(
             layer,
             lambda offset: self._source.read_blob(layer, offset),

@@ -1,8 +1,7 @@
-"""``ortpkg install`` and ``ortpkg pull``: of a package elsewhere, what a machine needs.
+"""Installation of packages: ``ortpkg install``, and the steps that ``ortpkg pull`` shares.
 
-In this order: the manifest, the documents, what vouches for it, the choice, the files of what was
-chosen, and then, in one step, the name or the folder. Until that step nothing is there but blobs
-that verified.
+The steps are, in this order: manifest, documents, signatures, selection, files of the selected
+variants, and then, in one step, the name or folder. Before that step there are only verified blobs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from ortpkg.store.package_trees import PackageTree, TreeContent
 from ortpkg.store.receipts import Receipt, StoredFile
 from ortpkg.trust.publisher_trust import publisher_trust_of
 
-_NOT_OF_A_NAME = re.compile("[^a-z0-9]+")
+_NOT_IN_NAMES = re.compile("[^a-z0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,14 +40,14 @@ class InstallPlan:
     """Plan of an installation: the variants and files to fetch, and why.
 
     Attributes:
-        fetched: its documents.
-        name: what it will be called in the store.
-        choices: the variants.
-        wishes: by which they were chosen.
-        files: path → the files that they need, documents aside.
-        missing: layers that the store has not.
-        vouching: whose signatures come along.
-        version: of the model, as the package states it; "" where it states none.
+        fetched: Documents of the package.
+        name: Name of the package in the store.
+        choices: Selected variants.
+        wishes: Options of the selection.
+        files: Files that the variants need, without documents, by path.
+        missing: Layers that the store does not have.
+        vouching: Signatures to install.
+        version: Version of the model as the package states it, or "".
     """
 
     fetched: FetchedDocuments
@@ -62,23 +61,23 @@ class InstallPlan:
 
     @property
     def moving_nbytes(self) -> int:
-        """Bytes of the layers that are going to be fetched; the documents are here already."""
+        """Size of the layers to fetch in bytes, without the documents."""
         return sum(layer.nbytes for layer in self.missing)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the files that will be here."""
-        return self.full_nbytes - sum(each.nbytes for each in self.content.absent.values())
+        """Size of the files that will be installed, in bytes."""
+        return self.full_nbytes - sum(file.nbytes for file in self.content.absent.values())
 
     @property
     def full_nbytes(self) -> int:
-        """Bytes of all files that the package has."""
-        return sum(each.nbytes for each in self.fetched.digests.files.values())
+        """Size of all files of the package, in bytes."""
+        return sum(file.nbytes for file in self.fetched.digests.files.values())
 
     def is_in(self, receipt: Receipt) -> bool:
-        """Whether a tree of the same package has all files that are wanted, and these signatures.
+        """Return True if a tree of the same package has all wanted files and just these signatures.
 
-        What else it has does not matter.
+        Further files of the tree do not matter.
         """
         signatures = {
             path: f"sha256:{hash_bytes(content).sha256}"
@@ -89,11 +88,11 @@ class InstallPlan:
 
     @cached_property
     def content(self) -> TreeContent:
-        """The package's folder as it will be."""
+        """Content of the package's folder to make."""
         artifact, source = self.fetched.artifact, self.fetched.source
         stored = {
-            path: StoredFile(digest=each.layer.digest, nbytes=each.layer.nbytes)
-            for path, each in artifact.files.items()
+            path: StoredFile(digest=file.layer.digest, nbytes=file.layer.nbytes)
+            for path, file in artifact.files.items()
         }
         return TreeContent(
             manifest=source.digest,
@@ -101,7 +100,7 @@ class InstallPlan:
             folder=self.fetched.folder,
             documents=self.fetched.documents,
             files={path: stored[path] for path in self.files},
-            absent={path: each for path, each in stored.items() if path not in self.files},
+            absent={path: file for path, file in stored.items() if path not in self.files},
             signatures=self.vouching.signatures,
             blobs=(source.digest, artifact.config.digest, artifact.documents.digest),
         )
@@ -109,12 +108,12 @@ class InstallPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallReport:
-    """What was installed, or would be.
+    """Result of an installation or of a rehearsal.
 
     Attributes:
-        plan: what was chosen, and why.
-        generation: the installation; None for a rehearsal.
-        moved_nbytes: bytes of layers that came; 0 where all was here.
+        plan: What was selected, and why.
+        generation: The installation; None for a rehearsal.
+        moved_nbytes: Size of the layers that were fetched; 0 if all existed.
     """
 
     plan: InstallPlan
@@ -133,24 +132,25 @@ def install(
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
 ) -> InstallReport:
-    """Installs a package in the store: its documents, and the files of the variants it chooses.
+    """Install a package in the store: its documents, and the files of the selected variants.
 
     Args:
-        reference: ``oci://host/repository:tag``, ``oci-layout:FOLDER``, a folder, a packed file.
-        name: what it is called in the store; left out: as its repository, or as it calls itself.
-        wishes: what is to be fetched; left out: what this machine runs best.
-        store: where to; left out, the user's.
-        trust_policy: the file that says who may publish what; left out, the one that holds here.
-        is_rehearsal: fetches the documents alone, and installs nothing.
-        on_plan: told what is going to be fetched, before it is.
-        progress: called with (where from, bytes done, bytes in all).
+        reference: ``oci://host/repository:tag``, ``oci-layout:FOLDER``, a folder, or a packed file.
+        name: Name in the store; default: the repository's name, or the package's own.
+        wishes: What to fetch; default: what this machine runs best.
+        store: Target; default: the user's store.
+        trust_policy: File of the trust policy; default: the one that applies here.
+        is_rehearsal: True to fetch only the documents and install nothing.
+        on_plan: Called with the plan before anything else is fetched.
+        progress: Called with (source, bytes done, bytes in all).
 
     Raises:
-        SignatureError: the trust policy refuses it.
-        NoSuitableVariantError: nothing fits the machine.
-        ArtifactFormatError: what the registry has is no package, or contradicts itself.
-        LayerMismatchError: what came is something else than was asked for.
-        RegistryError: the registry failed. StoreError: the store cannot be used.
+        SignatureError: The trust policy refuses the package.
+        NoSuitableVariantError: No variant fits the machine.
+        ArtifactFormatError: The artifact is not a valid package or contradicts itself.
+        LayerMismatchError: The content does not have the requested digest.
+        RegistryError: The registry failed.
+        StoreError: The store cannot be used.
     """
     store = store or PackageStore()
     parsed = parse_reference(reference)
@@ -172,7 +172,7 @@ def install(
 def install_planned(
     plan: InstallPlan, store: PackageStore, progress: Progress | None = None
 ) -> InstallReport:
-    """Fetches what is missing, and makes it what the plan's name means."""
+    """Fetch what is missing and put it in use under the plan's name."""
     content = plan.content
     with store.hold(trees=[content.key], digests=content.all_blobs):
         moved = fetch_planned(plan, store, progress)
@@ -180,8 +180,8 @@ def install_planned(
             plan.name,
             content,
             tag=plan.fetched.source.tag,
-            variants=tuple(each.name for each in plan.choices),
-            why="; ".join(f"{each.name} {each.why}" for each in plan.choices),
+            variants=tuple(choice.name for choice in plan.choices),
+            why="; ".join(f"{choice.name} {choice.why}" for choice in plan.choices),
             asked=plan.wishes.words,
             model_version=plan.version,
         )
@@ -191,7 +191,7 @@ def install_planned(
 def make_planned(
     plan: InstallPlan, store: PackageStore, progress: Progress | None = None
 ) -> tuple[PackageTree, Lease]:
-    """Fetches what is missing, and makes a folder that no name means, kept by the lease."""
+    """Fetch what is missing and make a tree without a name; the lease protects it."""
     content = plan.content
     lease = store.hold(trees=[content.key], digests=content.all_blobs)
     try:
@@ -211,9 +211,9 @@ def planned(
     progress: Progress | None,
     trust_policy: Path | None = None,
 ) -> Iterator[InstallPlan]:
-    """What is to be fetched of a package; the source can be read as long as this lasts.
+    """Plan an installation; the source stays readable in this context.
 
-    ``name``: what it shall be called in the store. Raises as :func:`install`.
+    ``name`` is the name in the store. See :func:`install` for the arguments and the errors.
     """
     wishes = wishes or InstallWishes()
     if name is not None:
@@ -222,8 +222,8 @@ def planned(
         opened_source(reference, store, progress=progress) as source,
         fetched_documents(source, store) as fetched,
     ):
-        called = name or _name_of(fetched)
-        vouching = check_documents(fetched, called, trust_policy)
+        store_name = name or _name_of(fetched)
+        vouching = check_documents(fetched, store_name, trust_policy)
         with fetched.opened() as package:
             version = package.version or ""
             choices = choose_variants(
@@ -232,32 +232,32 @@ def planned(
             files = wanted_files(
                 fetched.artifact,
                 package,
-                frozenset(each.name for each in choices),
+                frozenset(item.name for item in choices),
                 samples=wishes.samples or wishes.all_variants,
             )
         yield InstallPlan(
             fetched=fetched,
-            name=called,
+            name=store_name,
             choices=choices,
             wishes=wishes,
             files=files,
-            missing=tuple(missing_layers((each.layer for each in files.values()), store)),
+            missing=tuple(missing_layers((item.layer for item in files.values()), store)),
             vouching=vouching,
             version=version,
         )
 
 
 def fetch_planned(plan: InstallPlan, store: PackageStore, progress: Progress | None) -> int:
-    """Fetches the files of what was chosen."""
+    """Fetch the files of the selected variants; return the number of bytes received."""
     source = plan.fetched.source
     return fetch_layers(
-        (each.layer for each in plan.files.values()), source, store, progress=progress
+        (file.layer for file in plan.files.values()), source, store, progress=progress
     )
 
 
 def _name_of(fetched: FetchedDocuments) -> str:
-    """What a package is called in the store where its user does not say."""
-    name = fetched.source.name or _NOT_OF_A_NAME.sub("-", fetched.artifact.name.lower()).strip("-")
+    """Return the store name of a package whose user gives none."""
+    name = fetched.source.name or _NOT_IN_NAMES.sub("-", fetched.artifact.name.lower()).strip("-")
     try:
         return check_name(name)
     except PackageReferenceError as error:

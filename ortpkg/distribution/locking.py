@@ -1,7 +1,7 @@
-"""``ortpkg lock`` and ``ortpkg sync``: what a project wants, settled on bytes, and installed.
+"""``ortpkg lock`` and ``ortpkg sync``: resolve a project's packages to digests, and install them.
 
-A lock is made by asking each repository which versions it has, and each package, by its documents
-alone, which variants each of the project's machines would run. Nothing else of it is fetched.
+To make a lock, each repository is asked for its versions, and each package's documents decide which
+variants the project's machines would run. Nothing else is fetched.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _Entered = TypeVar("_Entered")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockReport:
-    """What became of a lock.
+    """Result of locking a project.
 
     Attributes:
-        lock: as it is now.
-        before: as it was; None where there was none.
-        is_changed: whether the file is another one.
+        lock: The new lock.
+        before: The old lock, or None.
+        is_changed: True if they differ.
     """
 
     lock: Lock
@@ -76,14 +76,15 @@ class LockReport:
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything in it is different."""
+        """True if the new lock differs from the old one."""
         return self.lock != self.before
 
 
 def project_here(folder: Path | None = None) -> Project:
-    """The project that ``folder`` (the current one, if left out) lies in.
+    """Return the project that ``folder`` (default: the current one) belongs to.
 
-    LockError where it lies in none that wants packages.
+    Raises:
+        LockError: There is no project with packages.
     """
     project = find_project(folder)
     if project is None:
@@ -103,23 +104,24 @@ def lock_project(
     trust_policy: Path | None = None,
     progress: Progress | None = None,
 ) -> LockReport:
-    """Settles every package of the project, and writes ``ortpkg.lock`` where that changes it.
+    """Resolve every package of the project, and write ``ortpkg.lock`` if it changes.
 
-    A package that is locked, and of which the project asks for the same as then, keeps its version.
+    A locked package for which the project still asks the same keeps its version.
 
     Args:
-        project: what is wanted.
-        upgrade: the packages that get the newest version that will do; True: all.
-        is_rehearsal: nothing is written.
-        store: where documents are kept; left out, the user's.
-        trust_policy: the file that says who may publish what; left out, the one that holds here.
-        progress: called with (file, bytes done, bytes in all).
+        project: The project.
+        upgrade: Packages that get the newest suitable version; True for all.
+        is_rehearsal: True to write nothing.
+        store: Store for documents; default: the user's.
+        trust_policy: File of the trust policy; default: the one that applies here.
+        progress: Called with (file, bytes done, bytes in all).
 
     Raises:
-        LockError: no version will do; SignatureError: the trust policy refuses a package;
-            UsageError: the lock that is there is none, or a name is not
-            the project's; RegistryError: a registry failed; NoSuitableVariantError: a package has
-            nothing for one of the machines.
+        LockError: No version is suitable.
+        SignatureError: The trust policy refuses a package.
+        UsageError: The existing lock is invalid, or a name is not one of the project's.
+        RegistryError: A registry failed.
+        NoSuitableVariantError: A package has no variant for one of the machines.
     """
     store = store or PackageStore()
     before = read_lock(project.folder)
@@ -128,14 +130,14 @@ def lock_project(
         raise LockError(
             f"the project wants no package {quoted(name)}{did_you_mean(name, project.packages)}"
         )
-    packages, asked = {}, {}
+    packages, requests = {}, {}
     for name, wanted in project.packages.items():
-        asked[name] = _asked(wanted)
-        kept = None if before is None or name in upgraded else before.packages.get(name)
-        if kept is not None and (before is None or before.wanted.get(name) != asked[name]):
-            kept = None
-        packages[name] = _locked(wanted, kept, project.profiles, store, trust_policy, progress)
-    report = LockReport(lock=Lock(packages=packages, wanted=asked), before=before)
+        requests[name] = _request_line(wanted)
+        locked = None if before is None or name in upgraded else before.packages.get(name)
+        if locked is not None and (before is None or before.wanted.get(name) != requests[name]):
+            locked = None
+        packages[name] = _locked(wanted, locked, project.profiles, store, trust_policy, progress)
+    report = LockReport(lock=Lock(packages=packages, wanted=requests), before=before)
     if report.is_changed and not is_rehearsal:
         write_lock(project.folder, report.lock)
     return report
@@ -151,22 +153,22 @@ def sync_project(
     trust_policy: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[InstallReport, ...]:
-    """Installs what the lock says, and nothing else; makes the lock first where it is out of date.
+    """Install exactly what the lock says; an outdated lock is renewed first.
 
     Args:
-        project: what is wanted.
-        is_frozen: a lock that is not there, or out of date, is an error.
-        profile: which of the project's machines this is. Left out: what this machine runs best of
-            what any of them has.
-        is_rehearsal: says what would be fetched.
-        store: where to; left out, the user's.
-        trust_policy: as for :func:`lock_project`.
-        progress: called with (where from, bytes done, bytes in all).
+        project: The project.
+        is_frozen: True to raise an error if the lock is missing or outdated.
+        profile: The project's machine that this is. Default: any of them, whichever this machine
+            runs best.
+        is_rehearsal: True to only report what would be fetched.
+        store: Target; default: the user's store.
+        trust_policy: See :func:`lock_project`.
+        progress: Called with (source, bytes done, bytes in all).
 
     Raises:
-        LockError: the lock is out of date, the profile is none of the project's, a package is no
-            longer what was locked, or this machine runs nothing of it.
-        The rest: as :func:`lock_project`.
+        LockError: The lock is outdated, the profile is not one of the project's, a package is not
+            what was locked, or this machine cannot run it.
+        OrtpkgError: See :func:`lock_project`.
     """
     store = store or PackageStore()
     lock = read_lock(project.folder)
@@ -204,34 +206,35 @@ def sync_project(
 
 
 def _keep_locked(project: Project, lock: Lock, store: PackageStore) -> None:
-    digests = [each.digest for each in lock.packages.values()]
-    with contextlib.suppress(StoreError):  # it is read-only; who writes it, keeps what is in use
+    digests = [package.digest for package in lock.packages.values()]
+    # a read-only store: whoever writes to it protects what is in use
+    with contextlib.suppress(StoreError):
         store.keep_for_project((project.folder / LOCK_FILE).absolute(), digests)
 
 
-def _asked(wanted: WantedPackage) -> str:
-    """What a project asks for, in one line: where it is another one, the lock is out of date."""
+def _request_line(wanted: WantedPackage) -> str:
+    """Return what a project asks for in one line; if it changes, the lock is outdated."""
     version = f":{wanted.tag}" if wanted.tag else wanted.specifier or "*"
     return " ".join([wanted.stated, version, *wanted.variants])
 
 
 def _locked(
     wanted: WantedPackage,
-    kept: LockedPackage | None,
+    locked: LockedPackage | None,
     profiles: Mapping[str, str],
     store: PackageStore,
     trust_policy: Path | None,
     progress: Progress | None,
 ) -> LockedPackage:
-    version = kept.version if kept is not None else _version_of(wanted)
-    digest = kept.digest if kept is not None else None
+    version = locked.version if locked is not None else _version_of(wanted)
+    digest = locked.digest if locked is not None else None
     reference = replace(wanted.source, tag=version or None, digest=digest)
     with contextlib.ExitStack() as stack:
 
-        def entered(reference: Reference) -> PackageSource:
+        def enter_source(reference: Reference) -> PackageSource:
             return stack.enter_context(opened_source(reference, store, progress=progress))
 
-        source = _here_or_there(entered, reference, wanted.name)
+        source = _enter_or_use_store(enter_source, reference, wanted.name)
         fetched = stack.enter_context(fetched_documents(source, store))
         check_documents(fetched, wanted.name, trust_policy)
         with fetched.opened() as package:
@@ -249,7 +252,7 @@ def _locked(
 
 
 def _version_of(wanted: WantedPackage) -> str:
-    """The tag that is locked: the one that is followed, or the newest version that will do."""
+    """Return the tag to lock: the one the project follows, or the newest suitable version."""
     if wanted.tag is not None:
         return wanted.tag
     repository = repository_of(wanted.source)
@@ -257,17 +260,17 @@ def _version_of(wanted: WantedPackage) -> str:
     from packaging.specifiers import SpecifierSet  # only where versions are compared
 
     specifier = SpecifierSet(wanted.specifier)
-    found = {tag: version for tag in tags if (version := parse_version(tag)) is not None}
-    fitting = list(specifier.filter(found.values()))
+    versions = {tag: version for tag in tags if (version := parse_version(tag)) is not None}
+    fitting = list(specifier.filter(versions.values()))
     if fitting:
         newest = max(fitting)
-        return next(tag for tag, version in found.items() if version == newest)
+        return next(tag for tag, version in versions.items() if version == newest)
     if not wanted.specifier and DEFAULT_TAG in tags:
         return DEFAULT_TAG
-    known = ", ".join(tags[:20]) or "none"
+    known_tags = ", ".join(tags[:20]) or "none"
     raise LockError(
         f"no version of {wanted.name} in {repository.name} is {wanted.specifier or 'a version'};"
-        f" it has the tags {known}"
+        f" it has the tags {known_tags}"
     )
 
 
@@ -300,7 +303,7 @@ def _why_stale(project: Project, lock: Lock | None) -> str | None:
     if lock is None:
         return f"the project has no {LOCK_FILE}"
     for name, wanted in project.packages.items():
-        if lock.wanted.get(name) != _asked(wanted):
+        if lock.wanted.get(name) != _request_line(wanted):
             return f"{LOCK_FILE} does not have {quoted(name)} as the project asks for it"
         if set(lock.packages[name].variants) != (set(project.profiles) or {NO_PROFILE}):
             return f"{LOCK_FILE} was made for other machines than the project's profiles"
@@ -328,7 +331,7 @@ def _synced(
                 f"{locked.source} has other files of {locked.name} under {locked.digest} than"
                 f" {LOCK_FILE}: nothing was installed"
             )
-        if strange := [each.name for each in plan.choices if each.name not in offered]:
+        if strange := [choice.name for choice in plan.choices if choice.name not in offered]:
             raise LockError(
                 f"this machine runs {', '.join(strange)} of {locked.name} best, which"
                 f" {LOCK_FILE} has for none of the project's machines: name one with --profile, or"
@@ -337,14 +340,16 @@ def _synced(
 
     with contextlib.ExitStack() as stack:
 
-        def entered(reference: Reference) -> InstallPlan:
+        def enter_source(reference: Reference) -> InstallPlan:
             wishes = InstallWishes(variants=variants or ())
             return stack.enter_context(
                 planned(reference, locked.name, wishes, store, progress, trust_policy)
             )
 
-        plan = _here_or_there(
-            entered, replace(source, tag=locked.version or None, digest=locked.digest), locked.name
+        plan = _enter_or_use_store(
+            enter_source,
+            replace(source, tag=locked.version or None, digest=locked.digest),
+            locked.name,
         )
         check(plan)
         if is_rehearsal:
@@ -352,14 +357,17 @@ def _synced(
         return install_planned(plan, store, progress)
 
 
-def _here_or_there(
+def _enter_or_use_store(
     enter: Callable[[Reference], _Entered],
     reference: OciReference | LayoutReference,
     name: str,
 ) -> _Entered:
-    """Enters what the reference names; where its registry is out of reach, the same in the store.
+    """Enter what the reference names.
 
-    RegistryUnreachableError where nothing installed as ``name`` has its digest.
+    If its registry is unreachable, enter the same from the store.
+
+    Raises:
+        RegistryUnreachableError: No installation of ``name`` has its digest.
     """
     try:
         return enter(reference)

@@ -1,4 +1,4 @@
-"""A package of which nothing but the documents is here, opened: enough for a choice."""
+"""Opens a package of which only the documents exist here, which is enough for a selection."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ortpkg.package.reader import open_package
 
 @contextlib.contextmanager
 def opened_documents(documents: Mapping[str, bytes], folder: str) -> Iterator[PackageInfo]:
-    """The package of these documents, path → content, in a folder of that name.
+    """Yield the package of these documents (contents by path), in a folder of that name.
 
-    The paths are a package's. PackageFormatError for a wrong package, StoreError where there is no
-    room for temporary files.
+    Raises:
+        PackageFormatError: The package is invalid.
+        StoreError: There is no room for temporary files.
     """
     with contextlib.ExitStack() as stack:
         try:

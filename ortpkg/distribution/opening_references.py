@@ -1,4 +1,4 @@
-"""Packages by reference, to be used at once: from the store, or brought there first."""
+"""Opens packages by reference for immediate use, from the store or after fetching them."""
 
 from __future__ import annotations
 
@@ -30,22 +30,24 @@ def use_package(
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """The folder of the package that a reference names, which stays until this process ends.
+    """Return the folder of the package that a reference names; it stays until this process ends.
 
-    A name means what is installed under it, of the version that a project around is locked on. What
-    lies in a registry or layout is installed where nothing has its name yet. Where something has,
-    it is fetched and used, and the name goes on to mean what it meant.
+    A name means the installed package, in the version that the surrounding project has locked. A
+    package in a registry or layout is installed if nothing has its name yet. Otherwise it is
+    fetched and used, and the name keeps its meaning.
 
     Args:
-        reference: a path is given back as it is.
-        wishes: what is fetched of what is not here; left out, what this machine runs best.
-        store: where to look; left out, the user's.
-        trust_policy: the file that says who may publish what; left out, the one that holds here.
-        on_plan: told what is going to be fetched, before it is.
-        progress: called with (where from, bytes done, bytes in all).
+        reference: The reference; the folder of a path is returned as it is.
+        wishes: What to fetch if it is not here; default: what this machine runs best.
+        store: Store to use; default: the user's.
+        trust_policy: File of the trust policy; default: the one that applies here.
+        on_plan: Called with the plan before anything is fetched.
+        progress: Called with (source, bytes done, bytes in all).
 
-    Raises as :func:`~ortpkg.distribution.installation.install`; PackageNotInstalledError for a
-    version that is not there, PackageNotFoundError for a name that is neither folder nor installed.
+    Raises:
+        PackageNotInstalledError: The version is not installed.
+        PackageNotFoundError: The name is neither a folder nor an installed package.
+        OrtpkgError: See :func:`~ortpkg.distribution.installation.install`.
     """
     if isinstance(reference, PathReference):
         return reference.path
@@ -80,7 +82,7 @@ def _fetched(
     on_plan: Callable[[InstallPlan], object] | None,
     progress: Progress | None,
 ) -> Path:
-    # What is installed is opened without what chooses and fetches.
+    # Opening an installed package does not load what selects and fetches.
     from ortpkg.distribution.installation import install_planned, make_planned, planned
     from ortpkg.store.package_store import PackageStore
 
@@ -89,8 +91,8 @@ def _fetched(
         is_free = True
         with contextlib.suppress(PackageNotInstalledError):
             is_free = store.find(plan.name) is None
-            if (found := _used_as_planned(store, plan)) is not None:
-                return found
+            if (root := _used_as_planned(store, plan)) is not None:
+                return root
         if on_plan is not None:
             on_plan(plan)
         if is_free:
@@ -102,7 +104,7 @@ def _fetched(
 
 
 def _used_as_planned(store: PackageStore, plan: InstallPlan) -> Path | None:
-    """The installation of just that version, if it has all files that are wanted."""
+    """Return the installation of exactly this version if it has all wanted files, else None."""
     opened = store.open(plan.name, digest=plan.fetched.source.digest)
     if plan.is_in(opened.receipt):
         return use_installed(store, opened, is_pinned=True).root

@@ -1,4 +1,4 @@
-"""The artifact that a package's folder makes: always the same manifest and the same layers.
+"""Artifact of a package's folder, with always the same manifest and layers.
 
 ``push`` sends it; ``install`` of a folder takes its layers from there.
 """
@@ -31,7 +31,7 @@ from ortpkg.storage.hashing import Progress, hash_bytes, open_unfollowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageFiles:
-    """The package's files as they are recorded."""
+    """Files of a package as they are recorded."""
 
     root: Path
     digests: PackageDigests
@@ -40,7 +40,7 @@ class PackageFiles:
 
     @classmethod
     def of(cls, root: Path, progress: Progress | None) -> PackageFiles:
-        """The files of the package at ``root`` with their digests: recorded ones, else computed."""
+        """Return the files of the package at ``root`` with their recorded or computed digests."""
         names = list_files(root)
         check_names(names)
         recorded = read_digests(root)
@@ -60,17 +60,17 @@ class PackageFiles:
         return cls(root=root, digests=computed, record=dump_digests(computed), is_verified=False)
 
     def documents(self) -> dict[str, bytes]:
-        """The documents, each compared with its digest."""
-        found = {DIGESTS_FILE: self.record}
+        """Return the documents by path, each compared with its digest."""
+        contents = {DIGESTS_FILE: self.record}
         for path, recorded in self.digests.files.items():
             if is_document(path, recorded.nbytes):
                 content = self._read(path, recorded.nbytes)
                 check_digest(path, hash_bytes(content), self.digests, self.root)
-                found[path] = content
-        return found
+                contents[path] = content
+        return contents
 
     def _read(self, path: str, nbytes: int) -> bytes:
-        """A document of ``nbytes``; of one that is longer by now, what tells so."""
+        """Return a document of ``nbytes``, or one byte more if it has grown."""
         try:
             with open_unfollowed(self.root / path) as stream:
                 return stream.read(nbytes + 1)
@@ -84,11 +84,8 @@ class PackageFiles:
 def artifact_of(
     package: PackageInfo, source: PackageFiles
 ) -> tuple[PackageArtifact, dict[str, bytes]]:
-    """The artifact of a package's folder.
-
-    And the contents of the layers that are no files: digest → bytes.
-    """
-    # It opens models; who takes an artifact apart, or makes one of documents, does not.
+    """Return the artifact of a package's folder, and the layers that are not files, by digest."""
+    # This import opens models; taking an artifact apart does not need it.
     from ortpkg.distribution.variant_needs import needs_of_variants
 
     return artifact_of_documents(
@@ -102,9 +99,9 @@ def artifact_of_documents(
     digests: PackageDigests,
     needs: Mapping[str, tuple[str, ...]],
 ) -> tuple[PackageArtifact, dict[str, bytes]]:
-    """As :func:`artifact_of`, of a package that is not here.
+    """Return the artifact of a package by its documents; see :func:`artifact_of`.
 
-    ``needs``: file → the variants that need it; where it says nothing, it is told by folders.
+    ``needs`` maps files to the variants that need them; for other files, their folder decides.
     """
     layer, tar = pack_documents(documents), tar_of(documents)
     tar_digest = f"sha256:{hash_bytes(tar).sha256}"
@@ -116,7 +113,7 @@ def artifact_of_documents(
         for path, recorded in digests.files.items()
         if path not in documents
     }
-    diff_ids = (tar_digest, *(each.layer.digest for _, each in sorted(files.items())))
+    diff_ids = (tar_digest, *(file.layer.digest for _, file in sorted(files.items())))
     config = model_config(
         name=package.name,
         version=package.version or "",

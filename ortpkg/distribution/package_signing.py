@@ -1,4 +1,4 @@
-"""``ortpkg sign`` and ``ortpkg verify --signature``: packages in folders and in registries."""
+"""``ortpkg sign`` and ``ortpkg verify --signature`` for packages in folders and in registries."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ def sign_package(
     notify: Notify | None = None,
     operations: FileOperations | None = None,
 ) -> str:
-    """Signs the package at ``root``, whole or sparse, as its digests.json records it.
+    """Sign the package at ``root``, complete or sparse, as its digests.json records it.
 
-    Returns the path of the signature in the package.
+    Returns:
+        Path of the signature in the package.
 
     Raises:
-        AuthoringError: there is no digests.json, it does not record every file that is there, a
-            file has another content than it records, or the signature cannot be written.
-        SignatureError: it is damaged.
-        StalePackageError: a compiled variant was made of another model than the one beside it.
-        PackageError: there is no package at ``root``.
+        AuthoringError: digests.json is missing or does not record every file, a file differs from
+            its record, or the signature cannot be written.
+        SignatureError: digests.json is damaged.
+        StalePackageError: A compiled variant was made from another model than the one beside it.
+        PackageError: There is no package at ``root``.
     """
     check_is_package(root)
     check_is_not_installed(root)
@@ -84,11 +85,12 @@ def sign_artifact(
     certificates: Sequence[bytes] = (),
     is_rehearsal: bool = False,
 ) -> str:
-    """Signs the package that a reference names; nothing of it is downloaded but its documents.
+    """Sign the package that a reference names; only its documents are downloaded.
 
-    The layers' digests are held against digests.json, and that is signed.
+    The layers' digests are compared with digests.json, which is signed.
 
-    Returns the digest of the manifest that was signed.
+    Returns:
+        Digest of the manifest that was signed.
     """
     repository = repository_of(reference)
     fetched = read_documents(published_source(reference, repository))
@@ -103,12 +105,12 @@ def sign_artifact(
 def attach_own_signatures(
     root: Path, record: bytes, repository: Repository, manifest: bytes
 ) -> int:
-    """Publishes the signatures that lie in a package beside its ``manifest``; returns how many.
+    """Publish a package's own signatures next to its ``manifest``; return their number.
 
-    Those over other files, as a change of the package leaves them, stay behind. With the first, the
-    manifest is written, without a tag.
+    Signatures over other files, left from before a change, are not published. The first signature
+    also writes the manifest, without a tag.
     """
-    signatures = [each for each in read_signatures(root) if is_over(record, each)]
+    signatures = [signature for signature in read_signatures(root) if is_over(record, signature)]
     if signatures:
         subject = repository.write_manifest(manifest, MANIFEST_MEDIA_TYPE)
         for signature in signatures:
@@ -117,9 +119,10 @@ def attach_own_signatures(
 
 
 def signed_artifact(reference: OciReference | LayoutReference) -> SignedPackage:
-    """The package that a reference names, with its signatures, without its files.
+    """Return the package that a reference names, with signatures and without files.
 
-    ArtifactFormatError where the artifact's layers are not those that its digests.json records.
+    Raises:
+        ArtifactFormatError: The artifact's layers differ from its digests.json.
     """
     return read_documents(published_source(reference, repository_of(reference))).signed()
 

@@ -1,7 +1,6 @@
-"""Where a package comes from: one version of it, which does not change while it is fetched.
+"""Sources of packages: one version that does not change while it is fetched.
 
-Whatever a reference names is asked once what it means; from then on everything goes by the digest
-of the manifest.
+A reference is resolved once. After that everything goes by the manifest's digest.
 """
 
 from __future__ import annotations
@@ -42,26 +41,26 @@ from ortpkg.trust.signing.signature_files import read_signatures
 
 _CHUNK_NBYTES = 1024 * 1024
 
-#: Gives a blob's content from an offset on, in chunks; nobody has compared it.
+#: Returns a blob's content from an offset on, in chunks that are not verified.
 ReadBlob = Callable[[Descriptor, int], AbstractContextManager[Iterator[bytes]]]
-#: Gives the signatures of at most so many bytes, which nobody has looked at.
+#: Returns the signatures of at most so many bytes, which are not verified.
 ReadSignatures = Callable[[int], tuple[FoundSignature, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSource:
-    """One version of a package, somewhere.
+    """One version of a package at its source.
 
     Attributes:
-        where: what messages call it.
-        reference: what is recorded, by which newer versions are looked for.
-        place: the same without a version: what a trust policy may be about.
-        tag: of the version, "" where it was named by its digest.
-        digest: of its manifest.
-        manifest: its bytes, which have that digest.
-        name: what the package may be called in the store; "" where its own name says it.
-        read_blob: reads its layers.
-        read_signatures: reads what vouches for it.
+        where: Name of the source in messages.
+        reference: Reference to record, by which newer versions are looked up.
+        place: The reference without a version, which a trust policy may match.
+        tag: Tag of the version, or "" if it was named by digest.
+        digest: Digest of the manifest.
+        manifest: Bytes of the manifest, which have that digest.
+        name: Name for the store, or "" to use the package's own.
+        read_blob: Reads a layer.
+        read_signatures: Reads the signatures.
     """
 
     where: str
@@ -79,18 +78,18 @@ class PackageSource:
 def opened_source(
     reference: Reference, store: PackageStore, *, progress: Progress | None = None
 ) -> Iterator[PackageSource]:
-    """The package that a reference names, for as long as the context lasts.
+    """Open the package that a reference names, while the context lasts.
 
     Raises:
-        RegistryError: the registry failed, or has no such package.
-        PackageNotInstalledError: nothing of that name is in ``store``.
-        PackageError: a folder or packed file is no valid package.
-        UsageError: the library that reads that place is not installed.
+        RegistryError: The registry failed, or has no such package.
+        PackageNotInstalledError: No package of that name is in ``store``.
+        PackageError: The folder or packed file is not a valid package.
+        UsageError: The library that reads the source is not installed.
     """
     if isinstance(reference, OciReference | LayoutReference):
         yield published_source(reference, repository_of(reference))
     elif isinstance(reference, PathReference):
-        # What takes one kind of reference is loaded with it.
+        # The code for each kind of reference is loaded on demand.
         from ortpkg.authoring.opening import package_folder
 
         path = reference.path.absolute()
@@ -132,7 +131,7 @@ def opened_source(
 def published_source(
     reference: OciReference | LayoutReference, repository: Repository
 ) -> PackageSource:
-    """The package that a reference names, in its repository."""
+    """Return the package that a reference names, in its repository."""
     descriptor = resolve_package(repository, reference.version)
     manifest = repository.read_manifest(descriptor)
     place = place_of(str(reference))
@@ -154,13 +153,13 @@ def published_source(
 
 
 def _in_folder(root: Path, named: Path) -> PackageSource:
-    """A package's folder as what ``push`` would publish; ``named``: what its user calls it."""
+    """Return a package's folder as ``push`` would publish it; messages call it ``named``."""
     from ortpkg.distribution.package_artifact import PackageFiles, artifact_of
 
     package = open_package(root)
     artifact, contents = artifact_of(package, PackageFiles.of(root, None))
     manifest = dump_artifact(artifact)
-    files = {each.layer.digest: root / each.path for each in artifact.files.values()}
+    files = {file.layer.digest: root / file.path for file in artifact.files.values()}
     return PackageSource(
         where=str(named),
         reference=str(named),
@@ -175,7 +174,7 @@ def _in_folder(root: Path, named: Path) -> PackageSource:
 
 
 class _Origin:
-    """Where an installed package came from; asked only for what the store has not."""
+    """Origin of an installed package, which is opened only for layers that the store lacks."""
 
     def __init__(self, generation: Generation, store: PackageStore) -> None:
         self._generation = generation
@@ -190,13 +189,13 @@ class _Origin:
         self._stack.close()
 
     def read(self, layer: Descriptor, offset: int) -> AbstractContextManager[Iterator[bytes]]:
-        """A layer that is not in the store."""
+        """Return a layer that is not in the store."""
         with self._lock:
             source = self._source
         return source.read_blob(layer, offset)
 
     def read_signatures(self, _most_nbytes: int) -> tuple[FoundSignature, ...]:
-        """Those that came with it when it was installed."""
+        """Return the signatures that were installed with the package."""
         named = self._generation
         with self._store.open(named.name, digest=named.digest) as opened:
             return read_signatures(opened.root)
@@ -218,7 +217,7 @@ class _Origin:
 
 @dataclass(frozen=True, slots=True)
 class _FolderBlobs:
-    """The layers of a folder's artifact: some in memory, the files where they lie."""
+    """Layers of a folder's artifact: some in memory, the files on disk."""
 
     where: str
     contents: Mapping[str, bytes]
@@ -226,7 +225,7 @@ class _FolderBlobs:
 
     @contextlib.contextmanager
     def read(self, layer: Descriptor, offset: int) -> Iterator[Iterator[bytes]]:
-        """The layer's bytes from ``offset`` on."""
+        """Yield the layer's bytes from ``offset`` on."""
         if layer.digest in self.contents:
             yield iter([self.contents[layer.digest][offset:]])
             return

@@ -1,7 +1,7 @@
-"""A packed package (``name.ortpkg``) that lies elsewhere, of which only what is wanted comes.
+"""Remote packed package (``name.ortpkg``), of which only the needed parts are read.
 
-Its directory and its documents first, then the files that somebody asks for; whoever takes them
-compares each with ``digests.json``, which is one of the documents.
+First its directory and documents are read, then requested files. The reader compares each file with
+``digests.json``, which is one of the documents.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from ortpkg.store.package_store import PackageStore
 from ortpkg.trust.signing.openssf_signature import FoundSignature
 from ortpkg.trust.signing.signature_files import MOST_SIGNATURES
 
-#: Of the file's end, which has the directory, and digests.json before it.
+#: Size of the end of the file, which has the directory and before it digests.json.
 _TAIL_NBYTES = 32 * 1024
-#: What lies between two documents comes along where it is as little as that.
+#: Largest gap between two documents that are read with one request.
 _MOST_GAP_NBYTES = 16 * 1024
 _MOST_SPAN_NBYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedPackage:
-    """A packed package elsewhere.
+    """Remote packed package.
 
     Attributes:
-        file: where it is read.
-        version: its own, "" where it has none.
-        manifest: of the artifact that it makes; which variants need a file is told by folders.
-        contents: digest → content of the layers that are no files of it.
-        members: digest → where the file lies.
-        signatures: of the package, which are no files of it.
+        file: The file.
+        version: Version of the package, or "".
+        manifest: Manifest of its artifact; folders decide which variants need a file.
+        contents: Contents of the layers that are not files in it, by digest.
+        members: Position of its files, by digest.
+        signatures: Its signatures, which are not files of the package.
     """
 
     file: RemoteFile
@@ -60,23 +60,27 @@ class PackedPackage:
     signatures: tuple[ArchiveMember, ...]
 
     def read_signatures(self, most_nbytes: int) -> tuple[FoundSignature, ...]:
-        """The signatures that have no more bytes; ArtifactFormatError where one is damaged."""
-        found = []
-        for each in self.signatures:
-            if max(each.nbytes, each.packed_nbytes) > most_nbytes:
+        """Return the signatures of at most ``most_nbytes``.
+
+        Raises:
+            ArtifactFormatError: A signature is damaged.
+        """
+        signatures = []
+        for member in self.signatures:
+            if max(member.nbytes, member.packed_nbytes) > most_nbytes:
                 continue
-            with self.file.read(each.start, each.start + each.packed_nbytes) as packed:
+            with self.file.read(member.start, member.start + member.packed_nbytes) as packed:
                 try:
-                    content = _whole(each, b"".join(packed))
+                    content = _whole(member, b"".join(packed))
                 except ArchiveError as error:
-                    raise _wrong(self.file, error, each.name) from error
-            where = f"{each.name} of {self.file.where}"
-            found.append(FoundSignature(where=where, content=content))
-        return tuple(found)
+                    raise _wrong(self.file, error, member.name) from error
+            where = f"{member.name} of {self.file.where}"
+            signatures.append(FoundSignature(where=where, content=content))
+        return tuple(signatures)
 
     @contextlib.contextmanager
     def read(self, layer: Descriptor, offset: int) -> Iterator[Iterator[bytes]]:
-        """A layer's bytes from ``offset`` on."""
+        """Yield a layer's bytes from ``offset`` on."""
         if layer.digest in self.contents:
             yield iter([self.contents[layer.digest][offset:]])
             return
@@ -92,14 +96,14 @@ class PackedPackage:
 def opened_packed_package(
     reference: UrlReference, store: PackageStore, progress: Progress | None
 ) -> Iterator[PackedPackage]:
-    """The packed package behind an address.
+    """Open the packed package at an address.
 
-    Where its server sends no parts, the whole file lies on the store's disk as long as this lasts.
+    If its server does not send parts, the whole file is on the store's disk in this context.
 
     Raises:
-        ArtifactFormatError: it is no packed package, or has no digests.json, or another than its
-            files; RegistryError: its place failed.
-        UsageError: the library that reads that place is not installed.
+        ArtifactFormatError: It is not a packed package, or its digests.json is missing or wrong.
+        RegistryError: The server failed.
+        UsageError: The library that reads the address is not installed.
     """
     with in_parts(open_remote_file(reference), store, progress) as file:
         try:
@@ -111,12 +115,14 @@ def opened_packed_package(
 
 def _package_in(file: RemoteFile, folder: str) -> PackedPackage:
     tail = _Tail(file)
-    found = list(read_members(tail, tail.nbytes, where=file.where))
-    signatures = tuple(each for each in found if is_signature_file(each.name))
+    archive_members = list(read_members(tail, tail.nbytes, where=file.where))
+    signatures = tuple(member for member in archive_members if is_signature_file(member.name))
     if len(signatures) > MOST_SIGNATURES:
         raise ArchiveError(f"it has more than {MOST_SIGNATURES} signatures")
-    members = {each.name: each for each in found if not is_signature_file(each.name)}
-    documents = _documents(tail, [each for each in members.values() if _is_document(each)])
+    members = {
+        member.name: member for member in archive_members if not is_signature_file(member.name)
+    }
+    documents = _documents(tail, [member for member in members.values() if _is_document(member)])
     if DIGESTS_FILE not in documents:
         raise ArchiveError(
             f"it has no {DIGESTS_FILE}, which says what its files are: pack it with ortpkg pack"
@@ -130,7 +136,7 @@ def _package_in(file: RemoteFile, folder: str) -> PackedPackage:
             version=package.version or "",
             manifest=dump_artifact(artifact),
             contents=contents,
-            members={each.layer.digest: members[path] for path, each in artifact.files.items()},
+            members={member.layer.digest: members[path] for path, member in artifact.files.items()},
             signatures=signatures,
         )
 
@@ -151,28 +157,28 @@ def _wrong(file: RemoteFile, error: OrtpkgError, layer: str = "") -> ArtifactFor
 
 
 class _Tail:
-    """A file whose end is here; what lies before it is asked for."""
+    """File whose end is in memory; earlier parts are requested."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
         self.nbytes = file.nbytes or 0
         self._start = max(0, self.nbytes - _TAIL_NBYTES)
         self._position = 0
-        self._content = self._asked(self._start, self.nbytes)
+        self._content = self._request(self._start, self.nbytes)
 
     def seek(self, offset: int, /) -> int:
         self._position = offset
         return offset
 
     def read(self, nbytes: int, /) -> bytes:
-        """What there is from the position on, which then lies behind it."""
+        """Return bytes from the position on and move the position behind them."""
         start, end = self._position, min(self._position + nbytes, self.nbytes)
         self._position = end
         if start >= self._start:
             return self._content[start - self._start : end - self._start]
-        return self._asked(start, end)
+        return self._request(start, end)
 
-    def _asked(self, start: int, end: int) -> bytes:
+    def _request(self, start: int, end: int) -> bytes:
         with self._file.read(start, end) as chunks:
             return b"".join(chunks)
 
@@ -182,25 +188,27 @@ def _is_document(member: ArchiveMember) -> bool:
 
 
 def _documents(tail: _Tail, members: Sequence[ArchiveMember]) -> dict[str, bytes]:
-    """Path → content, asked for in as few requests as possible."""
-    most_nbytes = max(sum(each.nbytes for each in members), sum(e.packed_nbytes for e in members))
+    """Return the documents by path, read with as few requests as possible."""
+    most_nbytes = max(
+        sum(member.nbytes for member in members), sum(member.packed_nbytes for member in members)
+    )
     if len(members) > MOST_DOCUMENTS or most_nbytes > MOST_NBYTES:
         raise ArchiveError(
             f"it has more than {MOST_DOCUMENTS} documents, or {MOST_NBYTES >> 20} MiB of them"
         )
-    found = {}
+    contents = {}
     for span in _spans(members):
         start = span[0].start
         tail.seek(start)
         content = memoryview(tail.read(span[-1].start + span[-1].packed_nbytes - start))
-        for each in span:
-            packed = bytes(content[each.start - start :][: each.packed_nbytes])
-            found[each.name] = _whole(each, packed)
-    return found
+        for member in span:
+            packed = bytes(content[member.start - start :][: member.packed_nbytes])
+            contents[member.name] = _whole(member, packed)
+    return contents
 
 
 def _whole(member: ArchiveMember, packed: bytes) -> bytes:
-    """A small file; what would inflate to more than it states is not inflated any further."""
+    """Return a small file; it is not inflated beyond the size that it states."""
     pieces, nbytes = [], 0
     for piece in unpacked(member, [packed], where=member.name):
         pieces.append(piece)
@@ -213,22 +221,22 @@ def _whole(member: ArchiveMember, packed: bytes) -> bytes:
 
 
 def _spans(members: Sequence[ArchiveMember]) -> Iterator[list[ArchiveMember]]:
-    """The members, in the order of the file, in groups that are asked for at once."""
+    """Yield the members in the order of the file, grouped by request."""
     span: list[ArchiveMember] = []
-    for each in members:
+    for member in members:
         if span:
             end = span[-1].start + span[-1].packed_nbytes
-            is_far = each.start - end > _MOST_GAP_NBYTES
-            if is_far or each.start - span[0].start > _MOST_SPAN_NBYTES:
+            is_far = member.start - end > _MOST_GAP_NBYTES
+            if is_far or member.start - span[0].start > _MOST_SPAN_NBYTES:
                 yield span
                 span = []
-        span.append(each)
+        span.append(member)
     if span:
         yield span
 
 
 def _check(members: Mapping[str, ArchiveMember], digests: PackageDigests) -> None:
-    """ArtifactFormatError unless the archive has just the recorded files, in their sizes."""
+    """Raise ArchiveError unless the archive has exactly the recorded files in their sizes."""
     for path in sorted({*members, *digests.files} - {DIGESTS_FILE}):
         if path not in digests.files:
             raise ArchiveError(f"{DIGESTS_FILE} does not record {quoted(path)}")
@@ -242,6 +250,6 @@ def _check(members: Mapping[str, ArchiveMember], digests: PackageDigests) -> Non
 
 
 def _folder_of(reference: UrlReference) -> str:
-    """What the package's folder is called where the package does not say."""
+    """Return the folder name of a package that does not state its name."""
     name = str(reference).rpartition("/")[2].removesuffix(ARCHIVE_SUFFIX)
     return f"{'package' if why_not_a_name(name) else name}.ortpackage"

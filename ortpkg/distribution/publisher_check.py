@@ -1,6 +1,6 @@
-"""Whether the trust policy takes a package that is about to come here, and what vouches for it.
+"""Check of a package against the trust policy before it is installed.
 
-It is asked once the documents are here, before anything is chosen or any file is fetched.
+It runs once the documents are fetched, before variants are selected and files are fetched.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vouching:
-    """What vouches for a package that a policy, if there is one, takes.
+    """Signatures of a package that the policy, if any, accepts.
 
     Attributes:
-        signatures: path in the package → a signature that comes along: those that the policy
-            accepts in front, then others over the same files.
-        acceptances: whose signatures the policy accepts; none without a policy.
+        signatures: Signatures to install, by path in the package: those that the policy accepts
+            first, then others over the same files.
+        acceptances: Signers that the policy accepts; none without a policy.
     """
 
     signatures: Mapping[str, bytes] = EMPTY
@@ -37,19 +37,19 @@ class Vouching:
 
 
 def check_documents(
-    fetched: FetchedDocuments, called: str, trust_policy: Path | None = None
+    fetched: FetchedDocuments, store_name: str, trust_policy: Path | None = None
 ) -> Vouching:
-    """Judges a package by its documents and signatures.
+    """Check a package by its documents and signatures.
 
     Args:
-        fetched: its documents.
-        called: its name in the store.
-        trust_policy: the policy's file; left out, the one that holds here, if any.
+        fetched: Documents of the package.
+        store_name: Name in the store.
+        trust_policy: File of the policy; default: the one that applies here, if any.
 
     Raises:
-        SignatureError: the policy refuses it; says what it demands.
-        UsageError: the policy cannot be read.
-        RegistryError: its signatures cannot be read; without a policy, that is a warning.
+        SignatureError: The policy refuses the package; the message says what it demands.
+        UsageError: The policy cannot be read.
+        RegistryError: The signatures cannot be read; without a policy, that is a warning.
     """
     source, policy = fetched.source, read_policy(trust_policy)
     if policy is None:
@@ -63,29 +63,38 @@ def check_documents(
             package.record,
             package.signatures,
             reference=package.place,
-            called=called,
+            called=store_name,
         )
     except SignatureError as error:
         raise SignatureError(
             f"{quoted(source.reference)} ({source.digest}) is not taken: {error}"
         ) from error
-    accepted = {each.where for each in judgement.acceptances}
-    return Vouching(signatures=_kept(package, accepted=accepted), acceptances=judgement.acceptances)
+    accepted = {acceptance.where for acceptance in judgement.acceptances}
+    return Vouching(
+        signatures=_matching_signatures(package, accepted=accepted),
+        acceptances=judgement.acceptances,
+    )
 
 
 def _unjudged(fetched: FetchedDocuments) -> Vouching:
     try:
-        return Vouching(signatures=_kept(fetched.signed()))
+        return Vouching(signatures=_matching_signatures(fetched.signed()))
     except (RegistryError, SignatureError) as error:
         logger.warning("the signatures of %s are left out: %s", fetched.source.reference, error)
         return Vouching()
 
 
-def _kept(package: SignedPackage, accepted: Collection[str] = ()) -> dict[str, bytes]:
-    """The signatures over just these files; a change of the package leaves others behind."""
+def _matching_signatures(
+    package: SignedPackage, accepted: Collection[str] = ()
+) -> dict[str, bytes]:
+    """Return the signatures over exactly these files, without those left from before a change."""
 
     def is_other(signature: FoundSignature) -> bool:
         return signature.where not in accepted
 
-    kept = [each for each in package.signatures if is_over(package.record, each)]
-    return signature_paths(sorted(kept, key=is_other))
+    matching = [
+        found_signature
+        for found_signature in package.signatures
+        if is_over(package.record, found_signature)
+    ]
+    return signature_paths(sorted(matching, key=is_other))

@@ -1,4 +1,4 @@
-"""``ortpkg push``: a package into a registry or a layout, as one artifact (docs/registry.md)."""
+"""``ortpkg push``: publishes a package to a registry or layout as an artifact, docs/registry.md."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ _MOST_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishReport:
-    """What was published, or would be.
+    """Result of publishing or of a rehearsal.
 
     Attributes:
-        repository: where.
-        digest: of the manifest: what ``@sha256:...`` names.
-        tags: which now name it; moved_tags: tag → digest of what it named before.
-        files: of the package, digests.json included.
-        nbytes: of all layers and the configuration.
-        sent_nbytes: of those that were not there.
-        is_verified: the package had a digests.json that its files were compared with.
+        repository: Name of the repository.
+        digest: Digest of the manifest, as in ``@sha256:...``.
+        tags: Tags that now name it.
+        moved_tags: Digests that the tags named before, by tag.
+        files: Number of files, including digests.json.
+        nbytes: Size of all layers and the configuration.
+        sent_nbytes: Size of those that were not there yet.
+        is_verified: True if the files were compared with the package's digests.json.
     """
 
     repository: str
@@ -79,26 +80,26 @@ def publish(
     progress: Progress | None = None,
     notify: Notify | None = None,
 ) -> PublishReport:
-    """Publishes the package at ``root``: missing files as layers, the manifest, tags, signatures.
+    """Publish the package at ``root``: missing files as layers, the manifest, tags and signatures.
 
-    Who reads the repository meanwhile never finds a manifest without its layers.
-
-    The same package always gives the same artifact, whoever publishes it.
+    Readers of the repository never find a manifest without its layers. Equal packages give equal
+    artifacts.
 
     Args:
-        root: the package's directory.
-        repository: where.
-        tags: what names it there; left out, the package's version, or else ``latest``.
-        mount_from: another repository of the same registry that layers may be taken from.
-        is_rehearsal: only asks what is there.
-        progress: called with (file, bytes done, bytes in all), by several threads.
-        notify: told when it has to wait for another command.
+        root: Folder of the package.
+        repository: Target.
+        tags: Tags; default: the package's version, or else ``latest``.
+        mount_from: Another repository of the same registry from which layers may be taken.
+        is_rehearsal: True to only check what is there.
+        progress: Called by several threads with (file, bytes done, bytes in all).
+        notify: Called when it has to wait for another command.
 
     Raises:
-        DigestMismatchError: a file is not as recorded, missing, or not recorded.
-        StalePackageError: a compiled variant was made of another model than the one beside it.
-        UsageError: a tag is none.
-        PackageError: ``root`` is no valid package; RegistryError: the repository failed.
+        DigestMismatchError: A file differs from its record, is missing or not recorded.
+        StalePackageError: A compiled variant was made from another model than the one beside it.
+        UsageError: A tag is invalid.
+        PackageError: ``root`` is not a valid package.
+        RegistryError: The repository failed.
     """
     notify = notify or logger.warning
     root = Path(root).absolute()
@@ -119,7 +120,7 @@ def publish(
         moved = push.moved_tags(tags, f"sha256:{hash_bytes(manifest).sha256}")
         sent = push.send(artifact, contents, is_rehearsal=is_rehearsal)
         if not is_rehearsal:
-            # First the signatures, which need a manifest: what a tag names is never unsigned.
+            # Signatures first, so that a tag never names an unsigned package; they need a manifest.
             attach_own_signatures(root, source.record, repository, manifest)
             for tag in tags:
                 repository.write_manifest(manifest, MANIFEST_MEDIA_TYPE, tag=tag)
@@ -141,7 +142,7 @@ def _version_tag(package: PackageInfo) -> str:
 
 
 class _Push:
-    """Sends what is not there yet."""
+    """Sender of the missing parts of an artifact."""
 
     def __init__(
         self,
@@ -157,22 +158,22 @@ class _Push:
         self._mount_from = mount_from
 
     def moved_tags(self, tags: Collection[str], digest: str) -> dict[str, str]:
-        """Tag → the digest of what it names now, where that is something else."""
-        found = {}
+        """Return the digests that tags name now, by tag, if they differ from ``digest``."""
+        moved = {}
         for tag in tags:
             try:
                 named = self._repository.resolve(tag).digest
             except ArtifactNotFoundError:
                 continue
             if named != digest:
-                found[tag] = named
-        return found
+                moved[tag] = named
+        return moved
 
     def send(
         self, artifact: PackageArtifact, contents: Mapping[str, bytes], *, is_rehearsal: bool
     ) -> int:
-        """Sends the layers, several at once; the bytes of those that were not there."""
-        files = {each.layer.digest: each for each in artifact.files.values()}
+        """Send the missing layers, several at once; return the size of what was missing."""
+        files = {file.layer.digest: file for file in artifact.files.values()}
 
         def send_one(layer: Descriptor) -> int:
             if self._repository.has_blob(layer.digest):
@@ -186,8 +187,8 @@ class _Push:
                 self._send_file(files[layer.digest])
             return layer.nbytes
 
-        layers = [artifact.documents, artifact.config, *(each.layer for each in files.values())]
-        # The largest first: none is left to one connection at the end.
+        layers = [artifact.documents, artifact.config, *(file.layer for file in files.values())]
+        # Largest first, so that none is left to one connection at the end.
         layers.sort(key=lambda layer: -layer.nbytes)
         pool = ThreadPoolExecutor(min(_MOST_AT_ONCE, len(layers)), thread_name_prefix="ortpkg-push")
         try:
@@ -220,9 +221,9 @@ class _Push:
 
 
 def _opened(path: Path, root: Path) -> BinaryIO:
-    """Opens a file of the package as it is hashed: no link, and no pipe that is waited for."""
+    """Open a regular file of the package, without following links or waiting for pipes."""
     try:
-        stream = open(path, "rb", opener=_open_at_once)  # noqa: SIM115 - its caller closes it
+        stream = open(path, "rb", opener=_open_nonblocking)  # noqa: SIM115 - its caller closes it
     except OSError as error:
         raise PackageFormatError(
             f"{quoted(path)} cannot be read: {error.strerror}", path=root
@@ -233,5 +234,5 @@ def _opened(path: Path, root: Path) -> BinaryIO:
     return stream
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def _open_nonblocking(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))

@@ -1,4 +1,4 @@
-"""``ortpkg pull``: what a machine needs of a package, as a folder of the user's own."""
+"""``ortpkg pull``: copies what a machine needs of a package to a folder of the user."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from ortpkg.store.receipts import StoredFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullReport:
-    """What was copied to a folder, or would be.
+    """Result of a pull or of a rehearsal.
 
     Attributes:
-        plan: what was chosen, and why.
-        root: the folder.
-        moved_nbytes: bytes of layers that came; 0 where the store had all, and for a rehearsal.
+        plan: What was selected, and why.
+        root: The folder.
+        moved_nbytes: Size of the layers that were fetched; 0 if the store had all, and for a
+            rehearsal.
     """
 
     plan: InstallPlan
@@ -47,25 +48,28 @@ def pull(
     progress: Progress | None = None,
     operations: FileOperations | None = None,
 ) -> PullReport:
-    """Copies what is wanted of a package to ``root``, a new folder that may be changed.
+    """Copy a part of a package to ``root``, a new folder that may be changed.
 
-    It comes by way of the store, which keeps it until the next gc: what is there is not fetched.
+    It goes through the store, which keeps it until the next collection; existing content is not
+    fetched.
 
     Args:
-        reference: as for :func:`~ortpkg.distribution.installation.install`, or the name of an
+        reference: See :func:`~ortpkg.distribution.installation.install`; or the name of an
             installed package.
-        root: the folder; it must not exist, or be empty.
-        wishes: what is to be fetched; left out: what is installed, or what this machine runs best.
-        overwrite: ``root`` may be a package, which is replaced when the new one is complete.
-        store: by way of which store; left out, the user's.
-        trust_policy: the file that says who may publish what; left out, the one that holds here.
-        is_rehearsal: fetches the documents alone, and makes nothing.
-        on_plan: told what is going to be fetched, before it is.
-        progress: called with (where from, bytes done, bytes in all).
-        operations: how the disk is changed.
+        root: The folder; it must not exist, or be empty.
+        wishes: What to fetch; default: what is installed, or what this machine runs best.
+        overwrite: True if ``root`` may be a package, which is replaced once the new one is
+            complete.
+        store: Store to use; default: the user's.
+        trust_policy: File of the trust policy; default: the one that applies here.
+        is_rehearsal: True to fetch only the documents and make nothing.
+        on_plan: Called with the plan before anything else is fetched.
+        progress: Called with (source, bytes done, bytes in all).
+        operations: Operations that change the disk.
 
-    Raises as :func:`~ortpkg.distribution.installation.install`, and AuthoringError where ``root``
-    is not free, or the disk is full; there is then nothing new.
+    Raises:
+        AuthoringError: ``root`` is not free or the disk is full; nothing new exists then.
+        OrtpkgError: See :func:`~ortpkg.distribution.installation.install`.
     """
     store = store or PackageStore()
     root = Path(root).absolute()
@@ -95,7 +99,7 @@ def pull(
 
 
 def _installed_wishes(reference: Reference, store: PackageStore) -> InstallWishes | None:
-    """For an installed package, what is installed of it; else what this machine runs best."""
+    """Return wishes for what is installed of a package; None if it is not installed."""
     if not isinstance(reference, StoreReference):
         return None
     installed = store.find(reference.name, tag=reference.tag, digest=reference.digest)
@@ -122,9 +126,9 @@ def _write(
 
 
 class _FileMaker:
-    """Files of their own with the content of blobs: they share its blocks where that can be.
+    """Maker of separate files with the content of blobs, which share disk blocks if possible.
 
-    Each is hashed once more: a blob may have been damaged since it was verified.
+    Each file is hashed again, because a blob may have been damaged since it was verified.
     """
 
     def __init__(
@@ -137,30 +141,34 @@ class _FileMaker:
         self._shares = True
 
     def make(self, path: str, file: StoredFile) -> None:
-        """Makes the file at ``path``. AuthoringError where it is to be copied, and no room."""
+        """Make the file at ``path``.
+
+        Raises:
+            AuthoringError: It has to be copied and there is no room.
+        """
         sha256 = self._shared(path, file) or self._copied(path, file)
         if f"sha256:{sha256}" != file.digest:
-            self._store.blobs.check(file.digest)  # takes it away, so that the next fetches it
+            self._store.blobs.check(file.digest)  # removes it, so that the next call fetches it
             raise StoreError(
                 f"{quoted(path)} was damaged in the store {quoted(self._store.root)}, and is"
                 " removed from it: pull again"
             )
 
     def _shared(self, path: str, file: StoredFile) -> str | None:
-        """The SHA-256 of a reflink; None where there are none between the two folders."""
+        """Return the SHA-256 of a reflink, or None if the file systems do not support one."""
         if not self._shares:
             return None
         target = self._staging / path
         try:
             self._operations.clone(self._store.blobs.path(file.digest), target)
         except FileNotFoundError:
-            return None  # what copies says what is missing
+            return None  # the copy reports what is missing
         except OSError as error:
             if error.errno not in CANNOT_CLONE:
                 raise
-            # The rest will not be either; so there has to be room for all of it.
+            # The other files cannot be cloned either, so there must be room for all of them.
             self._shares = False
-            nbytes = sum(each.nbytes for each in self._plan.content.files.values())
+            nbytes = sum(file.nbytes for file in self._plan.content.files.values())
             check_space(self._staging.parent, nbytes, self._operations)
             return None
         return hash_file(target).sha256

@@ -1,7 +1,7 @@
-"""Brings an installed package whose files were damaged on the disk back, from where it came.
+"""Repair of installed packages whose files are damaged, from where they came.
 
-Files of installed packages may be hard links to the store's blobs, so that damage to the one is
-damage to the other: what is damaged is taken out of both before it is fetched again.
+Files of installed packages may be hard links to blobs of the store, so that both are damaged.
+Damaged files are removed from both before they are fetched again.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ortpkg.store.package_store import PackageStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What was done to an installed package.
+    """Result of a repair.
 
     Attributes:
-        generation: what is in use now; that of before where nothing was damaged.
-        damaged: paths in the package whose bytes were not those of its manifest, or that were gone.
-        moved_nbytes: bytes of layers that came.
+        generation: The installation in use; the old one if nothing was damaged.
+        damaged: Paths in the package whose bytes differed from the manifest, or that were gone.
+        moved_nbytes: Size of the layers that were fetched.
     """
 
     generation: Generation
@@ -45,20 +45,20 @@ def repair(
     trust_policy: Path | None = None,
     progress: Progress | None = None,
 ) -> Repair:
-    """Hashes an installed package, and fetches what is damaged again.
+    """Hash an installed package and fetch damaged files again.
 
-    Nothing is taken out of the store before the place it came from has shown the same package.
+    Nothing is removed before the source has shown the same package.
 
     Args:
-        installed: the installation in use.
-        store: where it is.
-        trust_policy: the file that says who may publish what; left out, the one that holds here.
-        progress: called with (what, bytes done, bytes in all).
+        installed: The installation in use.
+        store: Its store.
+        trust_policy: File of the trust policy; default: the one that applies here.
+        progress: Called with (name, bytes done, bytes in all).
 
     Raises:
-        StoreError: where it came from there is another package by now.
-        OrtpkgError: as :func:`~ortpkg.distribution.installation.install`. Where that is after the
-            damaged files were taken out, the package does not open until it is repaired again.
+        StoreError: The source has another package by now.
+        OrtpkgError: See :func:`~ortpkg.distribution.installation.install`. If damaged files were
+            removed before, the package does not open until it is repaired.
     """
     damaged = store.damaged_files(installed, progress=progress)
     if damaged == ():
@@ -66,10 +66,10 @@ def repair(
     reference = _pinned(parse_reference(installed.reference), installed.digest)
     wishes = _same_again(installed)
     with planned(reference, installed.name, wishes, store, progress, trust_policy) as plan:
-        found = plan.fetched.source.digest
-        if found != installed.digest:
+        digest = plan.fetched.source.digest
+        if digest != installed.digest:
             raise StoreError(
-                f"{quoted(installed.reference)} is {found} by now, and not the damaged"
+                f"{quoted(installed.reference)} is {digest} by now, and not the damaged"
                 f" {installed.digest}: ortpkg upgrade {installed.name} installs it"
             )
         content = replace(plan.content, reference=installed.reference)
@@ -92,7 +92,7 @@ def repair(
 
 
 def _same_again(installed: Generation) -> InstallWishes:
-    """Wishes for just the variants that are installed, whatever would be chosen now."""
+    """Return wishes for exactly the installed variants."""
     wishes = InstallWishes.of_words(installed.asked)
     if wishes.all_variants:
         return wishes
@@ -100,7 +100,7 @@ def _same_again(installed: Generation) -> InstallWishes:
 
 
 def _pinned(reference: Reference, digest: str) -> Reference:
-    """The reference to just that package, where a reference can say so."""
+    """Return the reference with the digest, if it can have one."""
     if isinstance(reference, OciReference | LayoutReference):
         return replace(reference, digest=digest)
     return reference

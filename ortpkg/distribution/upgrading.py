@@ -1,8 +1,7 @@
-"""Whether what is installed is what would be installed now, and the way there.
+"""Upgrade of installed packages, and the check whether one is outdated.
 
-An installed package is out of date where its tag names another version by now, or where the
-machine, or what can run on it, has changed so that another variant of the same version would be
-chosen.
+An installed package is outdated if its tag names another version, or if another variant of the same
+version would be selected because the machine changed.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from ortpkg.versions import parse_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgrade:
-    """One installed package, and what would be installed in its place now.
+    """An installed package, and what would be installed now.
 
     Attributes:
-        installed: what is in use.
-        plan: what would be.
-        generation: what is in use now; that of ``installed`` where nothing was to be done, None
-            for a rehearsal.
-        moved_nbytes: bytes of layers that came.
+        installed: The installation in use before.
+        plan: Plan of the new installation.
+        generation: The installation in use now, the same as ``installed`` if nothing was to be
+            done; None for a rehearsal.
+        moved_nbytes: Size of the layers that were fetched.
     """
 
     installed: Generation
@@ -44,23 +43,23 @@ class Upgrade:
 
     @property
     def is_newer(self) -> bool:
-        """Whether the reference names another version than is in use."""
+        """True if the reference names another version than the one in use."""
         return self.plan.fetched.source.digest != self.installed.digest
 
     @property
     def is_signed_anew(self) -> bool:
-        """Whether nothing is different but who vouches for it."""
+        """True if only the signatures differ."""
         signatures = self.plan.vouching.signatures
         return self._is_same_choice and bool(signatures) and not self._is_same_tree
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing is to be done."""
+        """True if nothing is to be done."""
         return self._is_same_choice and not self.is_signed_anew
 
     @property
     def _is_same_choice(self) -> bool:
-        chosen = {each.name for each in self.plan.choices}
+        chosen = {choice.name for choice in self.plan.choices}
         return not self.is_newer and chosen == set(self.installed.variants)
 
     @property
@@ -70,12 +69,12 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outdated:
-    """What a registry has besides what is installed.
+    """News of a registry about an installed package.
 
     Attributes:
-        installed: what is in use.
-        digest: of the manifest that its reference names now.
-        newer_tags: tags that are newer versions than its tag, which is one; the newest first.
+        installed: The installation in use.
+        digest: Digest of the manifest that its reference names now.
+        newer_tags: Tags of versions newer than its own tag, newest first.
     """
 
     installed: Generation
@@ -84,7 +83,7 @@ class Outdated:
 
     @property
     def is_current(self) -> bool:
-        """Whether there is nothing new."""
+        """True if there is nothing new."""
         return self.digest == self.installed.digest and not self.newer_tags
 
 
@@ -97,28 +96,30 @@ def upgrade(
     on_plan: Callable[[InstallPlan], object] | None = None,
     progress: Progress | None = None,
 ) -> Upgrade:
-    """Installs what the reference of an installed package names now, chosen by the same wishes.
+    """Install what the reference of an installed package names now, selected by the same wishes.
 
     Args:
-        installed: what is in use.
-        store: where.
-        trust_policy: the file that says who may publish what; left out, the one that holds here.
-        is_rehearsal: fetches documents alone, and changes nothing.
-        on_plan: told what is going to be fetched, before it is, where something is to be done.
-        progress: called with (where from, bytes done, bytes in all).
+        installed: The installation in use.
+        store: Its store.
+        trust_policy: File of the trust policy; default: the one that applies here.
+        is_rehearsal: True to fetch only documents and change nothing.
+        on_plan: Called with the plan before anything is fetched, if something is to be done.
+        progress: Called with (source, bytes done, bytes in all).
 
-    Raises as :func:`~ortpkg.distribution.installation.install`; what was installed is in use still.
+    Raises:
+        OrtpkgError: See :func:`~ortpkg.distribution.installation.install`; the old installation
+            stays in use.
     """
     wishes = InstallWishes.of_words(installed.asked)
     reference = parse_reference(installed.reference)
     with planned(reference, installed.name, wishes, store, progress, trust_policy) as plan:
-        found = Upgrade(installed=installed, plan=plan, generation=None)
-        if found.is_current:
+        planned_upgrade = Upgrade(installed=installed, plan=plan, generation=None)
+        if planned_upgrade.is_current:
             return Upgrade(installed=installed, plan=plan, generation=installed)
         if on_plan is not None:
             on_plan(plan)
         if is_rehearsal:
-            return found
+            return planned_upgrade
         report = install_planned(plan, store, progress)
     return Upgrade(
         installed=installed,
@@ -129,9 +130,10 @@ def upgrade(
 
 
 def find_outdated(installed: Generation, store: PackageStore | None = None) -> Outdated | None:
-    """What there is besides an installed package; None where it came from this machine's disk.
+    """Return the news about an installed package; None if it came from this machine's disk.
 
-    Raises RegistryError where the registry does not say.
+    Raises:
+        RegistryError: The registry does not answer.
     """
     reference = parse_reference(installed.reference)
     if isinstance(reference, UrlReference):
@@ -148,16 +150,16 @@ def find_outdated(installed: Generation, store: PackageStore | None = None) -> O
 
 
 def _newer(tags: tuple[str, ...], tag: str) -> tuple[str, ...]:
-    """Those of ``tags`` that are newer versions than ``tag``, which is one, the newest first."""
-    own = parse_version(tag)
-    if own is None:
+    """Return the tags that are newer versions than ``tag``, newest first."""
+    current = parse_version(tag)
+    if current is None:
         return ()
     versions = {text: parse_version(text) for text in tags}
     newer = {
         text: version
         for text, version in versions.items()
         if version is not None
-        and version > own
-        and (own.is_prerelease or not version.is_prerelease)
+        and version > current
+        and (current.is_prerelease or not version.is_prerelease)
     }
     return tuple(sorted(newer, key=lambda text: newer[text], reverse=True))

@@ -1,6 +1,6 @@
-"""The packages of the store that this process uses: kept from gc until it ends.
+"""Packages of the store that this process uses; they are kept until it ends.
 
-Nothing but the standard library is loaded here: whoever runs a folder asks too.
+Only the standard library is loaded here, because running a folder asks this module, too.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedPackage:
-    """A package of the store that is in use.
+    """Package of the store that is in use.
 
     Attributes:
-        root: its folder.
-        generation: as what it is installed; None where it was fetched to be used once.
-        store: where it is.
-        lease: what keeps it there.
-        is_pinned: whether a tag, a digest or a project's lock said which; otherwise its name may
-            come to mean another one.
+        root: Folder of the package.
+        generation: Its installation; None if it was fetched to be used once.
+        store: Its store.
+        lease: Lease that protects it.
+        is_pinned: True if a tag, a digest or a project's lock selected it; otherwise its name may
+            come to mean another version.
     """
 
     root: Path
@@ -42,7 +42,7 @@ _used: dict[str, UsedPackage] = {}
 
 
 def keep_in_use(package: UsedPackage) -> UsedPackage:
-    """Keeps a package until this process ends; one lease for each, however often it is used."""
+    """Keep a package until this process ends, with one lease however often it is used."""
     key = os.path.realpath(package.root)
     if key in _used:
         package.lease.release()
@@ -54,7 +54,7 @@ def keep_in_use(package: UsedPackage) -> UsedPackage:
 def use_installed(
     store: InstalledPackages, opened: InstalledPackage, *, is_pinned: bool
 ) -> UsedPackage:
-    """Keeps an installed package, see :class:`UsedPackage`."""
+    """Keep an installed package in use; see :class:`UsedPackage`."""
     return keep_in_use(
         UsedPackage(
             root=opened.root,
@@ -67,27 +67,28 @@ def use_installed(
 
 
 def release_use(root: Path) -> None:
-    """Lets gc have a package that nobody here uses any more."""
+    """Release a package that this process no longer uses."""
     used = _used.pop(os.path.realpath(root), None)
     if used is not None:
         used.lease.release()
 
 
 def used_package(root: Path) -> UsedPackage | None:
-    """What is used of the store at ``root``; None for a package that was named by its folder."""
+    """Return the used package at ``root``, or None if it was opened by its folder."""
     return _used.get(os.path.realpath(root)) if _used else None
 
 
 def how_to_fetch(root: Path, variant: VariantInfo, *, is_best_here: bool = True) -> str:
-    """The command that brings the files of a variant here that the package at ``root`` has not.
+    """Return the command that fetches the missing files of a variant of the package at ``root``.
 
-    ``is_best_here``: this machine chooses it where nothing is asked for, and so does an upgrade.
+    ``is_best_here`` says that this machine selects the variant by default, so that an upgrade
+    fetches it.
     """
     used = used_package(root)
     if used is None or used.generation is None:
         return f"ortpkg pull REF -o FOLDER --variant {variant.name} fetches them"
     installed = used.generation
-    # An upgrade chooses by the same wishes as then.
+    # An upgrade uses the same options as the installation.
     if set(installed.asked) - {_SAMPLES} or not is_best_here:
         return (
             f"ortpkg install {installed.reference} --name {installed.name} --variant"
@@ -97,7 +98,7 @@ def how_to_fetch(root: Path, variant: VariantInfo, *, is_best_here: bool = True)
 
 
 def how_to_fetch_samples(root: Path) -> str:
-    """The command that brings the samples here that the package at ``root`` has not."""
+    """Return the command that fetches the missing samples of the package at ``root``."""
     used = used_package(root)
     if used is None or used.generation is None:
         return "ortpkg pull REF -o FOLDER --samples fetches them"
@@ -105,7 +106,7 @@ def how_to_fetch_samples(root: Path) -> str:
 
 
 def note_run(root: Path, variant: str) -> None:
-    """Writes down that ``component/variant`` of the package at ``root`` runs now, if installed."""
+    """Record that ``component/variant`` of the package at ``root`` runs now, if it is installed."""
     used = used_package(root)
     if used is not None and used.generation is not None:
         used.store.note_use(used.generation, variant)

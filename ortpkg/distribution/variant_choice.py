@@ -1,4 +1,4 @@
-"""Which variants of a package a machine, or several, or a user's word, asks for."""
+"""Selection of the variants to fetch, for one machine, several machines, or by name."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class InstallWishes:
     """Options for what to fetch of a package; by default the variants that this machine runs best.
 
     Attributes:
-        profiles: machines: names or files of profiles, or ``this-machine``; none: this one.
-        variants: these, ``variant`` or ``component/variant``; a component that none is of gets what
-            is chosen.
-        components: of these alone; none: of all that the package has.
-        ep, device: only what runs on this execution provider, or kind of device.
-        all_variants: everything.
-        samples: the package's samples, too.
-        trust: native code may be chosen, whoever made it; sessions on it then need ``--trust``.
+        profiles: Machines: names or files of profiles, or ``this-machine``; default: this machine.
+        variants: ``variant`` or ``component/variant``; a component without one of them gets the
+            best.
+        components: Components; default: all of the package.
+        ep, device: Only variants that run on this execution provider or kind of device.
+        all_variants: True for everything.
+        samples: True to include the package's samples.
+        trust: True to allow native code of anybody; sessions on it then need ``--trust``.
     """
 
     profiles: tuple[str, ...] = ()
@@ -47,11 +47,11 @@ class InstallWishes:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The wishes as texts: a generation keeps them, and its package is upgraded by them."""
+        """The wishes as texts, which a generation records for upgrades."""
         lists = [
-            *(f"profile={_findable(each)}" for each in self.profiles),
-            *(f"variant={each}" for each in self.variants),
-            *(f"component={each}" for each in self.components),
+            *(f"profile={_findable(name)}" for name in self.profiles),
+            *(f"variant={name}" for name in self.variants),
+            *(f"component={name}" for name in self.components),
         ]
         texts = {"ep": self.ep, "device": self.device}
         flags = {"all-variants": self.all_variants, "samples": self.samples, "trust": self.trust}
@@ -63,30 +63,30 @@ class InstallWishes:
 
     @classmethod
     def of_words(cls, words: Iterable[str]) -> InstallWishes:
-        """What :attr:`words` said; a word of a newer ortpkg is left out."""
+        """Return the wishes of :attr:`words`; words of a newer ortpkg are ignored."""
         pairs = [word.partition("=")[::2] for word in words]
-        said = dict(pairs)
+        values = dict(pairs)
         return cls(
             profiles=tuple(text for key, text in pairs if key == "profile"),
             variants=tuple(text for key, text in pairs if key == "variant"),
             components=tuple(text for key, text in pairs if key == "component"),
-            ep=said.get("ep"),
-            device=said.get("device"),
-            all_variants="all-variants" in said,
-            samples="samples" in said,
-            trust="trust" in said,
+            ep=values.get("ep"),
+            device=values.get("device"),
+            all_variants="all-variants" in values,
+            samples="samples" in values,
+            trust="trust" in values,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenVariant:
-    """A variant that is to be here.
+    """Variant to fetch.
 
     Attributes:
-        component, variant: its names.
-        why: for people, "for this machine: CPUExecutionProvider (embedded) on ...".
-        trust_notes: a sentence for each variant that trust alone keeps from being chosen, and for
-            this one where sessions here would refuse it.
+        component, variant: Names of the component and the variant.
+        why: Reason for people, "for this machine: CPUExecutionProvider (embedded) on ...".
+        trust_notes: Sentences about variants that only missing trust keeps from being selected, and
+            about this one if sessions here would refuse it.
     """
 
     component: str
@@ -96,7 +96,7 @@ class ChosenVariant:
 
     @property
     def name(self) -> str:
-        """``component/variant``."""
+        """``component/variant``, as options take it."""
         return f"{self.component}/{self.variant}"
 
 
@@ -105,32 +105,37 @@ def choose_variants(
     wishes: InstallWishes,
     publisher: Callable[[], PublisherTrust] | None = None,
 ) -> tuple[ChosenVariant, ...]:
-    """The variants that are wanted, of each component asked for at least one, as declared.
+    """Return the variants to fetch, at least one for each component, in declared order.
 
-    ``publisher``: what native code its publisher may ship; left out, the package's own signatures
-    say so.
+    Args:
+        package: The package.
+        wishes: Options of the selection.
+        publisher: Returns the native code that the publisher may ship; default: by the package's
+            own signatures.
 
     Raises:
-        TrustRequiredError: what fits the machine is native code that sessions here would refuse.
-        NoSuitableVariantError: nothing of a component fits a machine; it says why not.
-        UnknownComponentError: there is no component or variant of a name that was asked for.
-        UsageError: the wishes contradict each other, or name no device or EP.
-        ProfileError: what is no profile.
+        TrustRequiredError: The fitting variant is native code that sessions here would refuse.
+        NoSuitableVariantError: No variant of a component fits a machine; the message says why.
+        UnknownComponentError: A component or variant of that name does not exist.
+        UsageError: The wishes contradict each other, or name an unknown device or EP.
+        ProfileError: A profile is invalid.
     """
     if wishes.all_variants and (wishes.variants or wishes.profiles or wishes.ep or wishes.device):
         raise UsageError("all variants are wanted, so there is nothing to choose by")
-    asked = {component_named(package, name).name for name in wishes.components}
-    components = [each for each in package.components if not asked or each.name in asked]
+    component_names = {component_named(package, name).name for name in wishes.components}
+    components = [
+        item for item in package.components if not component_names or item.name in component_names
+    ]
     _verify_known(package, components, wishes.variants)
     chosen: dict[str, ChosenVariant] = {}
     with asked_once():
         for component in components:
-            for each in _of_component(package, component, wishes, publisher):
-                chosen.setdefault(each.name, each)
+            for item in _choose_in_component(package, component, wishes, publisher):
+                chosen.setdefault(item.name, item)
     return tuple(chosen.values())
 
 
-def _of_component(
+def _choose_in_component(
     package: PackageInfo,
     component: ComponentInfo,
     wishes: InstallWishes,
@@ -155,11 +160,11 @@ def _of_component(
             )
         return
     for profile in wishes.profiles or (THIS_MACHINE,):
-        wished = SelectionWishes(
+        selection_wishes = SelectionWishes(
             ep=wishes.ep, device=wishes.device, profile=profile, include_absent=True
         )
         selection = select_component(
-            package, component, wished, trust=wishes.trust, publisher=publisher
+            package, component, selection_wishes, trust=wishes.trust, publisher=publisher
         )
         best = selected(selection)
         machine = f"machine {selection.machine}" if selection.machine else "this machine"
@@ -189,7 +194,7 @@ def _refused(
     variants: Iterable[VariantInfo],
     publisher: Callable[[], PublisherTrust] | None,
 ) -> dict[str, tuple[str, ...]]:
-    """Say of compiled variants which sessions here would refuse without trust: name → sentence."""
+    """Return a sentence for each compiled variant that sessions here would refuse without trust."""
     from ortpkg.trust.context_verdict import ContextVerdicts  # only where some are compiled
 
     verdicts = ContextVerdicts(package, publisher)
@@ -208,14 +213,15 @@ def _refused(
 def _verify_known(
     package: PackageInfo, components: Iterable[ComponentInfo], names: Sequence[str]
 ) -> None:
-    variants = [each for component in components for each in component.variants]
+    variants = [variant for component in components for variant in component.variants]
     for name in names:
-        known = [
-            f"{each.component_name}/{each.name}" if "/" in name else each.name for each in variants
+        known_names = [
+            f"{variant.component_name}/{variant.name}" if "/" in name else variant.name
+            for variant in variants
         ]
-        verify_variants_known(package, [name], known)
+        verify_variants_known(package, [name], known_names)
 
 
 def _findable(profile: str) -> str:
-    """A profile's name, or its file by a path that holds in every folder."""
+    """Return a profile's name, or the absolute path of its file."""
     return str(Path(profile).absolute()) if Path(profile).is_file() else profile

@@ -1,4 +1,4 @@
-"""Which files of a whole package each of its variants needs: what a machine fetches for one."""
+"""Files that each variant of a package needs, which a machine fetches for it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOST_CONFIGURATION_NBYTES = 1 << 20
 
 
 def needs_of_variants(package: PackageInfo) -> Mapping[str, tuple[str, ...]]:
-    """File (relative to the package, with ``/``) → ``component/variant`` of all that need it.
+    """Return the variants (``component/variant``) that need a file, by its path in the package.
 
-    A file that is no variant's is left out: every machine gets it. Models are opened, for the names
-    of their data files; a variant whose model cannot be read, or that is a set of files, needs all
-    of its folder.
+    Files that belong to no variant are left out; every machine gets them. Models are opened for the
+    names of their data files. A variant that is a set of files, or has an unreadable model, needs
+    its folder.
     """
     variants = [variant for component in package.components for variant in component.variants]
     folders = Counter(variant.directory for variant in variants)
@@ -29,20 +29,20 @@ def needs_of_variants(package: PackageInfo) -> Mapping[str, tuple[str, ...]]:
     for variant in variants:
         name = f"{variant.component_name}/{variant.name}"
         has_own_folder = folders[variant.directory] == 1 and variant.directory != package.root
-        found = {*_named_files(package, variant)}
+        variant_files = {*_named_files(package, variant)}
         if has_own_folder or variant.model_path is None or used_files(variant) is None:
-            found.update(_files_below(variant.directory))
-        for file in found:
+            variant_files.update(_files_below(variant.directory))
+        for file in variant_files:
             if file.is_relative_to(package.root):
                 needs.setdefault(file.relative_to(package.root).as_posix(), []).append(name)
     return {file: tuple(names) for file, names in sorted(needs.items())}
 
 
 def _named_files(package: PackageInfo, variant: VariantInfo) -> Iterator[Path]:
-    """The model with its data, what session options name, assets that configurations mention."""
+    """Yield the model and its data, files of session options, and assets in configurations."""
     yield from used_files(variant) or ([variant.model_path] if variant.model_path else [])
-    for place in option_places(variant):
-        yield from _files_below(place) if place.is_dir() else [place]
+    for path in option_places(variant):
+        yield from _files_below(path) if path.is_dir() else [path]
     if variant.model_path is None:
         assets = {asset.uri.removeprefix("sha256:"): asset.path for asset in package.shared_assets}
         for digest in _mentioned(_files_below(variant.directory)):
@@ -51,10 +51,10 @@ def _named_files(package: PackageInfo, variant: VariantInfo) -> Iterator[Path]:
 
 
 def _mentioned(files: Iterable[Path]) -> Iterator[str]:
-    """Digests of shared assets in the configurations of a set of files (onnxruntime-genai)."""
+    """Yield digests of shared assets in the configurations of files (onnxruntime-genai)."""
     for file in files:
         if file.suffix == ".json" and file.stat().st_size <= _MOST_CONFIGURATION_NBYTES:
-            yield from (found.decode() for found in _MENTIONED_ASSET.findall(file.read_bytes()))
+            yield from (match.decode() for match in _MENTIONED_ASSET.findall(file.read_bytes()))
 
 
 def _files_below(folder: Path) -> list[Path]:

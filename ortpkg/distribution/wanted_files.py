@@ -1,8 +1,7 @@
-"""Which files of a package a machine fetches for the variants that it wants.
+"""Files of a package that a machine fetches for its variants.
 
-What stays behind has to be recognized as absent, and not as missing, by
-:mod:`ortpkg.package.integrity.absent_files`: so a folder of which a file comes, comes whole, and
-JSON documents always come.
+:mod:`ortpkg.package.integrity.absent_files` must be able to tell files that were not fetched from
+missing ones. So a folder is fetched completely or not at all, and JSON documents always.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ _DATASET = ".dataset."
 def wanted_files(
     artifact: PackageArtifact, package: PackageInfo, variants: frozenset[str], *, samples: bool
 ) -> dict[str, PackageFile]:
-    """Path → the file, of all layers that ``variants``, ``component/variant`` each, need.
+    """Return the files of all layers that ``variants`` need, by path.
 
     Args:
-        artifact: the package's layers.
-        package: what its documents say; it need hold no other file.
-        variants: what is wanted.
-        samples: whether samples are wanted.
+        artifact: Layers of the package.
+        package: Documents of the package; it need not have other files.
+        variants: Names of variants, each ``component/variant``.
+        samples: True to include samples.
     """
     folders = _variant_folders(package)
     wanted = set()
@@ -52,7 +51,7 @@ def _is_sample(file: PackageFile) -> bool:
 
 
 def _needed_by(file: PackageFile, folders: Mapping[str, list[str]]) -> list[str]:
-    """The variants whose folder the file lies in, by the nearest one."""
+    """Return the variants in the nearest folder around the file."""
     folder = _folder(file.path)
     while folder:
         if folder in folders:
@@ -62,14 +61,14 @@ def _needed_by(file: PackageFile, folders: Mapping[str, list[str]]) -> list[str]
 
 
 def _variant_folders(package: PackageInfo) -> dict[str, list[str]]:
-    """Folder → ``component/variant`` of the variants that lie in it."""
-    found: dict[str, list[str]] = {}
+    """Return the variants (``component/variant``) in each folder."""
+    folders: dict[str, list[str]] = {}
     for component in package.components:
         for variant in component.variants:
             if variant.directory.is_relative_to(package.root):
                 folder = variant.directory.relative_to(package.root).as_posix()
-                found.setdefault(folder, []).append(f"{component.name}/{variant.name}")
-    return found
+                folders.setdefault(folder, []).append(f"{component.name}/{variant.name}")
+    return folders
 
 
 def _folder(path: str) -> str:
