@@ -1,11 +1,11 @@
-"""Native compiled contexts: which a session may load, and which were made on this machine.
+"""Decision which native compiled contexts a session may load.
 
-A native context is code for an accelerator's driver and library: whoever made it can make these do
-what he likes, and a digest that he brings proves nothing. So contexts of a package are refused
-unless the package is trusted, or they were compiled here: what ``ortpkg compile`` makes is
-remembered by SHA-256 in the state directory. Trusted is a package by ``--trust``, or where the
-user's trust policy lets its publisher, who signed it, ship them (``publisher_trust``). Contexts of
-PrepackExecutionProvider are no native ones: they hold an ONNX graph, which is checked as any is,
+A native context is code for an accelerator's driver and library. Its author can make these do
+anything, and a digest that he ships proves nothing. So contexts of a package are refused unless the
+package is trusted or they were compiled here: ``ortpkg compile`` records the SHA-256 of what it
+makes in the state directory. A package is trusted by ``--trust``, or if the user's trust policy
+lets its publisher, who signed it, ship contexts (``publisher_trust``). Contexts of
+PrepackExecutionProvider are not native: they hold an ONNX graph, which is checked like any other,
 and numbers.
 """
 
@@ -34,33 +34,35 @@ from ortpkg.trust.made_contexts import is_made_here, made_contexts_folder
 _CHUNK_NBYTES = 1 << 20
 _TRACE = b"EPContext"
 
-#: Judges the EPContext nodes of a model before any execution provider sees them, and returns the
-#: files that it looked at, by path: the session loads these, as they were opened, and no others.
-#: None where it had none to judge.
+#: Checks the EPContext nodes of a model before any execution provider sees them. Returns the files
+#: that it checked, by path: the session loads these, as they were opened, and no others. Returns
+#: None if there was nothing to check.
 ContextGate = Callable[[Sequence[EpContextAttributes]], Mapping[Path, MappedContext] | None]
 
 
 def context_gate(variant: VariantInfo, package: PackageInfo, *, trust: bool) -> ContextGate | None:
-    """What judges the contexts of a variant of a package; None where all are welcome.
+    """Return the check of a variant's contexts, or None if all are allowed.
 
-    The gate raises TrustRequiredError for a native context that was neither made on this machine
-    nor signed by somebody whom the trust policy lets ship such, and EpContextError for one whose
-    path leaves the model's folder.
+    The check raises TrustRequiredError for a native context that was neither compiled on this
+    machine nor signed by a publisher whom the trust policy allows to ship contexts, and
+    EpContextError for a context whose path leaves the model's folder.
     """
     if trust or variant.model_path is None:
         return None
-    return partial(_judge, model=variant.model_path, whose=_label(variant), package=package)
+    return partial(_judge, model=variant.model_path, label=_label(variant), package=package)
 
 
 def check_model_file(
     variant: VariantInfo, package: PackageInfo, *, trust: bool
 ) -> tuple[str, ...] | None:
-    """Judges the contexts in a variant's model without a session.
+    """Check the contexts in a variant's model without a session.
 
-    Raises what :func:`context_gate` raises.
+    Returns:
+        SHA-256 of the contexts that may be loaded, for another process that loads them
+        (:func:`~ortpkg.trust.judged_contexts.load_only`); None if all are allowed.
 
-    Returns the SHA-256 of the contexts that may be loaded, for who loads them in another process
-    (:func:`~ortpkg.trust.judged_contexts.load_only`); None where all are welcome.
+    Raises:
+        OrtpkgError: See :func:`context_gate`.
     """
     if trust or variant.model_path is None:
         return None
@@ -71,9 +73,10 @@ def check_model_file(
 
 
 def check_source_model(model: Path) -> tuple[str, ...]:
-    """Judges the contexts in a model that is to be compiled, as :func:`context_gate` does.
+    """Check the contexts in a model that is to be compiled, like :func:`context_gate`.
 
-    Returns the SHA-256 of those that may be loaded, as :func:`check_model_file`.
+    Returns:
+        SHA-256 of those that may be loaded; see :func:`check_model_file`.
     """
     if not _has_trace(model):
         return ()
@@ -82,11 +85,12 @@ def check_source_model(model: Path) -> tuple[str, ...]:
 
 
 def remember_contexts(models: Iterable[Path]) -> None:
-    """Notes that the contexts of these context models were made on this machine.
+    """Record that the contexts of these context models were made on this machine.
 
-    OSError where that cannot be written.
+    Call it only for what was compiled here just now from plain nodes.
 
-    Call it for what was compiled here just now from plain nodes, nothing else.
+    Raises:
+        OSError: The record cannot be written.
     """
     folder = made_contexts_folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +106,7 @@ def remember_contexts(models: Iterable[Path]) -> None:
 
 
 def context_digests(model: Path) -> tuple[str, ...]:
-    """SHA-256 of each native context that a model names or holds, once, in order."""
+    """Return the SHA-256 of each native context that a model names or holds, once, in order."""
     judged = JudgedContexts(model)
     contexts = contexts_to_judge(_contexts_of(model))
     return tuple(dict.fromkeys(judged.digest_of(context) for context in contexts))
@@ -116,15 +120,15 @@ def _judge(
     contexts: Sequence[EpContextAttributes],
     *,
     model: Path,
-    whose: str,
+    label: str,
     package: PackageInfo | None = None,
 ) -> Mapping[Path, MappedContext] | None:
-    judged = _judged(contexts, model, whose, package)
+    judged = _judged(contexts, model, label, package)
     return None if judged is None else judged.files
 
 
 def _judged(
-    contexts: Sequence[EpContextAttributes], model: Path, whose: str, package: PackageInfo | None
+    contexts: Sequence[EpContextAttributes], model: Path, label: str, package: PackageInfo | None
 ) -> JudgedContexts | None:
     native = contexts_to_judge(contexts)
     if not native:
@@ -132,7 +136,7 @@ def _judged(
     judged = JudgedContexts(model)
     others = [context for context in native if not _is_made_here(context, judged)]
     if others:
-        _check_publisher_shipped(others, judged, model, whose, package)
+        _check_publisher_shipped(others, judged, model, label, package)
     return judged
 
 
@@ -140,12 +144,12 @@ def _check_publisher_shipped(
     contexts: Sequence[EpContextAttributes],
     judged: JudgedContexts,
     model: Path,
-    whose: str,
+    label: str,
     package: PackageInfo | None,
 ) -> None:
-    """TrustRequiredError where not all are by a publisher whom the policy lets ship them."""
+    """Raise TrustRequiredError unless all are from a publisher whom the policy lets ship them."""
     if package is None:
-        raise _needs_trust(whose, contexts[0], "")
+        raise _needs_trust(label, contexts[0], "")
     from ortpkg.trust.publisher_trust import publisher_trust  # most contexts were made here
 
     publisher = publisher_trust(package)
@@ -154,14 +158,14 @@ def _check_publisher_shipped(
         shipped |= _embedded_in_signed(model, publisher.digests)
     for context in contexts:
         if judged.digest_of(context) not in shipped:
-            raise _needs_trust(whose, context, publisher.why_none)
+            raise _needs_trust(label, context, publisher.why_none)
 
 
 def _embedded_in_signed(model: Path, signed: Collection[str]) -> frozenset[str]:
-    """SHA-256 of the contexts embedded in a model file, if it has one of the ``signed`` digests.
+    """Return the SHA-256 of the contexts in a model file if it has one of the ``signed`` digests.
 
-    They are read from the very bytes that are hashed: by its path, somebody else's file may have
-    been loaded a moment ago, or may be there a moment later.
+    They are read from the same bytes that are hashed, because another file may be at that path a
+    moment before or after.
     """
     with model.open("rb") as file:
         content = file.read(min(os.fstat(file.fileno()).st_size, ModelLimits().model_nbytes))
@@ -190,11 +194,11 @@ def _has_trace(model: Path) -> bool:
     return False
 
 
-def _needs_trust(whose: str, context: EpContextAttributes, why: str) -> TrustRequiredError:
+def _needs_trust(label: str, context: EpContextAttributes, why: str) -> TrustRequiredError:
     what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
     source = quoted(context.source or "an EP that it does not name")
     return TrustRequiredError(
-        f"{whose} has a context compiled for {source}, {what}, which native code of that EP would"
+        f"{label} has a context compiled for {source}, {what}, which native code of that EP would"
         " load and which was not compiled on this machine; if you trust its publisher, pass"
         " --trust (in Python trust=True), or run a plain variant (ortpkg install --variant fetches"
         " one)"

@@ -1,9 +1,8 @@
-"""Whether a session would refuse a variant's compiled context, told before anything is loaded.
+"""Prediction if a session would refuse a variant's compiled context, before anything is loaded.
 
-A choice needs the answer for every compiled variant, also for those whose files are not here, and
-in little time. So it goes by what the package records: the digests of contexts that ``compile``
-notes, and digests.json. A session judges the contexts themselves (``context_trust``); who lies here
-gains nothing but that error.
+A selection needs this for every compiled variant, even if its files are not here, and quickly. So
+it uses what the package records: the digests of contexts that ``compile`` notes, and digests.json.
+A session checks the contexts themselves (``context_trust``), so a false record gains nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ _REFUSED = (
 
 
 class ContextVerdicts:
-    """Judges the compiled variants of one package.
+    """Verdicts on the compiled variants of one package.
 
     Args:
-        package: its documents are enough.
-        publisher: what its publisher may ship; left out, asked of the package's own signatures.
+        package: The package; its documents are enough.
+        publisher: Returns what the publisher may ship; default: by the package's own signatures.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class ContextVerdicts:
         self._digests_of = recorded_digests(package)
 
     def why_refused(self, variant: VariantInfo) -> str:
-        """Say why a session without trust refuses a compiled variant; "" where it does not."""
+        """Return why a session without trust refuses a compiled variant, or ""."""
         ep = variant.constraints.ep
         if self._package.is_bare_model or variant.model_path is None:
             return ""
@@ -65,12 +64,12 @@ class ContextVerdicts:
         publisher, model = self._publisher, self._digests_of(variant.model_path)
         if publisher.digests.issuperset(contexts) and contexts:
             return ""
-        if not publisher.digests.isdisjoint(model):  # a context in the model is signed with it
+        if not publisher.digests.isdisjoint(model):  # the model's signature covers a context in it
             return ""
         return f"{_REFUSED} ({publisher.why_none})" if publisher.why_none else _REFUSED
 
     def _files_beside(self, variant: VariantInfo) -> list[str]:
-        """Digests of the files in its folder that are neither its model nor a document."""
+        """Return digests of the files in its folder that are neither its model nor a document."""
         if self._recorded is None or not variant.directory.is_relative_to(self._package.root):
             return []
         folder = variant.directory.relative_to(self._package.root).as_posix()
@@ -93,12 +92,13 @@ class ContextVerdicts:
 
         try:
             return self._publisher_of() if self._publisher_of else publisher_trust(self._package)
-        except OrtpkgError as error:  # a policy that cannot be read, no library for signatures
+        # for example an unreadable policy, or no library for signatures
+        except OrtpkgError as error:
             return PublisherTrust(why_none=str(error))
 
 
 def _why_refused_by_session(variant: VariantInfo, package: PackageInfo) -> str:
-    """By the contexts themselves, where nothing is recorded of them."""
+    """Check the contexts themselves, because nothing is recorded of them."""
     from ortpkg.trust.context_trust import check_model_file  # numpy and onnx
 
     try:
@@ -106,5 +106,5 @@ def _why_refused_by_session(variant: VariantInfo, package: PackageInfo) -> str:
     except TrustRequiredError:
         return _REFUSED
     except OrtpkgError:
-        return ""  # what is wrong with the model, a session says
+        return ""  # a session reports what is wrong with the model
     return ""

@@ -1,7 +1,6 @@
-"""The contexts that EPContext nodes lead to: each file opened once, with that file's SHA-256.
+"""Files of EPContext nodes, each opened once and hashed.
 
-Who judges a context by its digest hands on the open file: a path may lead to another file a moment
-later.
+A check by digest hands on the open file, because its path may lead to another file a moment later.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ortpkg.storage.digest_cache import remembered_sha256
 
 
 class JudgedContexts:
-    """The contexts of one model, as they are found and hashed one after the other."""
+    """Contexts of one model, found and hashed one after the other."""
 
     def __init__(self, model: Path) -> None:
         self._model = model
@@ -31,18 +30,21 @@ class JudgedContexts:
 
     @property
     def files(self) -> Mapping[Path, MappedContext]:
-        """What was opened, by the path that the reader of contexts looks for."""
+        """Opened files, by the path that the reader of contexts looks for."""
         return MappingProxyType(self._files)
 
     @property
     def digests(self) -> tuple[str, ...]:
-        """Of all that were asked for and found, embedded ones too."""
+        """Digests of all contexts that were requested and found, including embedded ones."""
         return tuple(self._found)
 
     def digest_of(self, context: EpContextAttributes) -> str:
-        """SHA-256 of the payload or the file that an EP would load; "" where there is no such file.
+        """Return the SHA-256 of the payload or file that an EP would load.
 
-        Raises EpContextError where its path leaves the model's folder.
+        "" if the file does not exist.
+
+        Raises:
+            EpContextError: The path leaves the model's folder.
         """
         digest = (
             _sha256(context.ep_cache_context)
@@ -54,8 +56,8 @@ class JudgedContexts:
         return digest
 
     def _digest_of_file(self, context: EpContextAttributes) -> str:
-        # asked of the reader of contexts itself, so that no other file is judged than the one that
-        # it will load
+        # The reader of contexts resolves the path, so that the file that is checked is the one that
+        # will be loaded.
         path = EpContextReader(
             context.source, EpContextOptions(model_path=self._model), ()
         ).path_of(context)
@@ -69,16 +71,15 @@ class JudgedContexts:
 
 
 def is_native(context: EpContextAttributes) -> bool:
-    """Whether foreign native code would read the context."""
+    """Return True if foreign native code would read the context."""
     return not is_context_source_of(PREPACK_EP, context.source)
 
 
 def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContextAttributes]:
-    """The contexts that foreign code may read: all of a model in which one is native.
+    """Return the contexts that foreign code may read: all contexts of a model with a native one.
 
-    An EP may take a whole model.
-
-    A node with ``main_context`` 0 and a context is one of them: not every EP looks at the flag.
+    An EP may take a whole model. Nodes with ``main_context`` 0 and a context are included, because
+    not every EP looks at the flag.
     """
     if not any(map(is_native, contexts)):
         return []
@@ -88,16 +89,19 @@ def contexts_to_judge(contexts: Sequence[EpContextAttributes]) -> list[EpContext
 def load_only(
     contexts: Sequence[EpContextAttributes], *, model: Path, digests: Collection[str]
 ) -> Mapping[Path, MappedContext] | None:
-    """The files of a model's contexts, if all that foreign code may read have one of these SHA-256.
+    """Return the files of a model's contexts if all have one of these digests.
 
-    For a process that loads what another one judged. None where the model has no contexts;
-    EpContextError for one of another digest.
+    It is for a process that loads what another one checked. Returns None if the model has no
+    contexts.
+
+    Raises:
+        EpContextError: A context that foreign code may read has another digest.
     """
-    found = contexts_to_judge(contexts)
-    if not found:
+    native_contexts = contexts_to_judge(contexts)
+    if not native_contexts:
         return None
     judged = JudgedContexts(model)
-    for context in found:
+    for context in native_contexts:
         if judged.digest_of(context) not in digests:
             what = "embedded in its model" if context.embed_mode else quoted(context.context_path)
             raise EpContextError(
@@ -111,7 +115,7 @@ def load_only(
 
 
 def context_digest(file: MappedContext) -> str:
-    """SHA-256 of a file, remembered while the file system says that it did not change."""
+    """Return the SHA-256 of a file, cached as long as the file system reports no change."""
     return remembered_sha256(file.path, file.stamp, lambda: _sha256(file.data))
 
 

@@ -1,8 +1,8 @@
-"""Keys of session options that lie in the libraries of onnxruntime 1.26 to 1.32.
+"""Session option keys in the libraries of onnxruntime 1.26 to 1.32.
 
-Source: the texts in the shared libraries of the released wheels. tests/interop/ reads the installed
-ones again, and names what this table lacks. Keys that a compiler writes into code in pieces cannot
-be seen there; the tables of other modules have those that ortpkg gives a meaning.
+Source: the strings in the shared libraries of the released wheels. tests/interop/ reads the
+installed ones and reports what this table lacks. Keys that a compiler splits into pieces cannot be
+found there; the tables of other modules have those that mean something to ortpkg.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""``load_config`` of onnxruntime's OpenVINO provider: devices' properties as a JSON text.
+"""The option ``load_config`` of onnxruntime's OpenVINO provider: device properties as JSON.
 
 ::
 
     {"CPU": {"INFERENCE_PRECISION_HINT": "f32"}}
 
-It is the only option by which that provider, since it is a library of its own, is told a precision.
-A package may carry it (``provider_options``), so that one text holds in onnxruntime and here.
+It is the only option that sets a precision in that provider since it is a separate library. A
+package may carry it in ``provider_options``, so that the same text is valid in onnxruntime and
+here.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from ortpkg.documents.json_documents import parse_document
 from ortpkg.errors import InvalidSessionOptionError, PackageFormatError, quoted
 
 LOAD_CONFIG = "load_config"
-#: Config that ortpkg asks for where nobody says otherwise: OpenVINO's CPU plug-in computes in
-#: bfloat16 where the CPU has it, and rounds activations of products with integer weights to 8 bits.
+#: Default config of ortpkg. OpenVINO's CPU plug-in otherwise computes in bfloat16 on CPUs that have
+#: it, and rounds activations of products with integer weights to 8 bits.
 EXACT_CONFIG = (
     '{"CPU": {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}}'
 )
 _LIMITS = DocumentLimits(nbytes=1 << 16, depth=16)
 _FORM = '{"DEVICE": {"PROPERTY": "value"}}'
-#: Properties that only tune a computation: what a stranger's package may set. Others load or write
+#: Properties that only tune a computation, which an untrusted package may set. Others load or write
 #: files.
 _TUNING = frozenset(
     {
@@ -41,16 +42,20 @@ _TUNING = frozenset(
 
 
 def read_load_config(text: str) -> Mapping[str, Mapping[str, str]]:
-    """Device → property → value. InvalidSessionOptionError where the text is not of that form."""
+    """Return the values by device and property.
+
+    Raises:
+        InvalidSessionOptionError: The text does not have that form.
+    """
     try:
-        found = parse_document(text.encode(), document=LOAD_CONFIG, limits=_LIMITS)
+        config = parse_document(text.encode(), document=LOAD_CONFIG, limits=_LIMITS)
     except (PackageFormatError, ValueError):
-        found = None
-    if found is None or not all(isinstance(each, dict) for each in found.values()):
+        config = None
+    if config is None or not all(isinstance(properties, dict) for properties in config.values()):
         raise InvalidSessionOptionError(
             f"{LOAD_CONFIG} is JSON, {_FORM}, not {quoted(text)}", key=LOAD_CONFIG
         )
-    for device, properties in found.items():
+    for device, properties in config.items():
         for name, value in properties.items():
             if not isinstance(value, str | int | float):
                 raise InvalidSessionOptionError(
@@ -59,13 +64,13 @@ def read_load_config(text: str) -> Mapping[str, Mapping[str, str]]:
                     key=LOAD_CONFIG,
                 )
     return {
-        device: {name: _text(value) for name, value in each.items()}
-        for device, each in found.items()
+        device: {name: _text(value) for name, value in properties.items()}
+        for device, properties in config.items()
     }
 
 
 def only_tunes(text: str) -> bool:
-    """Whether all that the text sets only tunes a computation."""
+    """Return True if the text sets only properties that tune a computation."""
     try:
         return all(_TUNING.issuperset(properties) for properties in read_load_config(text).values())
     except InvalidSessionOptionError:

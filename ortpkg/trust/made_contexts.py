@@ -1,4 +1,4 @@
-"""Compiled contexts that were made on this machine, remembered by their SHA-256."""
+"""Records of the contexts that were compiled on this machine, by SHA-256."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def made_contexts_folder() -> Path:
-    """The folder with a note for each context that was compiled here."""
+    """Folder with a note for each context that was compiled here."""
     return Path(state_directory()) / "contexts"
 
 

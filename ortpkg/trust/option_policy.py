@@ -1,16 +1,15 @@
-"""Which options of a package take effect: an allow-list, as a package comes from a stranger.
+"""Allow-list of package options, because a package is not trusted.
 
-An option that only tunes a computation is allowed; one that writes files, loads libraries or reads
-paths outside the package is not, unless the caller trusts the package (docs/trust.md). What is not
-on a list is refused, not ignored: dropping an option silently would run something else than the
-publisher measured.
+An option that only tunes a computation is allowed. One that writes files, loads libraries or reads
+paths outside the package is refused, unless the caller trusts the package (docs/trust.md). Unlisted
+options are refused too, not ignored: without an option, something else would run than the publisher
+measured.
 
-Two options whose value is a path are allowed where the path stays in the package: from there,
-reading harms nobody.
+Two options whose value is a path are allowed if the path stays in the package.
 
-A package that was read by the rules of an onnxruntime release is taken as that release takes it:
-what it refuses is refused, nothing else is, and what is on no list is left out with a warning in
-the log, unless the package is trusted.
+A package that is read by the rules of an onnxruntime release is treated as in that release: what it
+refuses is refused, and nothing else. Unlisted options are left out with a warning in the log,
+unless the package is trusted.
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ _log = logging.getLogger(__name__)
 def session_options_of(
     variant: VariantInfo, package: PackageInfo, *, trust: bool
 ) -> dict[str, str]:
-    """The package's session options that take effect, as entries of our :class:`SessionOptions`.
+    """Return the package's effective session options, as entries of :class:`SessionOptions`.
 
     Raises:
-        TrustRequiredError: one is not known to be harmless.
-        InvalidSessionOptionError: one that a release refuses, in a package that is read by its
-            rules.
+        TrustRequiredError: An option is not known to be harmless.
+        InvalidSessionOptionError: The release by whose rules the package is read refuses an option.
     """
     paths = path_options_of(variant, package, trust=trust)
     others = {
@@ -55,31 +53,34 @@ def session_options_of(
             read_leniently(_checked(variant, others, unsafe, "session option", trust=trust)) | paths
         )
     read = read_as_onnxruntime(variant.session_options, release=package.compat)
-    taken = {key: value for key, value in read.items() if key not in PATH_SESSION_OPTIONS}
-    unsafe = [key for key in taken if key not in SAFE_SESSION_OPTIONS]
-    return _filtered(variant, taken, unsafe, "session option", trust=trust) | paths
+    accepted = {key: value for key, value in read.items() if key not in PATH_SESSION_OPTIONS}
+    unsafe = [key for key in accepted if key not in SAFE_SESSION_OPTIONS]
+    return _filtered(variant, accepted, unsafe, "session option", trust=trust) | paths
 
 
 def path_options_of(variant: VariantInfo, package: PackageInfo, *, trust: bool) -> dict[str, str]:
-    """The options of the package whose values are paths, absolute and with links followed.
+    """Return the package's options that are paths, absolute and with links resolved.
 
-    They hold with the caller's own session options too, as onnxruntime has it: a model's weights
-    lie where they lie. Raises TrustRequiredError for a path out of the package.
+    They apply together with the caller's own session options, as in onnxruntime, because a model's
+    weights do not move.
+
+    Raises:
+        TrustRequiredError: A path leaves the package.
     """
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for key in PATH_SESSION_OPTIONS:
-        if stated := variant.session_options.get(key):
-            if "\0" in stated:
+        if value := variant.session_options.get(key):
+            if "\0" in value:
                 raise InvalidSessionOptionError(
                     f"variant {quoted(variant.name)} sets the session option {quoted(key)} to a"
                     " path with a NUL",
                     key=key,
                 )
-            real = _real_path(os.path.join(variant.directory, stated))  # noqa: PTH118  # an absolute one stays
+            real = _real_path(os.path.join(variant.directory, value))  # noqa: PTH118  # an absolute value stays
             if not (trust or _may_read(real, package)):
                 raise _needs_trust(variant, [key], "session option")
-            found[key] = real
-    return found
+            paths[key] = real
+    return paths
 
 
 def provider_options_of(
@@ -90,20 +91,20 @@ def provider_options_of(
     trust: bool,
     has_own_options: bool = False,
 ) -> dict[str, str]:
-    """The package's options for the EP of ``ep_device``.
+    """Return the package's options for the EP of ``ep_device``.
+
+    By the rules of onnxruntime's releases they apply only to an EP with devices, and not together
+    with the caller's own session options.
 
     Args:
-        variant, package: whose they are.
-        ep_device: where the session is made.
-        trust: accept what is not known to be harmless.
-        has_own_options: the caller has session options of his own.
-
-    By the rules of onnxruntime's releases they count for an EP with devices only, and not beside
-    the caller's own session options.
+        variant, package: Variant and package with the options.
+        ep_device: Device of the session.
+        trust: True to accept options that are not known to be harmless.
+        has_own_options: True if the caller has session options of his own.
 
     Raises:
-        TrustRequiredError: for one that is not known to be harmless.
-        InvalidSessionOptionError: by the rules of 1.32, which refuses them for an EP without
+        TrustRequiredError: An option is not known to be harmless.
+        InvalidSessionOptionError: By the rules of 1.32, which refuses them for an EP without
             devices.
     """
     unsafe = unsafe_provider_options(variant.provider_options, ep_device.ep_name)
@@ -128,9 +129,9 @@ def provider_options_of(
 
 
 def _real_path(path: str) -> str:
-    """``path`` with links followed, unless it is longer than the system can read anything at.
+    """Return ``path`` with links resolved, unless it is too long for the system to read.
 
-    Following links looks at each beginning of a path, of which a stranger's may have a million.
+    Resolving looks at each prefix of a path; an untrusted path may have a million of them.
     """
     if len(path) > _LONGEST_PATH:
         path = os.path.normpath(path)
@@ -138,9 +139,9 @@ def _real_path(path: str) -> str:
 
 
 def _may_read(real: str, package: PackageInfo) -> bool:
-    """Whether an option may name ``real``: inside the package, or its layout is "installed".
+    """Return True if an option may name ``real``: inside the package, or in the layout "installed".
 
-    Opening one of that layout fails unless its paths stay inside, or the caller lets them leave.
+    Opening a package of that layout fails if its paths leave it, unless the caller allows that.
     """
     return package.layout is Layout.INSTALLED or is_inside(real, str(package.root))
 

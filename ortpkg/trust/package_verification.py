@@ -1,10 +1,9 @@
-"""Compares the files that a session will load with digests.json: documents, models, data.
+"""Verification of the files that a session loads (documents, models, data) against digests.json.
 
-The digests say which bytes the files had when they were read for this. What an engine reads a
-moment later, or maps and reads for as long as it runs, are bytes of the same files, not the same
-bytes: whoever can write the package can exchange them in between. Files whose size, inode or times
-changed while a session was being made are compared again afterwards, so a concurrent update is
-noticed. docs/verification.md has the whole of it.
+The digests tell which bytes the files had when they were hashed. What an engine reads a moment
+later, or maps while it runs, are bytes of the same files, but whoever can write the package can
+change them in between. Files whose size, inode or times changed while a session was created are
+compared again afterwards, so that a concurrent update is noticed. See docs/verification.md.
 """
 
 from __future__ import annotations
@@ -28,31 +27,30 @@ from ortpkg.storage.digest_cache import DigestCache, now_ns
 from ortpkg.storage.file_stamp import FileStamp
 from ortpkg.storage.hashing import FileDigest, HashedFile, Progress, hash_files
 
-#: Session options whose value is a folder, or a file in one, where a model's further files are
-#: looked for.
+#: Session options whose value is a folder with further files of a model, or a file in it.
 _FOLDER_OPTIONS = ("session.model_external_initializers_file_folder_path", "ep.context_file_path")
 _SOURCE_OPTION = "ep.context_source_model_path"
-#: Begins the name of a folder, from the model's own, of which contexts that others made may take
-#: weights from any file.
+#: Prefix of the name of a folder, relative to the model's, in which contexts of other tools may use
+#: any file as weights.
 _FOLDER = "//"
-#: Without one of these in it, a model names no other file: the key of external data, the type of
+#: A model without one of these bytes names no other file: the key of external data, the type of
 #: compiled nodes.
 _TRACES = (b"location", b"EPContext")
 _CHUNK_NBYTES = 1024 * 1024
-#: Changes that may come one after the other while a session is being made.
+#: Changes in a row that may happen while a session is created.
 _MOST_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was compared.
+    """Result of comparing files with digests.json.
 
     Attributes:
-        files: files of the package that have the digest recorded, relative to its root.
-        unverified: what could not be compared: everything where there is no digests.json, else
-            files outside the package.
-        hashed_nbytes: how much was read; what an earlier session read and nothing changed since is
-            not read again.
+        files: Files of the package that have their recorded digest, relative to its root.
+        unverified: Files that could not be compared: all of them without digests.json, else those
+            outside the package.
+        hashed_nbytes: Number of bytes read; files that an earlier session read and that did not
+            change are not read again.
     """
 
     files: tuple[str, ...] = ()
@@ -61,17 +59,18 @@ class Verification:
 
     @property
     def is_verified(self) -> bool:
-        """Everything that is loaded was compared."""
+        """True if everything that is loaded was compared."""
         return bool(self.files) and not self.unverified
 
 
 class PackageVerifier:
-    """Compares files of one package; remembers what it found, for :meth:`verify_again`.
+    """Verifier of the files of one package; keeps its results for :meth:`verify_again`.
 
     Args:
-        package: whose files they are.
-        progress: called with (file, bytes done, bytes in all).
-        timeout_s: what each of the methods may take, as files may have any size; None: no limit.
+        package: The package.
+        progress: Called with (file, bytes done, bytes in all).
+        timeout_s: Time limit of each method in seconds, as files may have any size; None for no
+            limit.
     """
 
     def __init__(
@@ -91,14 +90,15 @@ class PackageVerifier:
         self._hashed_nbytes = 0
 
     def verify_variant(self, variant: VariantInfo) -> Verification:
-        """Compares what a session on ``variant`` loads.
+        """Compare the files that a session on ``variant`` loads.
 
         Raises:
-            DigestMismatchError: a file is not as recorded, missing, or not recorded; names the
-                first.
+            DigestMismatchError: A file differs from its record, is missing or not recorded; names
+                the first.
             PackageFormatError: digests.json is not valid.
-            ModelError: the model is as recorded, but cannot be read for the files that it names.
-            LimitExceededError: the time is up.
+            ModelError: The model matches its record, but cannot be read for the files that it
+                names.
+            LimitExceededError: The time limit is exceeded.
         """
         self._begin()
         return self._settled(lambda: self._compare_variant(variant))
@@ -112,22 +112,31 @@ class PackageVerifier:
         return _joined(documents, self._compare(self._needed_files(variant, variant.model_path)))
 
     def verify_samples(self, sample_sets: Iterable[SampleSet]) -> Verification:
-        """Compares samples.json and the files of ``sample_sets``.
+        """Compare samples.json and the files of ``sample_sets``.
 
-        Errors as :meth:`verify_variant`.
+        Raises:
+            OrtpkgError: See :meth:`verify_variant`.
         """
         self._begin()
         files = [self._package.root / SAMPLES]
-        for each in sample_sets:
-            files += [each.inputs, *([each.expected_outputs] if each.expected_outputs else ())]
-            files += [each.labels.file] if each.labels else []
-            files += [each.display.vocabulary] if each.display and each.display.vocabulary else []
+        for sample_set in sample_sets:
+            files += [
+                sample_set.inputs,
+                *([sample_set.expected_outputs] if sample_set.expected_outputs else ()),
+            ]
+            files += [sample_set.labels.file] if sample_set.labels else []
+            files += (
+                [sample_set.display.vocabulary]
+                if sample_set.display and sample_set.display.vocabulary
+                else []
+            )
         return self._settled(lambda: self._compare(files))
 
     def verify_again(self) -> None:
-        """Compares those files again that changed since they were read.
+        """Compare the files that changed since they were read.
 
-        DigestMismatchError as before.
+        Raises:
+            DigestMismatchError: See :meth:`verify_variant`.
         """
         self._begin()
         changed = [
@@ -142,10 +151,10 @@ class PackageVerifier:
         self._recorded: PackageDigests | None = read_digests(self._package.root)
 
     def _settled(self, compare: Callable[[], Verification]) -> Verification:
-        """Return what ``compare`` does, once the digests are those of the files that it read.
+        """Return the result of ``compare`` once the digests belong to the files that it read.
 
         Commands replace digests.json before any document that it records, so a document that is
-        newer than the digests is no damage.
+        newer than the digests is not damaged.
         """
         for _ in range(_MOST_ATTEMPTS):
             try:
@@ -162,7 +171,7 @@ class PackageVerifier:
             self._deadline_s = time.monotonic() + self._timeout_s
 
     def _report(self, file: str, done: int, total: int) -> None:
-        """Between two blocks of a file."""
+        """Report progress and check the deadline, between two blocks of a file."""
         if self._progress is not None:
             self._progress(file, done, total)
         if self._deadline_s is not None and time.monotonic() > self._deadline_s:
@@ -183,16 +192,13 @@ class PackageVerifier:
             if source is not None and source.document:
                 yield root / source.document
         if variant.directory.is_dir():
-            # Beside the model lie documents of its executors, which opening has read.
+            # Documents of executors lie next to the model; opening the package has read them.
             yield from sorted(
                 path for path in variant.directory.glob("*.json") if path.name != DIGESTS_FILE
             )
 
     def _needed_files(self, variant: VariantInfo, model: Path) -> list[Path]:
-        """The files that the model names and that are there.
-
-        What is not there is the session's to report.
-        """
+        """Return the existing files that the model names; a session reports missing ones."""
         folders = [model.parent]
         for option in _FOLDER_OPTIONS:
             if value := variant.session_options.get(option):
@@ -206,7 +212,7 @@ class PackageVerifier:
             weights.append(Path(source).parent)
         for folder in weights:
             real = Path(os.path.realpath(folder))
-            if real.is_relative_to(self._package.root):  # else nobody's digests say anything
+            if real.is_relative_to(self._package.root):  # outside the package there are no digests
                 files += _files_below(real)
         return files
 
@@ -214,9 +220,9 @@ class PackageVerifier:
         if self._recorded is None:
             return ()
         entry = self._recorded.files.get(self._name_of(model) or "")
-        known = self._cache.needs(entry.digests[-1]) if entry else None
-        if known is not None:
-            return known
+        cached_names = self._cache.needs(entry.digests[-1]) if entry else None
+        if cached_names is not None:
+            return cached_names
         names: tuple[str, ...] = ()
         if _may_name_files(model, self._report):
             from ortpkg.graph.model_signature import (
@@ -224,7 +230,7 @@ class PackageVerifier:
             )
 
             signature = read_model_signature(model)
-            data = tuple(each.location for each in signature.external_files)
+            data = tuple(external_file.location for external_file in signature.external_files)
             names = (*data, *signature.context_files)
             if signature.has_contexts and not _are_own(model, signature.context_files):
                 names = (*names, _FOLDER, *_source_folders(signature.source_models))
@@ -255,25 +261,25 @@ class PackageVerifier:
 
     def _digests_of(self, names: list[str]) -> dict[str, FileDigest | OSError]:
         root = self._package.root
-        found: dict[str, FileDigest | OSError] = {}
+        digests: dict[str, FileDigest | OSError] = {}
         for name in names:
             stamp = _stamp_of(root / name)
             cached = self._cache.digest(name, stamp) if stamp else None
             if stamp is not None and cached is not None:
-                found[name], self._stamps[name] = cached, stamp
+                digests[name], self._stamps[name] = cached, stamp
         started_ns = now_ns()
-        unknown = {name: root / name for name in names if name not in found}
+        unknown = {name: root / name for name in names if name not in digests}
         for name, hashed in hash_files(unknown, progress=self._report).items():
             if isinstance(hashed, HashedFile):
                 self._cache.add(name, hashed, started_ns)
                 self._hashed_nbytes += hashed.digest.nbytes
-                found[name] = hashed.digest
+                digests[name] = hashed.digest
                 if hashed.stamp is not None:
                     self._stamps[name] = hashed.stamp
             else:
-                found[name] = hashed
+                digests[name] = hashed
         self._cache.write()
-        return found
+        return digests
 
     def _check_size(self, name: str, recorded: PackageDigests) -> None:
         entry = recorded.files.get(name)
@@ -282,7 +288,7 @@ class PackageVerifier:
         try:
             nbytes = (self._package.root / name).stat().st_size
         except OSError:
-            return  # reading it says why it cannot be read
+            return  # reading it reports the reason
         if entry.is_far_exceeded_by(nbytes):
             problem = f"has {nbytes} bytes, where {DIGESTS_FILE} records {entry.nbytes}"
             raise self._mismatch(name, problem, expected=entry.digests[-1])
@@ -326,9 +332,9 @@ class PackageVerifier:
         )
 
     def _name_of(self, path: Path) -> str | None:
-        """The path relative to the root, with links followed as an engine would.
+        """Return the path relative to the root, with links resolved as an engine would.
 
-        None for a file outside.
+        None if outside.
         """
         real = Path(os.path.realpath(path))
         return (
@@ -339,7 +345,7 @@ class PackageVerifier:
 
     @cached_property
     def _links(self) -> Mapping[str, str]:
-        """Recorded path that a link stands at or above → the file of the package it leads to."""
+        """Target in the package of each recorded path that is a link or lies below one."""
         links: dict[str, str] = {}
         folders: dict[str, bool] = {"": False}
         for path in () if self._recorded is None else self._recorded.files:
@@ -369,13 +375,13 @@ def _files_below(directory: Path) -> list[Path]:
 
 
 def _are_own(model: Path, contexts: Iterable[str]) -> bool:
-    """Return whether the contexts lie in containers of ortpkg's, which name no other files."""
+    """Return True if the contexts are in containers of ortpkg, which name no other files."""
     paths = [model.parent / location for location in contexts]
     return bool(paths) and all(map(is_context_file, paths))
 
 
 def _source_folders(sources: Iterable[str]) -> list[str]:
-    """Return the folders of models that were compiled, where they are not the variant's own."""
+    """Return the folders of models that were compiled, if they are not the variant's own."""
     folders = (Path(os.path.normpath(source)).parent for source in sources)
     return [f"{_FOLDER}{folder}" for folder in folders if folder.parts[:1] == ("..",)]
 
@@ -388,7 +394,7 @@ def _stamp_of(path: Path) -> FileStamp | None:
 
 
 def _may_name_files(model: Path, progress: Progress = lambda _file, _done, _total: None) -> bool:
-    """Whether the bytes hold a trace of names of other files; a false alarm only costs time."""
+    """Return True if the bytes may contain names of other files; a false alarm only costs time."""
     overlap = max(map(len, _TRACES)) - 1
     tail = b""
     with model.open("rb") as stream:

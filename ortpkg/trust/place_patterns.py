@@ -1,10 +1,10 @@
-"""Compares patterns of a trust policy with names and places, whichever way a place is spelled.
+"""Matching of a trust policy's patterns against names and sources, in any spelling of a source.
 
-One registry has many spellings: upper case, a default port, a dot behind the host, an address in
-other digits, a scheme that asks for plain HTTP, the hub's names, needless slashes and escapes. A
-rule holds for all of them, so that nobody reaches a laxer rule by spelling. In patterns ``*`` and
-``?`` match any characters and every other character stands for itself, ``[`` too, in which
-addresses of IPv6 stand.
+One registry has many spellings: upper case, a default port, a trailing dot, a numeric address in
+another notation, a scheme for plain HTTP, the hub's names, extra slashes and escapes. A rule
+applies to all of them, so that no spelling reaches a laxer rule. In patterns ``*`` and ``?`` match
+any characters. Every other character stands for itself, including ``[``, which IPv6 addresses
+contain.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ortpkg.errors import PackageReferenceError
 from ortpkg.registry.http_addresses import parse_registry_host
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-#: Scheme → how it is spelled where it does not ask for plain HTTP, and its default port.
+#: Scheme without a request for plain HTTP, and default port, by scheme.
 _WEB: dict[str, tuple[str, str]] = {
     "oci": ("oci", "443"),
     "oci+http": ("oci", "80"),
@@ -35,26 +35,26 @@ _OCI, _HUB, _LAYOUT = "oci", "hf", "oci-layout:"
 _BUCKETS = frozenset({"s3", "gs", "az"})
 _DOCKER_HUB, _DOCKER_HUB_PREFIX = "docker.io", "library/"
 _HOST = re.compile(r"(.*?)(?::([0-9]+|[0-9*?]+))?", re.DOTALL)
-#: An IPv4 address as the system's library takes it: 127.1, 0x7f000001.
+#: IPv4 address as the system's library accepts it: 127.1, 0x7f000001.
 _LOOSE_ADDRESS = re.compile(r"[0-9][0-9a-fx.]*")
 _WILDCARDS = re.compile(r"[*?]")
-#: Escapes of characters, without those of ``*`` and ``?``, which a pattern takes for wildcards.
+#: Escaped characters, except ``*`` and ``?``, which a pattern treats as wildcards.
 _ESCAPE = re.compile(r"(?:%(?!2[aA]|3[fF])[0-9a-fA-F]{2})+")
 _SLASHES = re.compile("/{2,}")
 
 
 def is_match(pattern: str, text: str) -> bool:
-    """Whether a policy's pattern is about a name, or about a place in one of its spellings."""
+    """Return True if a pattern matches a name, or a source in one of its spellings."""
     glob = _pattern_form(pattern).replace("[", "[[]")
     return any(fnmatchcase(form, glob) for form in _forms(text))
 
 
 def _pattern_form(pattern: str) -> str:
-    """The pattern with what is spelled out in it in normal form."""
+    """Return the pattern with its literal parts in normal form."""
     scheme, location = _split(pattern)
     if scheme in _WEB:
         host, port, path = _host_port_path(location)
-        # A wildcard could stand for another port, too, once this one is left out.
+        # Without this port, a wildcard in the host could match another port, too.
         if port == _WEB[scheme][1] and not _WILDCARDS.search(host):
             port = ""
         return _joined(scheme, host, port, path)
@@ -66,16 +66,16 @@ def _pattern_form(pattern: str) -> str:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """The normal forms of a name or place: each that a pattern may be about."""
+    """Yield all normal forms of a name or source that a pattern may match."""
     scheme, location = _split(text)
     if scheme in _WEB:
         host, port, path = _host_port_path(location)
         encrypted, default = _WEB[scheme]
         ports = ("", default) if port in ("", default) else (port,)
-        for own_scheme in dict.fromkeys((scheme, encrypted)):
-            for own_port in ports:
-                for own_path in _paths(own_scheme, host, path):
-                    yield _joined(own_scheme, host, own_port, own_path)
+        for form_scheme in dict.fromkeys((scheme, encrypted)):
+            for form_port in ports:
+                for form_path in _paths(form_scheme, host, path):
+                    yield _joined(form_scheme, host, form_port, form_path)
     elif scheme == _HUB:
         yield f"{_HUB}://{_hub_path(location)}"
     elif scheme in _BUCKETS:
@@ -89,7 +89,7 @@ def _forms(text: str) -> Iterator[str]:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """(scheme in lower case, what is behind it); "" where there is no scheme."""
+    """Split a text into lower-case scheme and rest; the scheme is "" if there is none."""
     match = _SCHEME.match(text)
     return ("", text) if match is None else (match[1].lower(), text[match.end() :])
 
@@ -127,9 +127,10 @@ def _host_form(host: str) -> str:
 
 
 def _path_form(path: str) -> str:
-    """A path without escapes, doubled slashes, ``.`` and ``..``: servers differ in which they read.
+    """Return a path without escapes, doubled slashes, ``.`` and ``..``.
 
-    What one of them takes for the same is the same here.
+    Servers differ in which of these they resolve; what is the same for one of them is the same
+    here.
     """
     path = _ESCAPE.sub(lambda match: unquote(match[0], errors="surrogateescape"), path)
     parts: list[str] = []
@@ -142,13 +143,13 @@ def _path_form(path: str) -> str:
 
 
 def _file_path_form(path: str) -> str:
-    """A path of files; normpath leaves two slashes in front, which mean one."""
+    """Return a normalized file path; normpath keeps two leading slashes, which mean one."""
     normal = os.path.normpath(path)
     return normal[1:] if normal.startswith("//") and sys.platform != "win32" else normal
 
 
 def _paths(scheme: str, host: str, path: str) -> tuple[str, ...]:
-    """A path, and on the hub a repository of one word with and without ``library/``."""
+    """Return the spellings of a path: on Docker Hub, one word with and without ``library/``."""
     name = path.removeprefix("/").removeprefix(_DOCKER_HUB_PREFIX)
     if not scheme.startswith(_OCI) or host != _DOCKER_HUB or "/" in name:
         return (path,)
@@ -156,7 +157,7 @@ def _paths(scheme: str, host: str, path: str) -> tuple[str, ...]:
 
 
 def _hub_path(location: str) -> str:
-    """``owner/name/path`` of the hub of models, whose names have no case; without a revision."""
+    """Return ``owner/name/path`` on the hub of models in lower case, without a revision."""
     parts = _path_form(location.removeprefix("models/")).split("/")
     first = 1 if parts[0] in ("datasets", "spaces") else 0
     names = [part.partition("@")[0].lower() for part in parts[first : first + 2]]

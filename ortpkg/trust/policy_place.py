@@ -1,4 +1,4 @@
-"""Where the user's trust policy lies; nobody reads it here, so that asking costs nothing."""
+"""Location of the user's trust policy; the file is not read here, so that asking is cheap."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _in_use: ContextVar[Path | None] = ContextVar("_in_use", default=None)
 
 @contextlib.contextmanager
 def policy_in_use(file: Path | None) -> Iterator[None]:
-    """While this lasts, the policy in ``file``, if any is given, holds for this thread.
+    """Use the policy in ``file``, if given, for this thread in this context.
 
-    For a command that is told which; sessions deep inside of it ask.
+    It is for commands with an option for the policy; sessions deep inside them ask for it.
     """
     token = _in_use.set(file if file is not None else _in_use.get())
     try:
@@ -29,10 +29,10 @@ def policy_in_use(file: Path | None) -> Iterator[None]:
 
 
 def policy_file() -> Path | None:
-    """The policy that holds here.
+    """Return the file of the trust policy that applies here, or None.
 
-    That of :func:`policy_in_use`, else what ``ORTPKG_TRUST_POLICY`` names, else ``trust.toml`` in
-    the folder of settings where that is there. None where none of them is there.
+    It is that of :func:`policy_in_use`, else the one in ``ORTPKG_TRUST_POLICY``, else
+    ``trust.toml`` in the settings folder if it exists.
     """
     if (file := _in_use.get()) is not None:
         return file

@@ -1,4 +1,4 @@
-"""Whether the trust policy lets a package's publisher ship native code, and in which files."""
+"""Native code that the trust policy lets a package's publisher ship."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ortpkg.trust.trust_policy_file import read_policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherTrust:
-    """What of a package may be native code.
+    """Files of a package that may be native code.
 
     Attributes:
-        digests: SHA-256 of the files that a publisher signed who may ship native contexts.
-        why_none: why there are none, for messages; "" where nobody has a policy.
+        digests: SHA-256 of the files signed by a publisher who may ship native contexts.
+        why_none: Reason why there are none, for messages; "" without a policy.
     """
 
     digests: frozenset[str] = frozenset()
@@ -29,9 +29,10 @@ class PublisherTrust:
 
 
 def publisher_trust(package: PackageInfo) -> PublisherTrust:
-    """What the policy that holds here says of the package's native contexts.
+    """Return the decision of the policy that applies here about a package's native contexts.
 
-    UsageError where the policy cannot be read, or no library for signatures is installed.
+    Raises:
+        UsageError: The policy cannot be read, or no library for signatures is installed.
     """
     return publisher_trust_of(lambda: signed_package(package))
 
@@ -39,9 +40,11 @@ def publisher_trust(package: PackageInfo) -> PublisherTrust:
 def publisher_trust_of(
     read_signed: Callable[[], SignedPackage], trust_policy: Path | None = None
 ) -> PublisherTrust:
-    """The same of a package that may be on its way here, by the policy in that file.
+    """Return the decision about a package that may not be here yet; see :func:`publisher_trust`.
 
-    ``trust_policy``: None for the one that holds here.
+    Args:
+        read_signed: Returns the package with its signatures.
+        trust_policy: File of the policy; None for the one that applies here.
     """
     policy = read_policy(trust_policy)
     if policy is None:
@@ -53,7 +56,7 @@ def publisher_trust_of(
     recorded = parse_digests(signed.record, Path(DIGESTS_FILE))
     manifest = recorded.files.get(MANIFEST)
     if manifest is None or manifest.digests != (signed.manifest_digest,):
-        # The name that is judged has to be one that was signed.
+        # The policy decides by the name, which therefore must be signed.
         return PublisherTrust(why_none=f"{MANIFEST} is not as {DIGESTS_FILE} records it")
     judgement = policy.judge(
         signed.name, signed.version, signed.record, signed.signatures, reference=signed.place
@@ -63,4 +66,4 @@ def publisher_trust_of(
     if not judgement.may_ship_native_contexts:
         return PublisherTrust(why_none="the trust policy does not say native_contexts = true of it")
     files = recorded.files.values()
-    return PublisherTrust(digests=frozenset(each.digests[-1] for each in files))
+    return PublisherTrust(digests=frozenset(file.digests[-1] for file in files))

@@ -1,6 +1,6 @@
-"""Session and provider options that only tune computing, which a stranger's package may set.
+"""Session and provider options that only tune a computation, which an untrusted package may set.
 
-What is not here may write files, load libraries or read paths, or nobody has looked at it yet.
+Options that are not listed may write files, load libraries or read paths, or were not reviewed yet.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ SAFE_SESSION_OPTIONS: frozenset[str] = frozenset(
     }
 )
 
-#: Provider options that only tune the computation, per execution provider. An EP that is not named
-#: has none.
+#: Provider options that only tune the computation, by execution provider. Other EPs have none.
 SAFE_PROVIDER_OPTIONS: Mapping[str, frozenset[str]] = {
     "CPUExecutionProvider": frozenset({"arena_extend_strategy"}),
     "OpenVINOExecutionProvider": frozenset(
@@ -135,7 +134,7 @@ SAFE_PROVIDER_OPTIONS: Mapping[str, frozenset[str]] = {
 
 
 def unsafe_provider_options(options: Mapping[str, str], ep: str | None) -> list[str]:
-    """Keys of what may do more than tune a computation on ``ep``.
+    """Return the keys of options that may do more than tune a computation on ``ep``.
 
     ``ep`` None stands for any EP that has such an option.
     """

@@ -1,9 +1,9 @@
-"""Session options of a package that releases of onnxruntime take: which keys, which values.
+"""Session options that releases of onnxruntime accept in a package, and their values.
 
-Source: ``AddSessionConfigEntry`` of onnxruntime, as the releases 1.28 to 1.32 behave;
-tests/interop/ holds this against the library. A few keys have a type, and set an option of the
-session; 1.32 checks those of ``typed_options_1_32.py``, too; any other key takes any text. Texts
-end at a NUL, as behind every C function.
+Source: ``AddSessionConfigEntry`` of onnxruntime, as releases 1.28 to 1.32 behave; tests/interop/
+compares this with the library. A few keys have a type and set an option of the session; 1.32 also
+checks those of ``typed_options_1_32.py``. Any other key accepts any text. Texts end at a NUL, as in
+C.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ortpkg.trust.typed_options_1_32 import MOE_PREFIX, TYPED_SINCE_1_32
 LONGEST_KEY_NBYTES = 1024
 LONGEST_VALUE_NBYTES = 8192
 
-# C's strtol: white space before the number, but not behind it.
+# C's strtol accepts white space before the number, but not after it.
 _INT = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", re.ASCII)
 _INT32 = range(-(1 << 31), 1 << 31)
 _SEVERITIES = range(-1, 5)
@@ -36,24 +36,24 @@ _OPTIMIZATION_LEVELS = {
 
 
 def _int32(text: str) -> int | None:
-    found = _INT.fullmatch(text)
-    # A text of more digits than Python converts is no int32 either, unless it is all zeros in
-    # front.
-    digits = found[1].lstrip("+-").lstrip("0") if found else ""
-    if found is None or len(digits) > 10:
+    match = _INT.fullmatch(text)
+    # A text with more digits than Python converts is not an int32 either, unless they are leading
+    # zeros.
+    digits = match[1].lstrip("+-").lstrip("0") if match else ""
+    if match is None or len(digits) > 10:
         return None
-    number = int(f"{'-' if found[1][0] == '-' else ''}{digits or 0}")
+    number = int(f"{'-' if match[1][0] == '-' else ''}{digits or 0}")
     return number if number in _INT32 else None
 
 
 def _count(text: str) -> str | None:
-    """A number of threads, or a verbosity: less than 0 is the default, like 0."""
+    """Read a number of threads or a verbosity; less than 0 means the default, like 0."""
     number = _int32(text)
     return None if number is None else str(max(number, 0))
 
 
 def _severity(text: str) -> str | None:
-    """-1 leaves the default."""
+    """Read a severity; -1 means the default."""
     number = _int32(text)
     if number is None or number not in _SEVERITIES:
         return None
@@ -65,14 +65,17 @@ def _flag(text: str) -> str | None:
 
 
 def _own_threads(text: str) -> str | None:
-    """Only threads of its own: sharing takes an environment, which no package can ask for."""
+    """Accept only threads of the session's own.
+
+    Sharing needs an environment, which a package has not.
+    """
     return "1" if _flag(text) == "1" else None
 
 
 _Reading = Callable[[str], str | None]
 
-#: Typed key → (its reading of a value, what it takes). A reading is the text for our own options;
-#: "" leaves the default, and None means that the release makes no session.
+#: Reader of a value, and description of the accepted values, by typed key. A reader returns the
+#: text for our own options, "" for the default, and None if the release refuses the value.
 _TYPED: Mapping[str, tuple[_Reading, str]] = {
     "session.intra_op_num_threads": (_count, "a base-10 int32"),
     "session.inter_op_num_threads": (_count, "a base-10 int32"),
@@ -95,18 +98,18 @@ _TYPED: Mapping[str, tuple[_Reading, str]] = {
 
 
 def read_as_onnxruntime(options: Mapping[str, str], *, release: str) -> dict[str, str]:
-    """Return the options that take effect, in the spelling of our own :class:`SessionOptions`.
+    """Return the effective options, in the spelling of :class:`SessionOptions`.
 
     Args:
-        options: key to value, as the package states them.
-        release: whose rules hold, such as "onnxruntime-1.31".
+        options: Options of the package by key.
+        release: Release whose rules apply, such as "onnxruntime-1.31".
 
     Raises:
-        InvalidSessionOptionError: for the first option that the release refuses.
+        InvalidSessionOptionError: The release refuses an option; names the first.
     """
     read: dict[str, str] = {}
-    for key, stated in options.items():
-        value = stated.partition("\0")[0]
+    for key, raw_value in options.items():
+        value = raw_value.partition("\0")[0]
         if key in _TYPED:
             reading, takes = _TYPED[key]
             text = reading(value)
@@ -148,7 +151,7 @@ def _wrong_value(key: str, expected: str, value: str) -> InvalidSessionOptionErr
 
 
 def read_leniently(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options as a release reads them, and what it refuses unchanged.
+    """Return the options as a release reads them, and those that it refuses unchanged.
 
     A refused value may be spelled for our own :class:`SessionOptions`.
     """

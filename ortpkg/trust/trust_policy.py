@@ -1,12 +1,12 @@
-"""Who may publish which packages, and whose native contexts run: the user's trust policy.
+"""The user's trust policy: who may publish which packages, and whose native contexts run.
 
-A policy is a list of rules; of the name that a package states, what it is called here and the place
-that it comes from, each is decided by the first rule about it, and all rules that decide have to
-accept. So neither a registry that gives another package than was asked for, nor a package that
-calls itself something harmless, finds a laxer rule. A package that no rule is about is refused.
+A policy is a list of rules. Three texts are checked: the name that a package states, its name here,
+and its source. For each, the first matching rule decides, and all deciding rules must accept. So a
+registry that returns another package than requested, or a package with a harmless name, cannot
+reach a laxer rule. A package that no rule matches is refused.
 
 Name and version are those of ``manifest.json``, which ``digests.json`` records, which a signature
-covers. docs/trust.md says what a policy protects from.
+covers. docs/trust.md explains what a policy protects from.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from ortpkg.versions import parse_version
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublisherRule:
-    """What holds for the packages of some names.
+    """Rule for packages with certain names.
 
     Attributes:
-        names: patterns with ``*`` and ``?`` of names (``vision-*``) and of references without a
+        names: Patterns with ``*`` and ``?`` of names (``vision-*``) and of references without a
             version (``oci://models.example/vision/*``).
-        signers: one of them has to vouch for the package; where this is None, nobody has to.
-        may_ship_native_contexts: their compiled contexts run without ``--trust``.
-        minimal_version: older ones are refused; "" takes any.
-        valid_until: after that day nothing is accepted until somebody looks at the rule again.
+        signers: Signers one of whom must vouch for the package; None if no signature is needed.
+        may_ship_native_contexts: True if their compiled contexts run without ``--trust``.
+        minimal_version: Oldest version that is accepted; "" for any.
+        valid_until: Last day of the rule; after it, nothing is accepted until the rule is reviewed.
     """
 
     names: tuple[str, ...]
@@ -47,19 +47,19 @@ class PublisherRule:
     valid_until: dt.date | None = None
 
     def is_about(self, text: str) -> bool:
-        """Whether one of its patterns matches a name, or a place."""
+        """Return True if one of its patterns matches a name or source."""
         return any(is_match(pattern, text) for pattern in self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What a policy says of one package.
+    """Decision of a policy about one package.
 
     Attributes:
-        is_accepted: it may be used.
-        reason: why not; "" where it may.
-        acceptances: who vouches for it.
-        may_ship_native_contexts: its compiled contexts run without ``--trust``.
+        is_accepted: True if the package may be used.
+        reason: Reason of a refusal, or "".
+        acceptances: Signers who vouch for it.
+        may_ship_native_contexts: True if its compiled contexts run without ``--trust``.
     """
 
     is_accepted: bool
@@ -70,7 +70,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustPolicy:
-    """The rules of one file, in their order."""
+    """Rules of one policy file, in their order."""
 
     source: Path
     rules: tuple[PublisherRule, ...]
@@ -86,29 +86,29 @@ class TrustPolicy:
         called: str = "",
         today: dt.date | None = None,
     ) -> Judgement:
-        """Whether a package may be used, and how far.
+        """Decide if a package may be used, and if its native contexts run.
 
         Args:
-            name: as its manifest states it; "" where that has none.
-            version: as its manifest states it, not a tag, which anybody moves.
-            record: the bytes of its digests.json; the caller compares the files with it.
-            signatures: what lies beside the package.
-            reference: where it comes from, without a version; "" where that is not known.
-            called: its name in the store, which its repository may have given it; "" for none.
-            today: the day that ``valid_until`` is compared with; left out, today in UTC.
+            name: Name in its manifest, or "".
+            version: Version in its manifest; not a tag, which anybody can move.
+            record: Bytes of its digests.json; the caller compares the files with it.
+            signatures: Signatures next to the package.
+            reference: Source without a version, or "" if unknown.
+            called: Name in the store, which the repository may have given; "" for none.
+            today: Day to compare with ``valid_until``; default: today in UTC.
         """
-        of_place, of_called = self._first(reference), self._first(called)
-        if of_called is not None and not (
-            of_called.is_about(name) or (reference and of_called.is_about(reference))
+        place_rule, called_rule = self._first(reference), self._first(called)
+        if called_rule is not None and not (
+            called_rule.is_about(name) or (reference and called_rule.is_about(reference))
         ):
             return self._refused(
                 f"it was asked for as {quoted(called)} and calls itself {quoted(name)}, which the"
                 f" rule about {quoted(called)} is not about: it is another package, or the rule's"
                 " names lack that one"
             )
-        stated = next((rule for rule in self.rules if rule.is_about(name)), None)
-        found = ((of_place, reference), (of_called, called), (stated, name))
-        deciding = {id(rule): (rule, text) for rule, text in found[::-1] if rule is not None}
+        name_rule = next((rule for rule in self.rules if rule.is_about(name)), None)
+        matches = ((place_rule, reference), (called_rule, called), (name_rule, name))
+        deciding = {id(rule): (rule, text) for rule, text in matches[::-1] if rule is not None}
         if not deciding:
             texts = " nor ".join(quoted(text) for text in (name, reference) if text)
             return self._refused(
@@ -119,18 +119,24 @@ class TrustPolicy:
             self._by_rule(rule, quoted(text or name), version, record, signatures, today)
             for rule, text in deciding.values()
         ]
-        refused = next((each for each in judgements if not each.is_accepted), None)
+        refused = next((judgement for judgement in judgements if not judgement.is_accepted), None)
         if refused is not None:
             return refused
-        acceptances = {each.where: each for found in judgements for each in found.acceptances}
+        acceptances = {
+            judgement.where: judgement
+            for matches in judgements
+            for judgement in matches.acceptances
+        }
         return Judgement(
             is_accepted=True,
             acceptances=tuple(acceptances.values()),
-            may_ship_native_contexts=all(each.may_ship_native_contexts for each in judgements),
+            may_ship_native_contexts=all(
+                judgement.may_ship_native_contexts for judgement in judgements
+            ),
         )
 
     def _first(self, text: str) -> PublisherRule | None:
-        """The rule that decides about a text; none about one that is not known."""
+        """Return the first rule that matches a text; None for an empty text."""
         return next((rule for rule in self.rules if text and rule.is_about(text)), None)
 
     def _by_rule(
@@ -149,9 +155,9 @@ class TrustPolicy:
                 " and set a later day"
             )
         if rule.minimal_version and not _is_at_least(version, rule.minimal_version):
-            stated = f"version {quoted(version[:80])}" if version else "no version"
+            version_text = f"version {quoted(version[:80])}" if version else "no version"
             return self._refused(
-                f"{called} has {stated}; at least {rule.minimal_version} is demanded"
+                f"{called} has {version_text}; at least {rule.minimal_version} is demanded"
             )
         if rule.signers is None:
             return Judgement(is_accepted=True)
@@ -182,12 +188,14 @@ def check_publisher(
     reference: str = "",
     called: str = "",
 ) -> Judgement:
-    """What an installer asks before it fetches files; arguments as :meth:`TrustPolicy.judge`.
+    """Check a package before its files are fetched.
 
-    Without a policy everything is accepted, and nothing is vouched for.
+    See :meth:`TrustPolicy.judge` for the arguments.
+
+    Without a policy everything is accepted, without a signer who vouches for it.
 
     Raises:
-        SignatureError: the policy refuses it; says why.
+        SignatureError: The policy refuses the package; the message says why.
     """
     if policy is None:
         return Judgement(is_accepted=True)
@@ -198,5 +206,5 @@ def check_publisher(
 
 
 def _is_at_least(version: str, minimal: str) -> bool:
-    stated, demanded = parse_version(version), parse_version(minimal)
-    return stated is not None and demanded is not None and stated >= demanded
+    actual, demanded = parse_version(version), parse_version(minimal)
+    return actual is not None and demanded is not None and actual >= demanded

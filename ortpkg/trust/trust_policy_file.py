@@ -44,11 +44,11 @@ _RULE = ("names", "signers", "native_contexts", "minimal_version", "valid_until"
 
 
 def read_policy(file: Path | None = None) -> TrustPolicy | None:
-    """The policy in ``file``, or else the one that holds here; None where there is none.
+    """Return the policy in ``file``, or the one that applies here; None if there is none.
 
     Raises:
-        UsageError: it cannot be read, or something in it is wrong; says where, and what would be
-            right. A policy is never taken in part.
+        UsageError: The file cannot be read or has an error; the message says where, and what is
+            expected. A policy is never applied in part.
     """
     path = file or policy_file()
     return None if path is None else _PolicyReader(path).read()
@@ -160,20 +160,22 @@ class _PolicyReader:
     def _texts(self, value: object, where: str) -> tuple[str, ...]:
         if not isinstance(value, list) or not value:
             raise self._wrong(where, "is not a list of one text or more")
-        return tuple(self._text(each, where) for each in value)
+        return tuple(self._text(item, where) for item in value)
 
     def _text(self, value: object, where: str) -> str:
         if not isinstance(value, str) or not value or not value.isprintable():
             raise self._wrong(where, "is not a text")
         return value
 
-    def _check_keys(self, table: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    def _check_keys(
+        self, table: Mapping[str, Any], known_keys: Collection[str], where: str
+    ) -> None:
         for key in table:
-            if key not in known:
+            if key not in known_keys:
                 raise self._wrong(
                     f"{where}.{key}".lstrip("."),
-                    f"is not known here; known are {', '.join(known)}"
-                    f"{did_you_mean(key, list(known))}",
+                    f"is not known here; known are {', '.join(known_keys)}"
+                    f"{did_you_mean(key, list(known_keys))}",
                 )
 
     def _wrong(self, where: str, what: str) -> UsageError:

@@ -1,7 +1,7 @@
-"""Session options that have a type since onnxruntime 1.32, and the values that it takes for them.
+"""Session options with a type since onnxruntime 1.32, and the values that it accepts.
 
-Earlier releases take any text for these keys. Source: the behaviour of 1.32.0, for each key with
-some sixty values; tests/interop/ holds this against the library.
+Earlier releases accept any text for these keys. Source: the behaviour of 1.32.0 with some sixty
+values for each key; tests/interop/ compares this with the library.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 
-#: Tells whether a release takes a value.
+#: Returns True if a release accepts a value.
 Takes = Callable[[str], bool]
 
 MOE_PREFIX = "session.moe.offload."
-"""Keys that begin so must be known ones."""
+"""Prefix below which unknown keys are refused."""
 
-# C's isspace: what is cut off both ends of a number, where it is cut at all.
+# White space of C's isspace, which is cut off both ends of some numbers.
 _SPACE = " \t\n\v\f\r"
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-# strtof reads hexadecimal numbers, too.
+# strtof also reads hexadecimal numbers.
 _C_FLOAT = re.compile(
     r"[+-]?(?:0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?"
     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)",
@@ -59,7 +59,7 @@ def _auto_or_nbytes(text: str) -> bool:
 
 
 def _packed_experts(text: str) -> bool:
-    """Take nothing at all, or an int32 with white space around it that is not below 0."""
+    """Accept an empty text, or a non-negative int32 with white space around it."""
     return not text or _INT32_FROM_0(text.strip(_SPACE))
 
 
@@ -71,7 +71,7 @@ def _as_float32(number: float) -> float:
 
 
 def _share(text: str) -> bool:
-    """Take a float32 from 0 to 1, as C's strtof reads it."""
+    """Accept a float32 from 0 to 1, as C's strtof reads it."""
     number = text.strip(_SPACE)
     if not _C_FLOAT.fullmatch(number):
         return False
@@ -84,7 +84,7 @@ def _share(text: str) -> bool:
 
 
 def _threshold(text: str) -> bool:
-    """Take a float32 that is not below 0, neither infinite nor too small to be told from 0."""
+    """Accept a non-negative float32 that is neither infinite nor rounded to 0."""
     if not _DECIMAL.fullmatch(text):
         return False
     number = float(text)
@@ -95,7 +95,7 @@ def _threshold(text: str) -> bool:
 
 
 def _node_overrides(text: str) -> bool:
-    """Take ``node:max_resident_slots=N,device_expert_bytes=B`` for some nodes, or none."""
+    """Accept ``node:max_resident_slots=N,device_expert_bytes=B`` for any number of nodes."""
     nodes = [node.strip(_SPACE) for node in text.split(";")]
     return all(map(_node_override, filter(None, nodes)))
 
@@ -105,7 +105,7 @@ def _node_override(text: str) -> bool:
     if not separator or not name.strip(_SPACE) or ":" in settings_text:
         return False
     settings = settings_text.split(",")
-    if len(settings) > 1 and not settings[-1]:  # one comma may stand at the end
+    if len(settings) > 1 and not settings[-1]:  # a trailing comma is allowed
         settings.pop()
     return all(map(_node_setting, settings))
 
@@ -129,7 +129,7 @@ _WORKING_NBYTES: tuple[Takes, str] = (_POSITIVE_NBYTES, "a number of bytes of at
 _COUNT: tuple[Takes, str] = (_INT32_FROM_0, "a base-10 int32 of at least 0")
 _BIT: tuple[Takes, str] = (_one_of("0", "1"), "0 or 1")
 
-#: Key → (whether a value is taken, what is taken).
+#: Check of a value, and description of the accepted values, by key.
 TYPED_SINCE_1_32: Mapping[str, tuple[Takes, str]] = {
     "ep.cuda.moe_packed_gpu_experts": (_packed_experts, "a base-10 int32 of at least 0"),
     "ep.enable_weightless_mode": (_one_of("0", "1", "2"), "0, 1 or 2"),

@@ -1,6 +1,6 @@
-"""Signatures of packages in the OpenSSF model signing format, on ``cryptography`` alone.
+"""Signatures of packages in the OpenSSF model signing format, with only ``cryptography``.
 
-``openssf_signature`` signs what digests.json records and says what a signature covers. The rest are
-its parts: ``statement`` (what is signed), ``signature_bundle`` (the file that carries it), keys and
-certificates, which alone import ``cryptography``, and the files in a package.
+``openssf_signature`` signs what digests.json records, and checks what a signature covers. The other
+modules are its parts: ``statement`` (the signed content), ``signature_bundle`` (the file format),
+keys and certificates (the only users of ``cryptography``), and the files in a package.
 """

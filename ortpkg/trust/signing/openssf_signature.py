@@ -1,9 +1,9 @@
-"""Signs what digests.json records of a package, and says whose signatures cover a package.
+"""Signing of what digests.json records, and checking whose signatures cover a package.
 
 A signature lists every recorded file with its SHA-256, and digests.json with the SHA-256 of its
-bytes. No file is read for it but digests.json, so a package whose variants are partly absent is
-signed and verified as a whole one is; that the files have the digests recorded is what
-``ortpkg verify`` and every session compare.
+bytes. Only digests.json is read for it, so a package with absent variants is signed and verified
+like a complete one. ``ortpkg verify`` and every session compare the files with the recorded
+digests.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedSigner:
-    """Somebody whose signatures are accepted: who has a key, or whom an authority names.
+    """Signer whose signatures are accepted: owner of a key, or a name certified by an authority.
 
     Attributes:
-        name: for messages.
-        key: the public key, in PEM; empty where ``identity`` is given.
-        identity: a subject alternative name of the signer's certificate.
-        roots: certificates, in PEM, of the authorities that say who that is.
+        name: Name for messages.
+        key: Public key in PEM; empty if ``identity`` is given.
+        identity: Subject alternative name of the signer's certificate.
+        roots: Certificates of the authorities in PEM.
     """
 
     name: str
@@ -51,7 +51,7 @@ class TrustedSigner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSignature:
-    """A signature that lies beside a package: its bytes, and where they come from."""
+    """Signature found next to a package: its bytes and where they come from."""
 
     where: str
     content: bytes
@@ -59,7 +59,7 @@ class FoundSignature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Who vouches for a package, by which signature."""
+    """Signer who vouches for a package, and the signature."""
 
     signer: TrustedSigner
     where: str
@@ -73,18 +73,19 @@ def sign_digests(
     certificates: Sequence[bytes] = (),
     now: dt.datetime | None = None,
 ) -> bytes:
-    """The signature file over what the digests.json ``record`` records.
+    """Return the signature file for the digests.json ``record``.
 
     Args:
-        record: its bytes.
-        name: of the package, for people.
-        key: who signs.
-        certificates: in DER, the signer's first; left out, the key alone says who it is.
-        now: the time at which they have to be valid; left out, the present.
+        record: Bytes of digests.json.
+        name: Name of the package, for people.
+        key: Key of the signer.
+        certificates: Certificates in DER, the signer's first; without them, the key alone
+            identifies the signer.
+        now: Time at which they must be valid; default: now.
 
     Raises:
-        SignatureError: the record is of a change under way, or is damaged.
-        UsageError: the first certificate is another key's, or one has expired.
+        SignatureError: The record is damaged, or belongs to an unfinished change.
+        UsageError: The first certificate has another key, or one has expired.
     """
     digests = _recorded(record, "the package")
     if certificates:
@@ -110,18 +111,19 @@ def sign_digests(
 def accepted_signers(
     record: bytes, signatures: Sequence[FoundSignature], signers: Sequence[TrustedSigner]
 ) -> tuple[Acceptance, ...]:
-    """Which of the ``signers`` vouch for what ``record`` records.
-
-    SignatureError where none does; it says why for each signature.
+    """Return the ``signers`` who vouch for what ``record`` records, with their signatures.
 
     Args:
-        record: the bytes of the package's digests.json.
-        signatures: what lies beside the package.
-        signers: who is believed.
+        record: Bytes of the package's digests.json.
+        signatures: Signatures found next to the package.
+        signers: Signers to accept.
+
+    Raises:
+        SignatureError: None of them does; the message has a reason for each signature.
     """
     if not signatures:
         raise SignatureError("the package is not signed: it has no signature at all")
-    accepted: list[Acceptance] = []
+    acceptances: list[Acceptance] = []
     refused: list[str] = []
     for signature in signatures:
         try:
@@ -129,18 +131,19 @@ def accepted_signers(
         except SignatureError as error:
             refused.append(str(error))
         else:
-            accepted.append(Acceptance(signer=signer, where=signature.where))
-    if not accepted:
+            acceptances.append(Acceptance(signer=signer, where=signature.where))
+    if not acceptances:
         raise SignatureError("; ".join(refused))
-    return tuple(accepted)
+    return tuple(acceptances)
 
 
 def check_signature(
     record: bytes, signature: FoundSignature, signers: Sequence[TrustedSigner]
 ) -> TrustedSigner:
-    """Whose of the ``signers`` a signature is, once it covers what ``record`` records.
+    """Return the signer of a signature that covers what ``record`` records.
 
-    SignatureError where it is nobody's of them, or over other files.
+    Raises:
+        SignatureError: None of the ``signers`` made it, or it covers other files.
     """
     where = signature.where
     if len(signature.content) > most_bundle_nbytes(len(record)):
@@ -155,7 +158,7 @@ def check_signature(
 
 
 def is_over(record: bytes, signature: FoundSignature) -> bool:
-    """Whether a signature, whosever it is, is over what ``record`` records: a stale one is not."""
+    """Return True if a signature, whoever made it, covers what ``record`` records."""
     try:
         bundle = parse_bundle(signature.content, where=signature.where)
         _check_covers(parse_statement(bundle.payload, where=signature.where), record, "")
@@ -167,7 +170,7 @@ def is_over(record: bytes, signature: FoundSignature) -> bool:
 def _signer_of(
     bundle: SignatureBundle, signers: Sequence[TrustedSigner], where: str
 ) -> TrustedSigner:
-    """Nothing of a payload is looked at before it is known whose it is."""
+    """Return the signer of a bundle; its payload is not read before the signer is known."""
     refused = []
     for signer in signers:
         try:
@@ -188,7 +191,10 @@ def _signer_of(
 def _one_certificate_reason(
     bundle: SignatureBundle, refused: Sequence[SignatureError], signers: Sequence[TrustedSigner]
 ) -> str:
-    """Why the certificate was not taken, where that is one sentence, such as that it expired."""
+    """Return why the certificate was refused if there is one reason, such as its expiry.
+
+    Else "".
+    """
     if not bundle.certificates:
         return ""
     reasons = dict.fromkeys(
@@ -231,12 +237,12 @@ def _check_signer(bundle: SignatureBundle, signer: TrustedSigner, where: str) ->
 
 
 def _check_covers(statement: Statement, record: bytes, where: str) -> None:
-    """SignatureError unless just the recorded files are signed, with the recorded digests."""
+    """Raise SignatureError unless exactly the recorded files are signed, with their digests."""
     digests = _recorded(record, where)
     expected = _signed_files(record, digests)
     signed = dict(statement.files)
     if DIGESTS_FILE not in signed:
-        # The entries alone are signed: then nothing may stand in the file but what they say.
+        # Only the entries are signed, so the file must contain nothing else.
         if dump_digests(digests) != record:
             raise SignatureError(
                 f"{where} is not accepted: it does not cover {DIGESTS_FILE}, which is not in the"

@@ -1,8 +1,8 @@
-"""Signatures of a package in a registry: an artifact about it, and a tag that keeps it alive.
+"""Signatures of a package in a registry: an artifact that refers to it, and a tag that keeps it.
 
-Each is a layer, a sigstore bundle, of an artifact whose ``subject`` is the package's manifest: what
-the registry lists as a referrer. The tag ``sha256-<hex>.sig`` names the artifact too, since
-garbage collectors of registries delete what only the list of referrers names.
+A signature is a layer, a sigstore bundle, of an artifact whose ``subject`` is the package's
+manifest, so that the registry lists it as a referrer. The tag ``sha256-<hex>.sig`` names the
+artifact too, because garbage collectors of registries delete what only the list of referrers names.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_ARTIFACTS = 64
 
 
 def signature_tag(digest: str) -> str:
-    """The tag of what signs a manifest.
+    """Return the tag of the signatures of a manifest.
 
     >>> signature_tag("sha256:12ab")
     'sha256-12ab.sig'
@@ -48,9 +48,10 @@ def signature_tag(digest: str) -> str:
 
 
 def attach_signature(repository: Repository, subject: Descriptor, content: bytes) -> Descriptor:
-    """Publishes a signature of the package whose manifest is ``subject``, beside others there.
+    """Publish a signature of the package with the manifest ``subject``, next to existing ones.
 
-    Returns the artifact that holds all of them.
+    Returns:
+        Descriptor of the artifact that holds all of them.
     """
     layer = Descriptor(
         media_type=BUNDLE_MEDIA_TYPE,
@@ -62,13 +63,13 @@ def attach_signature(repository: Repository, subject: Descriptor, content: bytes
             repository.write_blob(blob, lambda held=blob_content: io.BytesIO(held))  # type: ignore[misc]
     tag = signature_tag(subject.digest)
     for _ in range(_MOST_ATTEMPTS):
-        layers = {each.digest: each for each in _tagged_layers(repository, tag)}
+        layers = {tagged.digest: tagged for tagged in _tagged_layers(repository, tag)}
         if layer.digest in layers:
             return repository.resolve(tag)
         layers[layer.digest] = layer
         manifest = _manifest(subject, layers)
         written = repository.write_manifest(manifest, MANIFEST_MEDIA_TYPE, tag=tag)
-        # Somebody else may have written the tag between our look and our writing.
+        # Another writer may have written the tag between reading and writing it here.
         if repository.resolve(tag).digest == written.digest:
             return written
     return written
@@ -77,16 +78,18 @@ def attach_signature(repository: Repository, subject: Descriptor, content: bytes
 def attached_signatures(
     repository: Repository, digest: str, *, most_nbytes: int
 ) -> tuple[FoundSignature, ...]:
-    """The signatures of the manifest ``digest``, unchecked, each once; none larger is fetched.
+    """Return the unverified signatures of the manifest ``digest``, each once.
+
+    Larger ones are skipped.
 
     Args:
-        repository: where the package is.
-        digest: of its manifest.
-        most_nbytes: of one signature.
+        repository: Repository of the package.
+        digest: Digest of its manifest.
+        most_nbytes: Largest size of a signature.
 
     Raises:
-        ArtifactFormatError: an artifact of signatures is wrong, or there are more than 16.
-        RegistryError: the registry failed.
+        ArtifactFormatError: An artifact of signatures is invalid, or there are more than 16.
+        RegistryError: The registry failed.
     """
     layers: dict[str, Descriptor] = {}
     for artifact in _artifacts(repository, digest):
@@ -132,32 +135,34 @@ def _tagged_layers(repository: Repository, tag: str) -> list[Descriptor]:
 
 
 def _layers(repository: Repository, artifact: Descriptor) -> list[Descriptor]:
-    """The signatures of one artifact; none where it is of another kind."""
+    """Return the signatures of one artifact; none if it is of another kind."""
     content = repository.read_manifest(artifact)
     try:
         document = parse_document(content, document="the manifest", limits=_LIMITS)
         layers = document.get("layers")
         if not isinstance(layers, list) or len(layers) > MOST_SIGNATURES:
             raise ValueError(f"layers is not a list of at most {MOST_SIGNATURES} descriptors")
-        found = [parse_descriptor(each) for each in layers]
+        descriptors = [parse_descriptor(descriptor) for descriptor in layers]
     except (PackageFormatError, ValueError) as error:
         raise ArtifactFormatError(
             f"the signatures {artifact.digest} in {repository.name} are wrong: {error}",
             registry=repository.name,
             layer=artifact.digest,
         ) from error
-    return [each for each in found if each.media_type == BUNDLE_MEDIA_TYPE]
+    return [descriptor for descriptor in descriptors if descriptor.media_type == BUNDLE_MEDIA_TYPE]
 
 
 def _manifest(subject: Descriptor, layers: Mapping[str, Descriptor]) -> bytes:
-    stated = Descriptor(media_type=subject.media_type, digest=subject.digest, nbytes=subject.nbytes)
+    subject_entry = Descriptor(
+        media_type=subject.media_type, digest=subject.digest, nbytes=subject.nbytes
+    )
     document: dict[str, Any] = {
         "schemaVersion": 2,
         "mediaType": MANIFEST_MEDIA_TYPE,
         "artifactType": BUNDLE_MEDIA_TYPE,
         "config": _EMPTY_CONFIG.to_json(),
         "layers": [layers[digest].to_json() for digest in sorted(layers)],
-        "subject": stated.to_json(),
+        "subject": subject_entry.to_json(),
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 

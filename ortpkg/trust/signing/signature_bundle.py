@@ -1,4 +1,4 @@
-"""The file that carries a signature: a sigstore bundle v0.3 with a DSSE envelope.
+"""File format of a signature: a sigstore bundle v0.3 with a DSSE envelope.
 
 Source: sigstore's protobuf specification (bundle v0.3 in JSON), DSSE v1.
 """
@@ -18,7 +18,7 @@ from ortpkg.errors import PackageFormatError, SignatureError, quoted
 from ortpkg.trust.signing.statement import PAYLOAD_TYPE
 
 BUNDLE_MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
-#: No signature is larger, whatever it signs.
+#: Largest signature file, whatever it signs.
 MOST_BUNDLE_NBYTES = 64 * 1024 * 1024
 _MOST_BESIDE_FILES_NBYTES = 256 * 1024
 _MOST_CERTIFICATES = 8
@@ -27,14 +27,13 @@ _HINT = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureBundle:
-    """One signature with what it signs, neither of them checked.
+    """Signature and signed content, neither of them verified.
 
     Attributes:
-        payload: the statement's bytes.
-        signature: over :func:`signed_bytes` of them; of an EC key, in DER.
-        key_digest: which key it claims to be by: SHA-256 of the public key's PEM text; "" where
-            certificates say it.
-        certificates: in DER: the signer's, then those that lead to a root.
+        payload: Bytes of the statement.
+        signature: Signature over :func:`signed_bytes` of the payload; of an EC key, in DER.
+        key_digest: SHA-256 of the PEM text of the public key that it claims; "" with certificates.
+        certificates: Certificates in DER: the signer's, then those up to a root.
     """
 
     payload: bytes
@@ -44,22 +43,24 @@ class SignatureBundle:
 
 
 def most_bundle_nbytes(record_nbytes: int) -> int:
-    """How large a signature over a digests.json of that size can be: more is not read."""
+    """Return the largest size of a signature over a digests.json of that size; more is not read."""
     return min(MOST_BUNDLE_NBYTES, _MOST_BESIDE_FILES_NBYTES + 4 * record_nbytes)
 
 
 def signed_bytes(payload: bytes) -> bytes:
-    """What is signed: DSSE's encoding of the payload and its type ("PAE")."""
+    """Return the bytes to sign: DSSE's encoding of the payload and its type ("PAE")."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def dump_bundle(bundle: SignatureBundle) -> bytes:
-    """The bytes of a signature file."""
+    """Return the bytes of a signature file."""
     material: dict[str, Any] = (
         {
             "x509CertificateChain": {
-                "certificates": [{"rawBytes": _text(each)} for each in bundle.certificates]
+                "certificates": [
+                    {"rawBytes": _text(certificate)} for certificate in bundle.certificates
+                ]
             }
         }
         if bundle.certificates
@@ -78,10 +79,13 @@ def dump_bundle(bundle: SignatureBundle) -> bytes:
 
 
 def parse_bundle(content: bytes, *, where: str) -> SignatureBundle:
-    """The signature in a file of a stranger.
+    """Parse an untrusted signature file.
 
-    SignatureError, which calls it ``where``, for anything but a bundle of version 0.3 with one
-    signature over an in-toto statement, by a key or by at most 8 certificates.
+    ``where`` names it in messages.
+
+    Raises:
+        SignatureError: It is not a bundle of version 0.3 with one signature over an in-toto
+            statement, by a key or by at most 8 certificates.
     """
     if len(content) > MOST_BUNDLE_NBYTES:
         raise _wrong(where, f"it has {len(content)} bytes; at most {MOST_BUNDLE_NBYTES} are read")
@@ -116,7 +120,7 @@ def parse_bundle(content: bytes, *, where: str) -> SignatureBundle:
 
 
 def _signer(material: Mapping[str, Any], where: str) -> tuple[str, tuple[bytes, ...]]:
-    """(digest of the key, "" where certificates say it; certificates)."""
+    """Return the digest of the key ("" with certificates), and the certificates."""
     if "publicKey" in material:
         hint = _object(material, "publicKey", where).get("hint")
         if not isinstance(hint, str) or _HINT.fullmatch(hint) is None:
@@ -130,16 +134,20 @@ def _signer(material: Mapping[str, Any], where: str) -> tuple[str, tuple[bytes, 
     if not isinstance(chain, list) or not 0 < len(chain) <= _MOST_CERTIFICATES:
         raise _wrong(where, f"it has not 1 to {_MOST_CERTIFICATES} certificates")
     return "", tuple(
-        _bytes(each.get("rawBytes") if isinstance(each, dict) else None, "a certificate", where)
-        for each in chain
+        _bytes(
+            certificate.get("rawBytes") if isinstance(certificate, dict) else None,
+            "a certificate",
+            where,
+        )
+        for certificate in chain
     )
 
 
 def _object(document: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
-    found = document.get(key)
-    if not isinstance(found, dict):
+    value = document.get(key)
+    if not isinstance(value, dict):
         raise _wrong(where, f"its {key} is no object")
-    return found
+    return value
 
 
 def _bytes(value: Any, what: str, where: str) -> bytes:

@@ -1,7 +1,7 @@
-"""The signatures that lie in a package: ``model.sig``, and those of further signers beside it.
+"""Signature files in a package: ``model.sig``, and those of further signers beside it.
 
-``model.sig`` is the name that model-signing's own tool writes. Who signs a package that somebody
-else has signed gets a file of ``model.sig.d/``, named after the key.
+``model.sig`` is the name that model-signing's own tool writes. A further signer gets a file in
+``model.sig.d/``, named after the key.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _HINT_DIGITS = 16
 
 
 def read_signatures(root: Path) -> tuple[FoundSignature, ...]:
-    """What lies in the package at ``root``, unchecked.
+    """Return the unverified signatures in the package at ``root``.
 
-    SignatureError where one cannot be read, is a link, or there are more than 16.
+    Raises:
+        SignatureError: One cannot be read or is a link, or there are more than 16.
     """
     names = signature_names(root)
     if len(names) > MOST_SIGNATURES:
@@ -38,10 +39,11 @@ def read_signatures(root: Path) -> tuple[FoundSignature, ...]:
 def write_signature(
     root: Path, content: bytes, *, key_digest: str, operations: FileOperations | None = None
 ) -> str:
-    """Puts a signature into a package, in place of an older one by the same key.
+    """Write a signature into a package, replacing an older one by the same key; return its path.
 
-    Returns its path in the package. OSError where it cannot be written, SignatureError where it
-    would lie behind a link.
+    Raises:
+        OSError: It cannot be written.
+        SignatureError: It would lie behind a link.
     """
     operations = operations or FileOperations()
     name = _name_for(root, key_digest)
@@ -68,22 +70,28 @@ def write_signature(
 
 
 def signature_paths(signatures: Iterable[FoundSignature]) -> dict[str, bytes]:
-    """Path in a package → bytes, of signatures that came with it; the first is ``model.sig``.
+    """Return the bytes of signatures that came with a package, by path; the first is ``model.sig``.
 
-    Each of the others is named after the key that it says it is by. A name that another has taken,
-    for anybody can claim a key, is made of its own bytes.
+    Each of the others is named after the key that it claims. If that name is taken, since anybody
+    can claim a key, the name is a digest of its bytes.
     """
-    placed: dict[str, bytes] = {}
-    for signature in list(dict.fromkeys(each.content for each in signatures))[:MOST_SIGNATURES]:
-        path = _further(_claimed_key(signature)) if placed else SIGNATURE_FILE
-        if path in placed:
+    paths: dict[str, bytes] = {}
+    for signature in list(dict.fromkeys(found_signature.content for found_signature in signatures))[
+        :MOST_SIGNATURES
+    ]:
+        path = _further(_claimed_key(signature)) if paths else SIGNATURE_FILE
+        if path in paths:
             path = _further(hash_bytes(signature).sha256)
-        placed[path] = signature
-    return placed
+        paths[path] = signature
+    return paths
 
 
 def key_digest_of(content: bytes, where: str) -> str:
-    """By which key a signature file claims to be. SignatureError where it does not say."""
+    """Return the digest of the key that a signature file claims.
+
+    Raises:
+        SignatureError: It does not say.
+    """
     bundle = parse_bundle(content, where=where)
     if not bundle.certificates:
         return bundle.key_digest
@@ -93,7 +101,7 @@ def key_digest_of(content: bytes, where: str) -> str:
 
 
 def _claimed_key(signature: bytes) -> str:
-    """The digest of the key that a signature says it is by, else one of its own bytes."""
+    """Return the digest of the key that a signature claims, else one of its own bytes."""
     with contextlib.suppress(SignatureError, UsageError):  # the library may not be installed
         return key_digest_of(signature, "")
     return hash_bytes(signature).sha256

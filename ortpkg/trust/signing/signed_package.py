@@ -1,4 +1,4 @@
-"""A package with its signatures, before anybody believes them."""
+"""Package with its signatures, none of them verified yet."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ortpkg.trust.signing.signature_files import MOST_SIGNATURES, read_signature
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedPackage:
-    """What there is to judge a package by.
+    """Facts by which a package is judged.
 
     Attributes:
-        name, version: as its manifest.json has it; "" where it has none. A signature covers both.
+        name, version: As in manifest.json; "" if it has none. A signature covers both.
         manifest_digest: SHA-256 of that manifest.json.
-        record: the bytes of its digests.json.
-        signatures: all that lie beside it.
-        place: where it comes from, without a version; "" where that is not known.
+        record: Bytes of digests.json.
+        signatures: All signatures next to the package.
+        place: Source of the package without a version, or "" if unknown.
     """
 
     name: str
@@ -54,17 +54,24 @@ class SignedPackage:
         *,
         place: str,
     ) -> SignedPackage:
-        """The package with that digests.json and manifest.json, which is b"" where it has none.
+        """Return the package with these digests.json and manifest.json bytes.
 
-        SignatureError where the manifest.json is no JSON document.
+        Args:
+            record: Bytes of digests.json.
+            manifest: Bytes of manifest.json, or b"".
+            signatures: Signatures next to the package.
+            place: Source of the package without a version, or "".
+
+        Raises:
+            SignatureError: manifest.json is not a JSON document.
         """
         try:
             document = parse_document(manifest or b"{}", document=MANIFEST)
         except PackageFormatError as error:
             raise SignatureError(f"the package does not say what it is called: {error}") from error
         return cls(
-            name=_stated(document, "name"),
-            version=_stated(document, "version"),
+            name=_text_in_manifest(document, "name"),
+            version=_text_in_manifest(document, "version"),
             manifest_digest=hash_bytes(manifest).sha256,
             record=record,
             signatures=signatures,
@@ -73,9 +80,12 @@ class SignedPackage:
 
 
 def signed_package(package: PackageInfo) -> SignedPackage:
-    """The package in a folder with its signatures. SignatureError where it has no digests.json.
+    """Return the package in a folder with its signatures.
 
-    Its name is what its manifest.json states, and never that of its folder, which nobody signed.
+    Its name is the one in manifest.json, never that of its folder, which nobody signed.
+
+    Raises:
+        SignatureError: There is no digests.json.
     """
     root = Path(package.root)
     if not has_digests(root):
@@ -90,9 +100,11 @@ def signed_package(package: PackageInfo) -> SignedPackage:
 
 
 def signed_archive(path: Path) -> SignedPackage:
-    """The packed package at ``path`` with its signatures; nothing is unpacked.
+    """Return the packed package at ``path`` with its signatures, without unpacking it.
 
-    ArchiveError where it is no sound archive, SignatureError where it has no digests.json.
+    Raises:
+        ArchiveError: It is not a sound archive.
+        SignatureError: It has no digests.json.
     """
     with open_archive(path) as archive:
         if DIGESTS_FILE not in archive:
@@ -103,7 +115,7 @@ def signed_archive(path: Path) -> SignedPackage:
         manifest = b""
         if MANIFEST in archive:
             manifest = archive.read(MANIFEST, most_nbytes=DocumentLimits().nbytes)
-        names = [each.name for each in archive.entries if is_signature_file(each.name)]
+        names = [entry.name for entry in archive.entries if is_signature_file(entry.name)]
         if len(names) > MOST_SIGNATURES:
             raise SignatureError(f"{quoted(path)} has more than {MOST_SIGNATURES} signatures")
         most_nbytes = most_bundle_nbytes(len(record))
@@ -115,7 +127,7 @@ def signed_archive(path: Path) -> SignedPackage:
 
 
 def _place_of(root: Path) -> str:
-    """Where an installed package came from: nobody else is believed what he says of that."""
+    """Return where an installed package came from; only the store's own record is believed."""
     store = Path(os.path.realpath(store_directory()))
     if not Path(os.path.realpath(root)).is_relative_to(store):
         return ""
@@ -125,7 +137,7 @@ def _place_of(root: Path) -> str:
     return ""
 
 
-def _stated(manifest: Mapping[str, Any], what: str) -> str:
-    """What a manifest of either generation says of the package; "" where it does not."""
-    stated = (manifest.get(f"{generation}_{what}") for generation in ("model", "package"))
-    return next((text for text in stated if text and isinstance(text, str)), "")
+def _text_in_manifest(manifest: Mapping[str, Any], what: str) -> str:
+    """Return a text of a manifest of either generation, or ""."""
+    texts = (manifest.get(f"{generation}_{what}") for generation in ("model", "package"))
+    return next((text for text in texts if text and isinstance(text, str)), "")

@@ -1,6 +1,6 @@
-"""Certificates of a private authority that say whose a key is.
+"""Certificates of a private authority that say who owns a key.
 
-Nothing imports this module before a certificate is needed: it takes ``cryptography``.
+This module is imported only when a certificate is needed, because it loads ``cryptography``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from ortpkg.errors import SignatureError, UsageError, quoted
 from ortpkg.trust.signing.signing_keys import PublicKey, public_key_of, read_key_file
 
-# Behind signing_keys, which says what to install.
+# Imported after signing_keys, which says what to install.
 from cryptography import x509  # isort: skip
 from cryptography.exceptions import UnsupportedAlgorithm  # isort: skip
 from cryptography.hazmat.primitives.serialization import Encoding  # isort: skip
@@ -26,23 +26,27 @@ _Name = x509.RFC822Name | x509.UniformResourceIdentifier | x509.DNSName
 
 
 def read_certificates(file: Path) -> tuple[bytes, ...]:
-    """The certificates of a PEM file, in DER. UsageError where there are none."""
+    """Return the certificates of a PEM file, in DER.
+
+    Raises:
+        UsageError: There are none.
+    """
     try:
-        found = x509.load_pem_x509_certificates(read_key_file(file))
+        certificates = x509.load_pem_x509_certificates(read_key_file(file))
     except ValueError as error:
         raise UsageError(f"{quoted(file)} holds no certificates in PEM form") from error
-    if len(found) > _MOST_ROOTS:
+    if len(certificates) > _MOST_ROOTS:
         raise UsageError(f"{quoted(file)} holds more than {_MOST_ROOTS} certificates")
-    return tuple(each.public_bytes(Encoding.DER) for each in found)
+    return tuple(certificate.public_bytes(Encoding.DER) for certificate in certificates)
 
 
 def key_of_certificate(certificate: bytes, where: str) -> PublicKey:
-    """The key that a certificate, in DER, is about."""
+    """Return the key of a certificate in DER."""
     return _key_of(_parsed([certificate], where)[0], where)
 
 
 def names_of_certificate(certificate: bytes, where: str) -> list[str]:
-    """The names that a certificate, in DER, gives its holder; nobody has vouched for them yet."""
+    """Return the holder's names in a certificate in DER, which are not verified."""
     try:
         return _names_of(_parsed([certificate], where)[0])
     except (ValueError, x509.UnsupportedGeneralNameType) as error:
@@ -57,18 +61,19 @@ def check_certificates(
     where: str,
     now: dt.datetime | None = None,
 ) -> PublicKey:
-    """The signer's key, once the roots vouch for it and for ``identity``.
+    """Return the signer's key if the roots vouch for it and for ``identity``.
 
     Args:
-        chain: the signer's certificate, then those between it and a root.
-        roots: certificates, in PEM, of the authorities that are believed.
-        identity: a subject alternative name of the signer: a mail address, URI or DNS name.
-        where: what messages call the signature.
-        now: the time at which all of them have to be valid; a signature states none of its own.
+        chain: The signer's certificate, then those up to a root.
+        roots: Certificates of the trusted authorities in PEM.
+        identity: Subject alternative name of the signer: a mail address, URI or DNS name.
+        where: Name of the signature in messages.
+        now: Time at which all of them must be valid; a signature states none itself.
 
     Raises:
-        SignatureError: they do not, a certificate has expired, may not sign, or is somebody else's.
-        UsageError: the roots are no certificates.
+        SignatureError: They do not vouch for it, or a certificate has expired, may not sign, or
+            belongs to another signer.
+        UsageError: The roots are not certificates.
     """
     leaf, *others = _parsed(chain, where)
     now = now or dt.datetime.now(dt.UTC)
@@ -102,7 +107,7 @@ def check_certificates(
 def _check_may_certify(
     _policy: verification.Policy, _certificate: x509.Certificate, value: x509.KeyUsage | None
 ) -> None:
-    """Source: RFC 5280, 6.1.4 (n); roots that say nothing of usage may certify."""
+    """Check an issuer's keyUsage (RFC 5280, 6.1.4 (n)); issuers without one may certify."""
     if value is not None and not value.key_cert_sign:
         raise ValueError("an issuer's key is not for certificates (keyUsage without keyCertSign)")
 
@@ -112,7 +117,7 @@ def _check_certifies_code(
     _certificate: x509.Certificate,
     value: x509.ExtendedKeyUsage | None,
 ) -> None:
-    """An authority for web servers alone names no signers, as programs that verify code read it."""
+    """Check that an issuer is not for web servers only, as programs that verify code do."""
     if value is not None and not _is_for_code(value):
         raise ValueError("an issuer is not for signing code (extendedKeyUsage)")
 
@@ -123,10 +128,10 @@ def _is_for_code(purposes: x509.ExtendedKeyUsage) -> bool:
 
 
 def _check_is_named(leaf: x509.Certificate, identity: str, where: str) -> None:
-    """SignatureError unless the identity is one of the certificate's names of its own kind.
+    """Raise SignatureError unless the identity is one of the certificate's names of its own kind.
 
-    An authority whose names are constrained, to hosts say, is free in names of other kinds: a URI
-    that reads as a host's name would be such a host's to whoever compares texts.
+    An authority that is restricted to certain hosts may be free in names of other kinds. A URI that
+    looks like a host's name would then pass for that host if only texts were compared.
     """
     names = _names_of(leaf, _kind_of(identity))
     if identity in names:
@@ -148,14 +153,14 @@ def _kind_of(identity: str) -> type[_Name]:
 
 
 def check_valid_now(chain: Sequence[bytes], now: dt.datetime | None = None) -> None:
-    """UsageError where one of the certificates, in DER, is not valid now: nobody would take it."""
+    """Raise UsageError if a certificate in DER is not valid now, since nobody would accept it."""
     for certificate in _parsed(chain, "the signature"):
         if problem := _why_not_valid_at(now or dt.datetime.now(dt.UTC), certificate):
             raise UsageError(f"nothing is signed: {problem}; ask the authority for a new one")
 
 
 def _why_not_valid_at(now: dt.datetime, certificate: x509.Certificate) -> str:
-    """Since when a certificate is expired, or from when it is valid; "" where it is valid."""
+    """Return since when a certificate is expired, or when it becomes valid; "" if it is valid."""
     try:
         first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
         name = certificate.subject.rfc4514_string()
@@ -182,13 +187,13 @@ def _key_of(certificate: x509.Certificate, where: str) -> PublicKey:
 
 def _parsed(certificates: Sequence[bytes], where: str) -> list[x509.Certificate]:
     try:
-        return [x509.load_der_x509_certificate(each) for each in certificates]
+        return [x509.load_der_x509_certificate(certificate) for certificate in certificates]
     except (ValueError, x509.InvalidVersion) as error:
         raise _wrong(where, "one of its certificates is none") from error
 
 
 def _check_may_sign(leaf: x509.Certificate, where: str) -> None:
-    """A certificate that says what it is for has to say that it is for this."""
+    """Check that a certificate that states its purpose allows signing code."""
     try:
         usage = leaf.extensions.get_extension_for_class(x509.KeyUsage).value
     except x509.ExtensionNotFound:
@@ -205,7 +210,7 @@ def _check_may_sign(leaf: x509.Certificate, where: str) -> None:
 
 
 def _names_of(leaf: x509.Certificate, kind: type[_Name] | None = None) -> list[str]:
-    """The names of one kind, or of all kinds that identities are of."""
+    """Return a certificate's names of one kind, or of all kinds that identities may have."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -215,7 +220,7 @@ def _names_of(leaf: x509.Certificate, kind: type[_Name] | None = None) -> list[s
 
 
 def _reason(error: Exception) -> str:
-    """The sentence of the library, or of ours, without the certificate that it prints."""
+    """Return the message of the library, or ours, without the certificate that it prints."""
     sentence = str(error).removeprefix("validation failed: ").partition(" (encountered")[0]
     return sentence.replace("Python extension validator failed: ValueError: ", "")
 

@@ -1,6 +1,6 @@
 """Keys that sign and verify: elliptic curves P-256, P-384 and P-521, in PEM files.
 
-Nothing imports this module before a key is needed: it takes ``cryptography``.
+This module is imported only when a key is needed, because it loads ``cryptography``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _MOST_KEY_NBYTES = 64 * 1024
 
 
 class PasswordNeededError(UsageError):
-    """The key is encrypted, and there was no password."""
+    """The key is encrypted and no password was given."""
 
 
 class PublicKey:
-    """A key that verifies.
+    """Public key, which verifies signatures.
 
     Attributes:
-        digest: SHA-256 of its PEM text, by which signatures name it.
+        pem: PEM text of the key.
+        digest: SHA-256 of the PEM text, by which signatures name the key.
     """
 
     def __init__(self, key: ec.EllipticCurvePublicKey) -> None:
@@ -53,7 +54,7 @@ class PublicKey:
         self.digest = hashlib.sha256(self.pem).hexdigest()
 
     def is_by_it(self, signature: bytes, content: bytes) -> bool:
-        """Whether the key's owner signed ``content``."""
+        """Return True if the key's owner signed ``content``."""
         try:
             self._key.verify(signature, content, ec.ECDSA(_HASHES[self._key.curve.name]))
         except InvalidSignature:
@@ -62,18 +63,22 @@ class PublicKey:
 
 
 class PrivateKey:
-    """A key that signs."""
+    """Private key, which signs.
+
+    Attributes:
+        public: The public key.
+    """
 
     def __init__(self, key: ec.EllipticCurvePrivateKey) -> None:
         self._key = key
         self.public = PublicKey(key.public_key())
 
     def sign(self, content: bytes) -> bytes:
-        """The signature over ``content``, in DER."""
+        """Return the signature over ``content`` in DER."""
         return self._key.sign(content, ec.ECDSA(_HASHES[self._key.curve.name]))
 
     def pem(self, password: bytes | None) -> bytes:
-        """The key as a file (PKCS 8), encrypted where there is a password."""
+        """Return the key as the bytes of a file (PKCS 8), encrypted if there is a password."""
         encryption: KeySerializationEncryption = (
             BestAvailableEncryption(password) if password else NoEncryption()
         )
@@ -81,15 +86,16 @@ class PrivateKey:
 
 
 def new_private_key() -> PrivateKey:
-    """A key on P-256."""
+    """Return a new key on P-256."""
     return PrivateKey(ec.generate_private_key(ec.SECP256R1()))
 
 
 def read_private_key(file: Path, password: bytes | None = None) -> PrivateKey:
-    """The key in a PEM file.
+    """Return the key in a PEM file.
 
-    PasswordNeededError where it is encrypted and no password was given, UsageError where it is none
-    that can sign, or the password is wrong.
+    Raises:
+        PasswordNeededError: The key is encrypted and no password was given.
+        UsageError: The file has no key that can sign, or the password is wrong.
     """
     content = read_key_file(file)
     try:
@@ -110,12 +116,16 @@ def read_private_key(file: Path, password: bytes | None = None) -> PrivateKey:
 
 
 def read_public_key(file: Path) -> PublicKey:
-    """The key in a PEM file. UsageError where it is none that can verify."""
+    """Return the key in a PEM file.
+
+    Raises:
+        UsageError: The file has no key that can verify.
+    """
     return parse_public_key(read_key_file(file), file)
 
 
 def parse_public_key(content: bytes, file: Path) -> PublicKey:
-    """As :func:`read_public_key`, for a text that the caller has."""
+    """Parse a public key in PEM; ``file`` names it in messages. See :func:`read_public_key`."""
     if b"PRIVATE KEY" in content:
         raise UsageError(
             f"{quoted(file)} is a private key, which nobody needs to verify: give the public one"
@@ -130,7 +140,11 @@ def parse_public_key(content: bytes, file: Path) -> PublicKey:
 
 
 def public_key_of(key: object, where: str) -> PublicKey:
-    """The key of a certificate. SignatureError where its kind cannot sign packages."""
+    """Return the key of a certificate.
+
+    Raises:
+        SignatureError: A key of its kind cannot sign packages.
+    """
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name not in _HASHES:
         raise SignatureError(
             f"{where} is not accepted: its certificate's key is not on P-256, P-384 or P-521"
@@ -139,7 +153,11 @@ def public_key_of(key: object, where: str) -> PublicKey:
 
 
 def read_key_file(file: Path) -> bytes:
-    """The bytes of a file of keys or certificates. UsageError where it cannot be read."""
+    """Return the bytes of a file of keys or certificates.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
     try:
         with file.open("rb") as stream:
             content = stream.read(_MOST_KEY_NBYTES + 1)

@@ -1,4 +1,4 @@
-"""What a signature of a package says: an in-toto statement with the SHA-256 of every file.
+"""Signed content of a package's signature: an in-toto statement with the SHA-256 of every file.
 
 Source: in-toto Statement v1; the predicate is that of the OpenSSF model signing specification,
 ``https://model_signing/signature/v1.0``, with one resource per file.
@@ -24,16 +24,16 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 _PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 _SHA256 = re.compile("[0-9a-f]{64}")
-_MOST_RESOURCES = 100_001  # those of digests.json, and it itself
+_MOST_RESOURCES = 100_001  # the files of digests.json, and digests.json itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """The files of a package, as somebody signs them.
+    """Files of a package as they are signed.
 
     Attributes:
-        name: what the signer calls the package; for people.
-        files: path → SHA-256 of every file that is signed.
+        name: The signer's name of the package, for people.
+        files: SHA-256 of every signed file, by path.
     """
 
     name: str
@@ -41,8 +41,8 @@ class Statement:
 
 
 def dump_statement(statement: Statement) -> bytes:
-    """The payload of a signature. The same files give the same bytes."""
-    # The order in which model-signing lists them: by the names of folders, one after the other.
+    """Return the payload of a signature; equal files give equal bytes."""
+    # Files in the order of model-signing: compared folder by folder.
     paths = sorted(statement.files, key=lambda path: path.split("/"))
     resources = [
         {"name": path, "algorithm": "sha256", "digest": statement.files[path]} for path in paths
@@ -70,11 +70,13 @@ def dump_statement(statement: Statement) -> bytes:
 
 
 def parse_statement(payload: bytes, *, where: str) -> Statement:
-    """The statement in a payload whose signature is right: its signer may still be a stranger.
+    """Parse the statement in a payload whose signature is valid; its signer may be unknown.
 
-    SignatureError, which calls the signature ``where``, for another kind of statement, resources
-    that are no plain paths or are listed twice, other digests than SHA-256, and a digest of the
-    whole that is not theirs.
+    ``where`` names the signature in messages.
+
+    Raises:
+        SignatureError: It is another kind of statement, a resource is not a plain path or is listed
+            twice, a digest is not SHA-256, or the overall digest is wrong.
     """
     limits = DocumentLimits(nbytes=len(payload), depth=16, values=8 * _MOST_RESOURCES)
     try:
@@ -114,21 +116,21 @@ def _resources(document: Mapping[str, Any], where: str) -> Iterator[tuple[str, s
         raise _wrong(where, "it does not sign whole files (serialization method files)")
     if not isinstance(resources, list) or not 0 < len(resources) <= _MOST_RESOURCES:
         raise _wrong(where, f"its resources are not a list of 1 to {_MOST_RESOURCES}")
-    seen = set()
+    names = set()
     for number, resource in enumerate(resources):
         name, digest = _resource(resource, where, number)
-        if name in seen:
+        if name in names:
             raise _wrong(where, f"it lists {quoted(name)} twice")
-        seen.add(name)
+        names.add(name)
         yield name, digest
 
 
 def _resource(resource: Any, where: str, number: int) -> tuple[str, str]:
-    stated = resource if isinstance(resource, dict) else {}
-    name, digest = stated.get("name"), stated.get("digest")
+    entry = resource if isinstance(resource, dict) else {}
+    name, digest = entry.get("name"), entry.get("digest")
     if not isinstance(name, str) or not isinstance(digest, str):
         raise _wrong(where, f"resource {number} has no name, or no digest")
-    if stated.get("algorithm") != "sha256" or _SHA256.fullmatch(digest) is None:
+    if entry.get("algorithm") != "sha256" or _SHA256.fullmatch(digest) is None:
         raise _wrong(where, f"the digest of {quoted(name)} is no SHA-256 in lower-case hex digits")
     try:
         check_recordable(Path(), [name])
@@ -140,7 +142,7 @@ def _resource(resource: Any, where: str, number: int) -> tuple[str, str]:
 
 
 def _root_digest(digests: Iterable[str]) -> str:
-    """SHA-256 of the files' digests, as bytes, one after the other."""
+    """Return the SHA-256 of the concatenated digests of the files."""
     whole = hashlib.sha256()
     for digest in digests:
         whole.update(bytes.fromhex(digest))
