@@ -1,7 +1,7 @@
-"""One page of all that is known of a package: its parts, its choice, its graphs, its findings.
+"""HTML report of a package on one page: its parts, selection, graphs and findings.
 
-``report_subject`` is what the façade hands in, ``sections`` makes frozen values of it, ``page``
-shows them. Nothing here prints, writes a file, or chooses a variant.
+The façade passes a ``report_subject``; ``sections`` turns it into frozen values, which ``page``
+shows. Nothing here prints, writes files, or selects a variant.
 
 Other folders may import: ``page``, ``report_subject``, ``report_wishes``.
 """

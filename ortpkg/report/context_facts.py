@@ -1,7 +1,7 @@
-"""The compiled contexts of a package: for what they were made, and whether they fit this machine.
+"""Facts of a package's compiled contexts: what they were made for, and if they fit this machine.
 
-No backend's library is loaded: what an EP's factory rates, what the machine's probe knows of EP and
-driver, and what the node noted when it was made are held against each other.
+No backend's library is loaded. The rating of the EP's factory, what the machine's probe knows of EP
+and driver, and what the node recorded when it was made are compared.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from ortpkg.trust.context_trust import check_model_file
 from ortpkg.trust.judged_contexts import is_native
 from ortpkg.versions import parse_version, release_of
 
-#: Variants whose models are looked into, and contexts that are told of one.
+#: Most variants whose models are read, and most contexts shown of one.
 _MOST_VARIANTS, _MOST_CONTEXTS = 500, 100
 _LIMITS = ModelLimits()
 _MISSING = " (missing)"
 
 
 class ContextState(StrEnum):
-    """Whether a context would be taken here."""
+    """State of a context on this machine."""
 
     FRESH = "fresh"
     AGED = "compile anew"
@@ -67,15 +67,15 @@ class ContextFact:
     """One EPContext node of a variant's model.
 
     Attributes:
-        variant: component model and variant.
-        partition: the name by which its context is found.
-        ep: the execution provider that made it.
-        sdk_version, driver_version, architecture: of what made it; "" where it does not say.
-        place: the file of the context, or that it lies in the model.
-        state: whether it fits this machine.
-        reason: what says so, for a stale one the field in which it differs.
-        trust: whether it may run here.
-        needs_trust: whether it runs only with ``--trust``.
+        variant: Component model and variant.
+        partition: Name by which its context is found.
+        ep: Execution provider that made it.
+        sdk_version, driver_version, architecture: Of what made it; "" if it does not say.
+        place: File of the context, or words that it is in the model.
+        state: State on this machine.
+        reason: Reason of the state; for a stale one, the field that differs.
+        trust: Words that say if it may run here.
+        needs_trust: True if it runs only with ``--trust``.
     """
 
     variant: str
@@ -92,7 +92,10 @@ class ContextFact:
 
 
 def context_facts(package: PackageInfo, *, trust: bool) -> tuple[ContextFact, ...]:
-    """The contexts of each variant that is here; what cannot be read is told, never raised."""
+    """Return the contexts of each variant whose files are here.
+
+    Unreadable ones get a state, no error.
+    """
     compiled = [
         variant
         for component in package.components
@@ -101,10 +104,16 @@ def context_facts(package: PackageInfo, *, trust: bool) -> tuple[ContextFact, ..
     ]
     if not compiled:
         return ()
-    named = {each.constraints.ep for each in compiled if each.constraints.ep}
+    named = {
+        compiled_variant.constraints.ep
+        for compiled_variant in compiled
+        if compiled_variant.constraints.ep
+    }
     offer = this_machine(named=named)
     return tuple(
-        fact for variant in compiled for fact in _of_variant(variant, package, offer, trust=trust)
+        fact
+        for variant in compiled
+        for fact in _variant_facts(variant, package, offer, trust=trust)
     )
 
 
@@ -115,28 +124,28 @@ def _has_contexts(variant: VariantInfo) -> bool:
     return needs is not None and bool(needs.context_sources)
 
 
-def _of_variant(
+def _variant_facts(
     variant: VariantInfo, package: PackageInfo, offer: MachineOffer, *, trust: bool
 ) -> Iterator[ContextFact]:
     label = f"{variant.component_name}, {variant.name}"
     assert variant.model_path is not None
     try:
         nodes = list(ep_context_nodes(load_model(variant.model_path).graph))
-        found = [ep_context_attributes(node) for node in nodes[:_MOST_CONTEXTS]]
+        contexts = [ep_context_attributes(node) for node in nodes[:_MOST_CONTEXTS]]
     except (OrtpkgError, OSError) as error:
         yield _broken(label, str(error))
         return
-    said, needs_trust = _trust(variant, package, found, trust=trust)
-    for attributes in found:
+    trust_text, needs_trust = _trust(variant, package, contexts, trust=trust)
+    for attributes in contexts:
         ep = ep_of_context_source(attributes.source) or variant.constraints.ep or ""
         try:
-            place = _place(attributes, variant.model_path)
+            location = _place(attributes, variant.model_path)
             made = _descriptor(attributes, variant.model_path, ep)
             state, reason = _state(variant, ep, made, offer)
         except (OrtpkgError, OSError) as error:
             yield _broken(label, str(error), ep=ep, partition=attributes.partition_name)
             continue
-        if place.endswith(_MISSING):
+        if location.endswith(_MISSING):
             state, reason = ContextState.BROKEN, "its file is not there"
         yield ContextFact(
             variant=label,
@@ -145,10 +154,10 @@ def _of_variant(
             sdk_version=made.sdk_version,
             driver_version=made.driver_version,
             architecture=made.architecture,
-            place=place,
+            place=location,
             state=state,
             reason=reason,
-            trust=said,
+            trust=trust_text,
             needs_trust=needs_trust,
         )
 
@@ -169,9 +178,10 @@ def _broken(label: str, reason: str, *, ep: str = "", partition: str = "") -> Co
 
 
 def _descriptor(attributes: EpContextAttributes, model: Path, ep: str) -> ContextDescriptor:
-    """What the context itself says where it is of ortpkg's form, else what its node does.
+    """Return the description in the context itself if it has ortpkg's format, else the node's.
 
-    EpContextError where the context is damaged, or lies outside of the model's folder.
+    Raises:
+        EpContextError: The context is damaged, or lies outside the model's folder.
     """
     contexts = _own_contexts(attributes, model, ep)
     if contexts is not None and attributes.partition_name in contexts.names:
@@ -189,7 +199,7 @@ def _descriptor(attributes: EpContextAttributes, model: Path, ep: str) -> Contex
 
 
 def _own_contexts(attributes: EpContextAttributes, model: Path, ep: str) -> ContextFile | None:
-    """The container that the node leads to, of which the index alone is read."""
+    """Open the container of the node's context; only its index is read."""
     if attributes.embed_mode:
         data = memoryview(attributes.ep_cache_context)
         if bytes(data[: len(MAGIC)]) != MAGIC:
@@ -202,13 +212,17 @@ def _own_contexts(attributes: EpContextAttributes, model: Path, ep: str) -> Cont
 
 
 def _path_of(attributes: EpContextAttributes, model: Path) -> Path:
-    """The context's file. EpContextError where it would lie outside of the model's folder."""
+    """Return the context's file.
+
+    Raises:
+        EpContextError: It would lie outside the model's folder.
+    """
     options = EpContextOptions(model_path=model)
     return EpContextReader(attributes.source, options, ()).path_of(attributes)
 
 
 def _place(attributes: EpContextAttributes, model: Path) -> str:
-    """Where the context lies, in words."""
+    """Return where the context lies, in words."""
     if attributes.embed_mode:
         return "in the model"
     if not attributes.ep_cache_context:
@@ -224,7 +238,7 @@ def _trust(
     *,
     trust: bool,
 ) -> tuple[str, bool]:
-    """Whether native code would load the contexts, and may."""
+    """Return words on whether native code may load the contexts, and True if that needs --trust."""
     if not any(map(is_native, contexts)):
         return "no native code", False
     if trust:
@@ -241,7 +255,7 @@ def _trust(
 def _state(
     variant: VariantInfo, ep: str, made: ContextDescriptor, offer: MachineOffer
 ) -> tuple[ContextState, str]:
-    """Whether a context fits this machine, by the EP's own rating first."""
+    """Return if a context fits this machine, by the EP's own rating first."""
     device = _ep_device(variant, ep, offer)
     if device is None:
         return ContextState.UNKNOWN, f"{ep or 'its execution provider'} is not available here"
@@ -249,11 +263,11 @@ def _state(
     rating = offer.compatibility(device, info) if info else CompiledModelCompatibility.UNKNOWN
     if ep == PREPACK_EP:
         mismatch = _mismatch_of_prepack(device, made, offer)
-        if mismatch:  # which is what a session would say
+        if mismatch:  # a session would report this
             return ContextState.STALE, mismatch
     else:
-        found = find_mismatch(made, _as_far_as_known(made, device))
-        mismatch = "" if found is None else str(found)
+        field_mismatch = find_mismatch(made, _with_known_versions(made, device))
+        mismatch = "" if field_mismatch is None else str(field_mismatch)
     if rating is CompiledModelCompatibility.OPTIMAL:
         though = f", though its {mismatch}" if mismatch else ""
         return ContextState.FRESH, f"the EP rates it as fitting{though}"
@@ -268,33 +282,40 @@ def _state(
 
 
 def _ep_device(variant: VariantInfo, ep: str, offer: MachineOffer) -> EpDevice | None:
-    """The offer of the EP on the device that the variant wants."""
+    """Return the EP's device that the variant needs, or None."""
     wanted = variant.constraints.device
     return next(
         (
-            each
-            for each in offer.ep_devices
-            if each.ep_name == ep
-            and (wanted is None or each.device is None or each.device.type.value == wanted)
+            ep_device
+            for ep_device in offer.ep_devices
+            if ep_device.ep_name == ep
+            and (
+                wanted is None or ep_device.device is None or ep_device.device.type.value == wanted
+            )
         ),
         None,
     )
 
 
 def _mismatch_of_prepack(device: EpDevice, made: ContextDescriptor, offer: MachineOffer) -> str:
-    """Prepacked contexts are loaded by our own kernels, which say themselves what they need."""
-    factory = next(each for each in offer.factories if each.ep_name == device.ep_name)
+    """Return the mismatch that our own kernels, which load prepacked contexts, report.
+
+    "" for none.
+    """
+    factory = next(
+        factory_here for factory_here in offer.factories if factory_here.ep_name == device.ep_name
+    )
     provider = factory.create([device], {})
     try:
         assert isinstance(provider, CompilingProvider)
-        found = provider.find_mismatch(made, provider.describe_environment())
+        mismatch = provider.find_mismatch(made, provider.describe_environment())
     finally:
         provider.close()
-    return "" if found is None else str(found)
+    return "" if mismatch is None else str(mismatch)
 
 
-def _as_far_as_known(made: ContextDescriptor, device: EpDevice) -> ContextDescriptor:
-    """``made``, with what is here in place of what was there, as far as both are known."""
+def _with_known_versions(made: ContextDescriptor, device: EpDevice) -> ContextDescriptor:
+    """Return ``made`` with this machine's versions, as far as both are known."""
     here = made
     version = release_of(device.ep_version)
     if version and release_of(made.sdk_version):

@@ -1,4 +1,4 @@
-"""What a report shows of a model's graphs: nodes of the file, nodes as they run, and who runs them.
+"""Facts of a model's graphs: nodes in the file, nodes as they run, and their providers.
 
 The file is read once more, without its weights; what runs is what the session planned.
 """
@@ -21,13 +21,13 @@ from ortpkg.session.options import EXTERNAL_DATA_FOLDER_ENTRY
 from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
 from ortpkg.shapes.inference import infer_types
 
-#: Of one graph; what is left out is counted.
+#: Most nodes of one graph; the rest is counted.
 MOST_NODES = 50_000
-#: Graphs of one model; more have loops in loops by the dozen, or are hostile.
+#: Most graphs of one model; a model with more has dozens of nested loops, or is hostile.
 MOST_GRAPHS = 50
-#: Inferring the sizes of a larger model takes longer than a whole report may.
+#: Inferring the shapes of a larger model takes longer than a whole report may.
 _MOST_NODES_INFERRED = 10_000
-#: Torch writes the modules around a node as a list in Python's notation, outermost first.
+#: Torch writes the modules around a node as a Python list, outermost first.
 _SCOPE_METADATA = "pkg.torch.onnx.name_scopes"
 _MOST_SCOPE_CHARACTERS = 4000
 _QUOTED_NAME = re.compile(r"'([^']*)'")
@@ -36,19 +36,20 @@ _NUMBER_NAMES = {ElementType.FLOAT: "float32", ElementType.DOUBLE: "float64"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFact:
-    """One node, of the model file or as it runs.
+    """One node, in the model file or as it runs.
 
     Attributes:
-        name: unique within its stage.
-        op_type, domain: the operator; ``domain`` is "" for ONNX's own.
-        scope: the modules around the node as its exporter says, outermost first; empty where only
-            the name can tell.
-        provider: index into ``GraphFacts.providers``; None where no step runs the node, since
+        name: Name, unique within its stage.
+        op_type, domain: Operator; ``domain`` is "" for ONNX's own.
+        scope: Modules around the node according to its exporter, outermost first; empty if only the
+            name tells.
+        provider: Index into ``GraphFacts.providers``; None if no step runs the node, because
             optimizations folded it or fused it into others.
-        partition: index into ``GraphFacts.partitions``; None as for ``provider``.
-        step: when it runs; None for a node of the file that does not run under its own name.
-        kernel: what computes it; "" where ``step`` is None.
-        inputs, outputs: value names; "" for one left out.
+        partition: Index into ``GraphFacts.partitions``; None like ``provider``.
+        step: Step at which it runs; None for a node of the file that does not run under its own
+            name.
+        kernel: What computes it; "" if ``step`` is None.
+        inputs, outputs: Names of values; "" for one left out.
     """
 
     name: str
@@ -65,12 +66,12 @@ class NodeFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFact:
-    """What one provider runs in one piece, or node by node.
+    """Nodes that one provider runs as a unit, or one by one.
 
     Attributes:
-        provider: index into ``GraphFacts.providers``.
-        fused_node: name of the node that stands for its nodes; "" where they run one by one.
-        node_count: how many nodes it had before fusing.
+        provider: Index into ``GraphFacts.providers``.
+        fused_node: Name of the node that replaces its nodes; "" if they run one by one.
+        node_count: Number of its nodes before fusing.
     """
 
     provider: int
@@ -80,13 +81,13 @@ class PartitionFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphStage:
-    """A graph's nodes in execution order.
+    """Nodes of a graph in execution order.
 
     Attributes:
-        nodes: at most ``MOST_NODES``.
-        left_out: how many nodes there are beyond them.
-        values: name → type and sizes, such as "float32 [batch, 128, 768]", where they are known.
-        inputs, outputs: names of values, without those of weights.
+        nodes: At most ``MOST_NODES`` nodes.
+        left_out: Number of further nodes.
+        values: Type and sizes of values by name, such as "float32 [batch, 128, 768]", if known.
+        inputs, outputs: Names of values, without weights.
     """
 
     nodes: tuple[NodeFact, ...]
@@ -101,12 +102,12 @@ class GraphFacts:
     """One graph of a model, before and after the session's start changed it.
 
     Attributes:
-        path: "" for the main graph, else the way to the sub-graph, e.g. ``"loop_0.body"``.
-        providers: names, in order of priority.
-        partitions: in order of assignment.
-        before: as the model file says.
-        after: as it runs, each fused partition one node; None for a sub-graph that no plan has
-            since a node around it was fused, or optimized away.
+        path: "" for the main graph, else the path to the sub-graph, e.g. ``"loop_0.body"``.
+        providers: Names, in order of priority.
+        partitions: Partitions in order of assignment.
+        before: The graph in the model file.
+        after: The graph as it runs, with one node for each fused partition; None for a sub-graph
+            without a plan, because a node around it was fused or optimized away.
     """
 
     path: str
@@ -121,12 +122,13 @@ def graph_facts(
     model_path: str | os.PathLike[str],
     plan: SessionPlan | None = None,
 ) -> tuple[GraphFacts, ...]:
-    """The main graph of ``model_path`` and then its sub-graphs, as ``session`` planned them.
+    """Return the main graph of ``model_path`` and its sub-graphs, as ``session`` planned them.
 
-    At most ``MOST_GRAPHS`` graphs. ``plan``: the session's, where the caller has it.
+    At most ``MOST_GRAPHS`` graphs are returned. ``plan`` is the session's plan, if the caller has
+    it.
 
-    Raises ModelError where the file is not there any more, or has changed since the session read it
-    in a way that no session could read.
+    Raises:
+        ModelError: The file is gone, or has become unreadable since the session read it.
     """
     plan = session.get_plan() if plan is None else plan
     folder = session.get_session_options().config_entries.get(EXTERNAL_DATA_FOLDER_ENTRY)
@@ -137,40 +139,43 @@ def graph_facts(
 
 
 def facts_of_graphs(graph: Graph, plan: SessionPlan) -> tuple[GraphFacts, ...]:
-    """The same of a graph that is loaded, with types as far as it has them."""
-    planned = {each.path: each for each in _planned_graphs(plan.graph)}
+    """Return the facts of a loaded graph, with types as far as it has them."""
+    planned = {item.path: item for item in _planned_graphs(plan.graph)}
     providers = tuple(
-        dict.fromkeys((*plan.providers, *(each.provider for each in plan.partitions)))
+        dict.fromkeys((*plan.providers, *(item.provider for item in plan.partitions)))
     )
     numbers = {name: number for number, name in enumerate(providers)}
     return tuple(
-        _facts(path, own, _Placement(plan.partitions, path, numbers), planned.get(path), providers)
-        for path, own in _bounded_paths(graph)
+        _facts(
+            path, subgraph, _Placement(plan.partitions, path, numbers), planned.get(path), providers
+        )
+        for path, subgraph in _bounded_paths(graph)
     )
 
 
 class _Placement:
-    """Which partition of one graph a node belongs to, by the name that it had before fusing."""
+    """Partition of each node of one graph, by the node's name before fusing."""
 
     def __init__(
         self, partitions: Iterable[Partition], path: str, numbers: Mapping[str, int]
     ) -> None:
         self._numbers = numbers
-        self._own = [each for each in partitions if each.graph_path == path]
+        self._own = [partition for partition in partitions if partition.graph_path == path]
         self._by_name = {
             name: index
-            for index, each in enumerate(self._own)
-            for name in ((each.fused_node,) if each.fused_node else ()) + each.node_names
+            for index, partition in enumerate(self._own)
+            for name in ((partition.fused_node,) if partition.fused_node else ())
+            + partition.node_names
         }
 
     def facts(self) -> tuple[PartitionFact, ...]:
         return tuple(
             PartitionFact(
-                provider=self._numbers[each.provider],
-                fused_node=each.fused_node,
-                node_count=len(each.node_names),
+                provider=self._numbers[partition.provider],
+                fused_node=partition.fused_node,
+                node_count=len(partition.node_names),
             )
-            for each in self._own
+            for partition in self._own
         )
 
     def partition_of(self, name: str) -> int | None:
@@ -192,18 +197,18 @@ def _planned_graphs(plan: GraphPlan) -> Iterator[GraphPlan]:
 
 
 def _bounded_paths(graph: Graph) -> list[tuple[str, Graph]]:
-    """The graph and those inside it with their ways, written as partitions and plans write them."""
-    found: list[tuple[str, Graph]] = []
+    """Return the graph and its sub-graphs with their paths, as partitions and plans write them."""
+    paths: list[tuple[str, Graph]] = []
     pending = [("", graph)]
-    while pending and len(found) < MOST_GRAPHS:
+    while pending and len(paths) < MOST_GRAPHS:
         path, current = pending.pop(0)
-        found.append((path, current))
+        paths.append((path, current))
         pending.extend(
             (f"{path}/{node.name}.{attribute}" if path else f"{node.name}.{attribute}", inner)
             for node in current.nodes
             for attribute, inner in node.subgraphs.items()
         )
-    return found
+    return paths
 
 
 def _facts(
@@ -244,7 +249,7 @@ def _before(graph: Graph, placement: _Placement, plan: GraphPlan | None) -> Grap
 
 
 def _types_of_file(graph: Graph, nodes: Iterable[Node]) -> Mapping[str, str]:
-    """Types of what the nodes take and make, values of graphs around a sub-graph among them."""
+    """Return the types of the nodes' inputs and outputs, including values of outer graphs."""
     ends = dict.fromkeys((*graph.inputs, *graph.outputs))
     used = dict.fromkeys(
         name for node in nodes for name in (*node.inputs, *node.implicit_inputs, *node.outputs)
@@ -257,7 +262,8 @@ def _file_node(
     node: Node, name: str, placement: _Placement, steps: Mapping[str, PlannedNode]
 ) -> NodeFact:
     step = steps.get(node.name)
-    # A fusion gives its node the name of one of those it replaces: only the same operator is it.
+    # A fused node may have the name of a node that it replaces: only with the same operator it is
+    # that node.
     runs = step if step is not None and step.op_type == node.op_type else None
     return NodeFact(
         name=name,
@@ -274,12 +280,13 @@ def _file_node(
 
 
 def _exported_scope(metadata: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the modules around a node, from the list of their full names that torch writes."""
+    """Return the modules around a node, from the list of their full names that torch writes."""
     listed = _QUOTED_NAME.findall(metadata.get(_SCOPE_METADATA, "")[:_MOST_SCOPE_CHARACTERS])
-    # The last one is the node's own.
-    modules = [each for each in listed[:-1] if each]
+    # The last one is the node's own name.
+    modules = [name for name in listed[:-1] if name]
     return tuple(
-        own.removeprefix(f"{outer}.") for outer, own in zip(["", *modules], modules, strict=False)
+        module.removeprefix(f"{outer}.")
+        for outer, module in zip(["", *modules], modules, strict=False)
     )
 
 
@@ -289,8 +296,10 @@ def _exported_scope(metadata: Mapping[str, str]) -> tuple[str, ...]:
 def _after(plan: GraphPlan, placement: _Placement, before: GraphStage, graph: Graph) -> GraphStage:
     shown = plan.nodes[:MOST_NODES]
     scopes = {node.name: node.scope for node in before.nodes if node.scope}
-    # Plans list what a node itself takes; what its sub-graphs take, the file's node says.
-    taken_inside = {node.name: node.implicit_inputs for node in graph.nodes if node.implicit_inputs}
+    # Plans list a node's own inputs; those of its sub-graphs are in the file's node.
+    implicit_inputs = {
+        node.name: node.implicit_inputs for node in graph.nodes if node.implicit_inputs
+    }
     names = unique_names(node.name for node in shown)
     return GraphStage(
         nodes=tuple(
@@ -303,7 +312,7 @@ def _after(plan: GraphPlan, placement: _Placement, before: GraphStage, graph: Gr
                 partition=placement.partition_of(node.name),
                 step=node.step,
                 kernel=node.kernel,
-                inputs=(*node.inputs, *taken_inside.get(node.name, ())),
+                inputs=(*node.inputs, *implicit_inputs.get(node.name, ())),
                 outputs=node.outputs,
             )
             for node, name in zip(shown, names, strict=True)
@@ -316,7 +325,10 @@ def _after(plan: GraphPlan, placement: _Placement, before: GraphStage, graph: Gr
 
 
 def _types_as_it_runs(plan: GraphPlan, before: GraphStage) -> Mapping[str, str]:
-    """Types of the file, where a value kept its name; of other values, their bytes if known."""
+    """Return types from the file if a value kept its name.
+
+    For others, their size in bytes if known.
+    """
     sizes = {value.name: f"{value.size} bytes" for value in plan.values if value.size}
     return {name: before.values.get(name, sizes.get(name, "")) for name in _names_in(plan)}
 
@@ -329,29 +341,29 @@ def _names_in(plan: GraphPlan) -> dict[str, None]:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """``names``, in which what came before gets a number: "Add", "Add (2)"."""
-    seen: Counter[str] = Counter()
-    taken: set[str] = set()
-    found = []
+    """Return ``names``, with numbers for repeated ones: "Add", "Add (2)"."""
+    counts: Counter[str] = Counter()
+    used: set[str] = set()
+    unique = []
     for name in names:
         shown = name
-        while shown in taken or not shown:
-            seen[name] += 1
-            shown = f"{name or 'unnamed'} ({seen[name] + 1})"
-        taken.add(shown)
-        found.append(shown)
-    return found
+        while shown in used or not shown:
+            counts[name] += 1
+            shown = f"{name or 'unnamed'} ({counts[name] + 1})"
+        used.add(shown)
+        unique.append(shown)
+    return unique
 
 
-def type_text(known: ValueType | None) -> str:
-    """A type for people: "float32 [batch, 128]"; "" where nothing is known."""
-    if known is None:
+def type_text(value_type: ValueType | None) -> str:
+    """Return a type for people, such as "float32 [batch, 128]", or "" if it is unknown."""
+    if value_type is None:
         return ""
-    if not isinstance(known, TensorType | SparseTensorType):
-        return str(known)
-    element = _NUMBER_NAMES.get(known.element_type, known.element_type.name.lower())
-    kind = "" if isinstance(known, TensorType) else "sparse "
-    if known.shape is None:
+    if not isinstance(value_type, TensorType | SparseTensorType):
+        return str(value_type)
+    element = _NUMBER_NAMES.get(value_type.element_type, value_type.element_type.name.lower())
+    kind = "" if isinstance(value_type, TensorType) else "sparse "
+    if value_type.shape is None:
         return f"{kind}{element}"
-    sizes = ", ".join("?" if size is None else str(size) for size in known.shape)
+    sizes = ", ".join("?" if size is None else str(size) for size in value_type.shape)
     return f"{kind}{element} [{sizes}]"

@@ -1,7 +1,7 @@
-"""Folds a graph's nodes into groups, by the modules in their names, so that a view can open few.
+"""Folds a graph's nodes into groups by the modules in their names, for a view that opens a few.
 
-No group has more than ``MOST_CHILDREN`` children: where modules have more, or names have none, runs
-of children that follow each other in execution order become groups of their own.
+No group has more than ``MOST_CHILDREN`` children. If modules have more, or names have none, runs of
+consecutive children in execution order become groups.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from ortpkg.report.graph_facts import NodeFact
 
 
-#: What one opened group shows at most.
+#: Most children of an opened group.
 MOST_CHILDREN = 120
-#: Modules in modules; the names of deeper ones stay together in the last group's.
+#: Most nested modules; the names of deeper ones are joined in the last group's name.
 MOST_DEPTH = 12
 _MOST_OPERATORS_NAMED = 4
-#: How makers of models separate the names of modules, in the order in which they are tried.
+#: Separators of module names, in the order in which they are tried.
 _SEPARATORS = ("/", "::", ".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldGroup:
-    """Nodes that are shown as one while the group is folded.
+    """Group of nodes that is shown as one item while it is folded.
 
     Attributes:
-        label: the module's name within its group, "a/b" where ``a`` holds nothing but ``b``; words
+        label: Name of the module within its group, "a/b" if ``a`` holds nothing but ``b``; words
             for a run of nodes; "" for the whole graph.
-        is_run: whether only the execution order holds it together.
-        parent: index of the group around it, smaller than its own; None for the whole graph.
-        node_count: nodes inside, those of inner groups included.
-        operators: the most frequent operators inside, with counts.
-        providers: index of each provider, None for nodes that no step runs, with counts.
-        partition: the partition in which all its nodes lie; None where they lie in several.
+        is_run: True if only the execution order holds it together.
+        parent: Index of the surrounding group, smaller than its own; None for the whole graph.
+        node_count: Number of nodes inside, including inner groups.
+        operators: Most frequent operators inside, with counts.
+        providers: Index of each provider (None for nodes that no step runs), with counts.
+        partition: Partition of all its nodes, or None if they are in several.
     """
 
     label: str
@@ -50,7 +50,7 @@ class FoldGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldTree:
-    """Groups, the whole graph first, and the innermost group of each node by its index."""
+    """Groups, the whole graph first, and the index of the innermost group of each node."""
 
     groups: tuple[FoldGroup, ...]
     group_of: tuple[int, ...]
@@ -58,9 +58,9 @@ class FoldTree:
 
 @dataclass(slots=True)
 class _Branch:
-    """A group while the tree is made.
+    """Group while the tree is built.
 
-    Its children are node indices and branches, by first node.
+    Its children are node indices and branches, sorted by first node.
     """
 
     label: str
@@ -72,7 +72,7 @@ class _Branch:
 
 
 def fold(nodes: Sequence[NodeFact]) -> FoldTree:
-    """The fold tree of nodes in execution order."""
+    """Return the fold tree of nodes in execution order."""
     root = _by_scope(nodes)
     _merge_chains(root)
     _part(root)
@@ -80,8 +80,8 @@ def fold(nodes: Sequence[NodeFact]) -> FoldTree:
 
 
 def scope_of(name: str) -> tuple[str, ...]:
-    """Names of the modules in a node's name, outermost first: "/encoder/layer.0/Add" has two."""
-    separator = next((each for each in _SEPARATORS if each in name.strip(each)), None)
+    """Return the modules in a node's name, outermost first: "/encoder/layer.0/Add" has two."""
+    separator = next((text for text in _SEPARATORS if text in name.strip(text)), None)
     if separator is None:
         return ()
     parts = [part for part in name.split(separator) if part]
@@ -111,7 +111,7 @@ def _bounded(scope: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _merge_chains(branch: _Branch) -> None:
-    """Leaves no group that holds one thing alone: a group takes its only group's place."""
+    """Replace each group that holds only one group by that group."""
     branch.children = [_merged(child) for child in branch.children]
     only = branch.children[0] if len(branch.children) == 1 else None
     if not branch.label and isinstance(only, _Branch):
@@ -131,7 +131,7 @@ def _merged(child: int | _Branch) -> int | _Branch:
 
 
 def _part(branch: _Branch) -> None:
-    """Makes runs of the children of groups that have too many."""
+    """Group the children of groups that have too many into runs."""
     for child in branch.children:
         if isinstance(child, _Branch):
             _part(child)
@@ -140,7 +140,7 @@ def _part(branch: _Branch) -> None:
 
 
 def _runs(children: Sequence[int | _Branch]) -> Iterator[_Branch]:
-    """Groups of about equally many of the children, as few as the bound allows."""
+    """Yield groups of about equally many children, as few groups as the limit allows."""
     count = -(-len(children) // MOST_CHILDREN)
     for number in range(count):
         first = number * len(children) // count
@@ -157,10 +157,10 @@ def _last(children: Iterable[int | _Branch]) -> int:
 
 
 def _tree(root: _Branch, nodes: Sequence[NodeFact]) -> FoldTree:
-    """Numbers the groups from outside in, each level in execution order."""
+    """Number the groups from outside in, each level in execution order."""
     branches: list[tuple[_Branch, int | None]] = [(root, None)]
     group_of = [0] * len(nodes)
-    for number, (branch, _) in enumerate(branches):  # which grows while it is walked
+    for number, (branch, _) in enumerate(branches):  # the list grows during the loop
         for child in branch.children:
             if isinstance(child, int):
                 group_of[child] = number

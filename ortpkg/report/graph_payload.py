@@ -1,6 +1,6 @@
-"""Packs a graph's facts for the page: JSON of texts and numbers, compressed, as base64.
+"""Packs the facts of a graph for the page: JSON of texts and numbers, compressed, as base64.
 
-``graph_data.js`` reads it. Base64 can end no script element, whatever the names in a model are.
+``graph_data.js`` reads it. Base64 cannot end a script element, whatever the names in a model are.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ortpkg.report.graph_folding import FoldGroup, fold
 if TYPE_CHECKING:
     from ortpkg.report.graph_facts import GraphFacts, GraphStage, NodeFact
 
-#: Of what the script reads; another one is refused.
+#: Version of the format; the script refuses others.
 PAYLOAD_VERSION = 1
-#: Characters of one text.
+#: Most characters of one text.
 _MOST_CHARACTERS = 1000
-#: Stands for what is not there, where numbers are listed.
+#: Number for None in lists of numbers.
 _NONE = -1
 
 
 class _Texts:
-    """Numbers for texts; equal texts have one."""
+    """Numbers of texts; equal texts have the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -42,15 +42,15 @@ class _Texts:
 
 
 def packed_graph(facts: GraphFacts) -> str:
-    """The facts of one graph with its fold trees, as text that stands in a data block."""
+    """Return the facts of one graph with its fold trees, as text for a data block."""
     texts = _Texts()
     document = {
         "version": PAYLOAD_VERSION,
         "path": facts.path,
         "providers": list(facts.providers),
         "partitions": [
-            [each.provider, texts.number(each.fused_node), each.node_count]
-            for each in facts.partitions
+            [partition.provider, texts.number(partition.fused_node), partition.node_count]
+            for partition in facts.partitions
         ],
         "before": _stage(facts.before, texts),
         "after": None if facts.after is None else _stage(facts.after, texts),
@@ -60,14 +60,14 @@ def packed_graph(facts: GraphFacts) -> str:
 
 
 def packed_text(text: str) -> str:
-    """Text compressed by zlib, as base64; what the page's ``unpackText`` gives back."""
-    # A lone surrogate, which no model can hold but a made-up name may, has no UTF-8.
+    """Return text compressed with zlib as base64; the page's ``unpackText`` reverses it."""
+    # A lone surrogate, impossible in a model but not in a made-up name, has no UTF-8.
     data = text.encode("utf-8", "replace")
     return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
 
 
 def unpacked_text(packed: str) -> str:
-    """The text that :func:`packed_text` packed."""
+    """Return the text that :func:`packed_text` packed."""
     return zlib.decompress(base64.b64decode(packed)).decode("utf-8")
 
 
@@ -81,15 +81,15 @@ def _stage(stage: GraphStage, texts: _Texts) -> Mapping[str, object]:
     return {
         "nodes": _nodes(stage.nodes, texts)
         | {
-            "inputCounts": [len(each) for each in inputs],
-            "inputs": _differences(number for each in inputs for number in each),
-            "outputCounts": [len(each) for each in outputs],
-            "outputs": _differences(number for each in outputs for number in each),
+            "inputCounts": [len(item) for item in inputs],
+            "inputs": _differences(number for item in inputs for number in item),
+            "outputCounts": [len(item) for item in outputs],
+            "outputs": _differences(number for item in outputs for number in item),
             "groups": list(tree.group_of),
         },
         "values": _differences(texts.numbers(names)),
         "types": texts.numbers(stage.values.get(name, "") for name in names),
-        "groups": [_group(each, texts) for each in tree.groups],
+        "groups": [_group(item, texts) for item in tree.groups],
         "leftOut": stage.left_out,
     } | ends
 
@@ -120,7 +120,7 @@ def _group(group: FoldGroup, texts: _Texts) -> list[object]:
 
 
 def _differences(numbers: Iterable[int]) -> list[int]:
-    """Each number less the one before: numbers that rise evenly become alike, and compress well."""
+    """Return each number minus the one before; evenly rising numbers then compress well."""
     listed = list(numbers)
     return [number - before for before, number in zip([0, *listed], listed, strict=False)]
 

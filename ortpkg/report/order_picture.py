@@ -1,8 +1,8 @@
-"""The execution order as a picture: steps to the right, a row for each provider and operator.
+"""Picture of the execution order: steps to the right, a row for each provider and operator.
 
-Steps of the same row and provider that follow each other are one shape. Where there are more steps
-than a picture can tell apart, a column stands for several of them, so that it has a few thousand
-shapes however long the order is.
+Consecutive steps with the same row and provider are one shape. If there are more steps than a
+picture can resolve, a column stands for several, so that any order has at most a few thousand
+shapes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAST_WIDTH, _GREATEST_WIDTH, _STEP_WIDTH = 620, 1108, 40
 _ROW_HEIGHT, _LANE_HEIGHT, _HEADING_HEIGHT, _GAP = 18, 22, 20, 8
 _MOST_LANES, _MOST_OPERATORS = 10, 16
 _MOST_SHAPES = 3_000
-#: More changes of the provider, or copies, are not marked.
+#: Most changes of the provider, and most copies, that are marked.
 MOST_MARKS = 200
 _LONGEST_LABEL = 23
 _LONGEST_TITLE = 120
@@ -35,7 +35,7 @@ _NUMBER_OF_FUSED = re.compile(r"__\d+$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """Rows of one height: their labels, how many steps each has, and the row of each step."""
+    """Rows of equal height: their labels, their number of steps, and the row of each step."""
 
     labels: Sequence[str]
     counts: Sequence[int]
@@ -49,21 +49,21 @@ class _Rows:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """Steps of one row that become one shape, and the columns that they lie in."""
+    """Steps of one row that become one shape, and their columns."""
 
     first_column: int
     last_column: int
     nodes: list[PlannedNode]
 
-    def goes_on(self, column: int, node: PlannedNode) -> bool:
-        """Whether ``node``, of the same row and a column not before the last, belongs to it."""
+    def continues_with(self, column: int, node: PlannedNode) -> bool:
+        """Return True if ``node``, of the same row and no earlier column, belongs to the run."""
         is_next = self.last_column == column - 1 and self.nodes[0].provider == node.provider
         return is_next or self.last_column == column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The steps, several to a column where there are many."""
+    """Columns of steps, with several steps each if there are many."""
 
     nodes: Sequence[PlannedNode]
     count: int
@@ -73,21 +73,21 @@ class _Columns:
         return column * len(self.nodes) // self.count
 
     def runs(self, rows: _Rows) -> Sequence[Sequence[_Run]]:
-        """Of each row; a column has the provider of its first step."""
-        found: list[list[_Run]] = [[] for _ in rows.labels]
+        """Return the runs of each row; a column has the provider of its first step."""
+        row_runs: list[list[_Run]] = [[] for _ in rows.labels]
         for column in range(self.count):
             for node in self.nodes[self.first_step(column) : self.first_step(column + 1)]:
-                own = found[rows.row_of(node)]
-                if own and own[-1].goes_on(column, node):
-                    own[-1].nodes.append(node)
-                    own[-1].last_column = column
+                runs = row_runs[rows.row_of(node)]
+                if runs and runs[-1].continues_with(column, node):
+                    runs[-1].nodes.append(node)
+                    runs[-1].last_column = column
                 else:
-                    own.append(_Run(first_column=column, last_column=column, nodes=[node]))
-        return found
+                    runs.append(_Run(first_column=column, last_column=column, nodes=[node]))
+        return row_runs
 
 
 def provider_changes(nodes: Sequence[PlannedNode]) -> tuple[int, ...]:
-    """The steps that another execution provider runs than the step before."""
+    """Return the steps that another execution provider runs than the step before."""
     return tuple(
         after.step for before, after in pairwise(nodes) if before.provider != after.provider
     )
@@ -96,19 +96,19 @@ def provider_changes(nodes: Sequence[PlannedNode]) -> tuple[int, ...]:
 def order_figure(
     graph: GraphPlan, providers: Sequence[str], *, name: str, title: str, names_steps: bool = True
 ) -> str:
-    """An SVG figure of the order of ``graph``, which has one step or more.
+    """Return an SVG figure of the order of ``graph``, which has at least one step.
 
     Args:
-        graph: the plan.
-        providers: the session's, whose colours are those of their places here.
-        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
-        title: what the picture is called, for those who cannot see it.
-        names_steps: whether a shape says which steps it is where one points at it; without, a
-            picture takes a fifth of the letters.
+        graph: The plan.
+        providers: Providers of the session; their positions decide the colours.
+        name: Prefix of the ids; see :func:`ortpkg.drawing.svg.figure`.
+        title: Title of the picture, for those who cannot see it.
+        names_steps: True if shapes show the steps under the pointer; without, a picture has a fifth
+            of the characters.
     """
     lanes, operators = _lanes(graph.nodes), _operators(graph.nodes)
-    wished = _LEFT + _RIGHT + len(graph.nodes) * _STEP_WIDTH
-    width = min(max(_LEAST_WIDTH, wished), _GREATEST_WIDTH)
+    full_width = _LEFT + _RIGHT + len(graph.nodes) * _STEP_WIDTH
+    width = min(max(_LEAST_WIDTH, full_width), _GREATEST_WIDTH)
     columns = _Columns(
         nodes=graph.nodes,
         count=min(len(graph.nodes), _MOST_SHAPES // (len(lanes.labels) + len(operators.labels))),
@@ -149,7 +149,10 @@ def _operators(nodes: Sequence[PlannedNode]) -> _Rows:
 
 
 def _by_operator(node: PlannedNode) -> str:
-    """Fused nodes of one provider, each of which has an operator of its own, are alike."""
+    """Return a node's operator.
+
+    Fused nodes of one provider, whose operators are numbered, are alike.
+    """
     return _NUMBER_OF_FUSED.sub("", node.op_type) if node.kernel == "compiled" else node.op_type
 
 
@@ -161,7 +164,7 @@ def _rows(
     has_others = len(counts) > most
     named = dict(counts.most_common(most - 1 if has_others else None))
     labels = [key for key in counts if key in named]
-    places = {label: number for number, label in enumerate(labels)}
+    row_numbers = {label: number for number, label in enumerate(labels)}
     numbers = [counts[label] for label in labels]
     if has_others:
         labels.append(others)
@@ -169,7 +172,7 @@ def _rows(
     return _Rows(
         labels=labels,
         counts=numbers,
-        row_of=lambda node: places.get(key_of(node), len(places)),
+        row_of=lambda node: row_numbers.get(key_of(node), len(row_numbers)),
         height=_LANE_HEIGHT if key_of is _by_provider else _ROW_HEIGHT,
     )
 
@@ -187,14 +190,14 @@ def _drawn(
         for run in runs:
             first = columns.first_step(run.first_column)
             end = columns.first_step(run.last_column + 1)
-            place = (across.place(first), top + 2, across.length(end - first), height - 4)
+            rectangle = (across.place(first), top + 2, across.length(end - first), height - 4)
             colour = colours.get(run.nodes[0].provider, fill_kind(len(colours)))
             if names_steps:
-                yield svg.box(*place, title=_run_text(run.nodes), kind=f"{colour} outlined")
+                yield svg.box(*rectangle, title=_run_text(run.nodes), kind=f"{colour} outlined")
             else:
-                shapes.setdefault(colour, []).append(place)
-        for colour, places in shapes.items():
-            yield svg.boxes(places, kind=f"{colour} outlined")
+                shapes.setdefault(colour, []).append(rectangle)
+        for colour, rectangles in shapes.items():
+            yield svg.boxes(rectangles, kind=f"{colour} outlined")
         top += height
 
 
@@ -210,7 +213,7 @@ def _run_text(nodes: Sequence[PlannedNode]) -> str:
 
 
 def _marks(graph: GraphPlan, across: Scale, top: int, floor: int) -> Iterator[str]:
-    """Lines where another provider goes on, triangles where a value crosses to another memory."""
+    """Yield lines at changes of the provider, and triangles where a value is copied."""
     changes = provider_changes(graph.nodes)
     if len(changes) <= MOST_MARKS:
         for step in changes:
@@ -232,13 +235,14 @@ def _axis(across: Scale, count: int, floor: int) -> Iterator[str]:
 
 def _description(graph: GraphPlan) -> str:
     counts = Counter(node.provider for node in graph.nodes)
-    said = [
-        f"{counted(count, 'step')} on {each}" for each, count in counts.most_common(_MOST_LANES)
+    sentences = [
+        f"{counted(count, 'step')} on {provider}"
+        for provider, count in counts.most_common(_MOST_LANES)
     ]
     if changes := provider_changes(graph.nodes):
-        said.append(f"the execution provider changes {counted(len(changes), 'time')}")
+        sentences.append(f"the execution provider changes {counted(len(changes), 'time')}")
     if copies := len(graph.copies):
-        said.append(
+        sentences.append(
             f"{counted(copies, 'value')} {'is' if copies == 1 else 'are'} copied between memories"
         )
-    return "; ".join(said)
+    return "; ".join(sentences)

@@ -1,7 +1,7 @@
-"""The report as one HTML file: sections through their templates, styles and scripts inlined.
+"""Report as one HTML file: sections through their templates, with styles and scripts inlined.
 
-Nothing in it asks for anything: a Content-Security-Policy in the page forbids every request, and
-allows the styles and scripts by their digests alone (https://www.w3.org/TR/CSP3/).
+The page loads nothing: its Content-Security-Policy forbids every request, and allows the styles and
+scripts only by their digests (https://www.w3.org/TR/CSP3/).
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _SCRIPTS = (
 )
 
 
-#: Letters of one text, in a table or where one points at a name; what is longer is cut.
+#: Most characters of one text in a table or tooltip; longer ones are cut.
 _LONGEST_TEXT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionKind:
-    """One of the page's sections.
+    """One section of the page.
 
     Attributes:
-        id: of its element; its template is ``templates/<id>.html.j2``.
-        title: its heading.
-        make: makes it of the subject.
+        id: Id of its element; its template is ``templates/<id>.html.j2``.
+        title: Heading of the section.
+        make: Makes the section of a subject.
     """
 
     id: str
@@ -66,7 +66,7 @@ class SectionKind:
     make: Callable[[ReportSubject], Section]
 
 
-#: In the order of the page.
+#: Sections in the order of the page.
 SECTIONS: tuple[SectionKind, ...] = (
     SectionKind(id="package", title="Package", make=package_section),
     SectionKind(id="selection", title="Selection", make=selection_section),
@@ -80,7 +80,7 @@ SECTIONS: tuple[SectionKind, ...] = (
 
 
 def report_html(subject: ReportSubject) -> str:
-    """The whole page of a package, as text."""
+    """Return the whole page of a package as text."""
     made = [(kind, kind.make(subject)) for kind in SECTIONS]
     styles, scripts = (stylesheet(), *_static(_STYLES)), _static(_SCRIPTS)
     return (
@@ -117,9 +117,9 @@ def _environment() -> Environment:
 
 
 def _shown(value: Any) -> Any:
-    """What a template shows: markup of ours as it is, texts of strangers made harmless.
+    """Return a value for a template: our markup unchanged, other texts made harmless and cut.
 
-    Those have nothing that steers a reader, and an end.
+    Control characters, which could mislead a reader, are made visible.
     """
     from markupsafe import Markup  # with jinja2
 

@@ -1,4 +1,4 @@
-"""What a report is about, as the façade of a package hands it in."""
+"""Subject of a report, as the façade of a package passes it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from ortpkg.session.inference_session import InferenceSession
     from ortpkg.session.session_plan import SessionPlan
 
-#: Of a component, the first so many variants are shown, and judged on other machines.
+#: Most variants of a component that are shown, and judged on other machines.
 MOST_VARIANTS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineSelections:
-    """What is selected of a package on one machine.
+    """Selections of a package on one machine.
 
     Attributes:
-        name: the machine's, in words; "this machine" for the one that makes the report.
-        is_here: whether it is that one.
-        selections: component → selection, of every component. Those of other machines may have
-            verdicts on no more variants than are shown, and on the winner.
+        name: Name of the machine in words; "this machine" for the one that makes the report.
+        is_here: True for that machine.
+        selections: Selection of every component by its name. Those of other machines may have
+            verdicts only on the variants that are shown, and on the winner.
     """
 
     name: str
@@ -41,17 +41,17 @@ class MachineSelections:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedModel:
-    """One variant's model as a session has planned it, or why there is no session.
+    """Model of one variant as a session planned it, or the reason why there is no session.
 
     Attributes:
-        component_name, variant_name: which; the second is "" where no variant could be chosen.
-        planned_for: in words, whose plan it is: "the embedded engine", "what ortpkg run takes".
-        session: ready to run, and never run; None where there is none.
-        plan: what the session planned; None where there is none.
-        sizes: of the symbolic dimensions of its inputs, for the plan's figures in bytes: as they
-            were asked for, 1 for each that was not.
-        model_path: the file that the session read; None where there is no session.
-        obstacle: why there is none, a sentence; "" where there is one.
+        component_name, variant_name: Names; the second is "" if no variant could be selected.
+        planned_for: Owner of the plan in words: "the embedded engine", "what ortpkg run takes".
+        session: Session that is ready and never run, or None.
+        plan: Plan of the session, or None.
+        sizes: Sizes of symbolic dimensions of its inputs, for figures in bytes: the requested ones,
+            1 for others.
+        model_path: File that the session read, or None without a session.
+        obstacle: Sentence why there is no session, or "".
     """
 
     component_name: str
@@ -65,9 +65,9 @@ class PlannedModel:
 
     @property
     def title(self) -> str:
-        """Component model and variant, as headings have it."""
+        """Component model and variant, as headings show them."""
         both = (self.component_name, self.variant_name)
-        return " / ".join(each for each in both if each)
+        return " / ".join(name for name in both if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +75,18 @@ class ReportSubject:
     """Everything that a report is made of.
 
     Attributes:
-        info: the package.
-        title: what its user calls it.
-        machines: this machine first, then those that were asked for.
-        models: of each component what was planned, in execution order.
-        unplanned_count: how many more models would have been, were a page not bounded.
-        findings: those of ``ortpkg validate``.
-        results: what was measured for this report; empty where nothing was, and what ``ortpkg
-            bench`` recorded here is shown.
-        recorded: what ``ortpkg bench`` recorded of it on this machine; None for nothing.
-        trust: whether the package's publisher is trusted.
-        verifies_all: hash every file, however large.
-        made_at: when, with a time zone.
+        info: The package.
+        title: Name that the user gave it.
+        machines: This machine first, then the requested ones.
+        models: Planned models of each component, in execution order.
+        unplanned_count: Number of models that were not planned to limit the page.
+        findings: Findings of ``ortpkg validate``.
+        results: Measurements for this report; if empty, those that ``ortpkg bench`` recorded here
+            are shown.
+        recorded: Records of ``ortpkg bench`` on this machine, or None.
+        trust: True if the package's publisher is trusted.
+        verifies_all: True to hash every file, however large.
+        made_at: Time of the report, with a time zone.
     """
 
     info: PackageInfo
@@ -103,5 +103,5 @@ class ReportSubject:
 
     @property
     def here(self) -> MachineSelections:
-        """The machine that makes the report."""
+        """Machine that makes the report."""
         return self.machines[0]

@@ -1,4 +1,4 @@
-"""What somebody who asks for a report may wish."""
+"""Options of a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DrawnGraphs(StrEnum):
-    """Whose graphs a report draws."""
+    """Variants whose graphs a report draws."""
 
     CHOSEN = "chosen"
     ALL = "all"
@@ -24,18 +24,18 @@ class DrawnGraphs(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportWishes:
-    """What a report shows beside what the package says.
+    """Options of what a report shows besides the package's own content.
 
     Attributes:
-        profiles: other machines to select for: names of built-in profiles, files, or profiles.
-        graphs: of the variants chosen here, of all that run here, or of none.
-        backend: what plans the graphs; None for the embedded engine where it runs the variant, else
-            what does.
-        eps: execution providers to divide the graphs among, in this order, in place of the one that
-            selection found.
-        sizes: of symbolic dimensions, for the memory that plans take; each is 1 where it has none.
-        results: what was measured for this report.
-        verifies_all: hash every file, however large.
+        profiles: Other machines to select for: names of built-in profiles, files, or profiles.
+        graphs: Graphs of the variants selected here, of all that run here, or none.
+        backend: Backend that plans the graphs; None for the embedded engine if it runs the variant,
+            else the one that does.
+        eps: Execution providers among which to divide the graphs, in order, instead of the selected
+            one.
+        sizes: Sizes of symbolic dimensions, for the memory of plans; 1 for others.
+        results: Measurements for this report.
+        verifies_all: True to hash every file, however large.
     """
 
     profiles: Sequence[str | MachineProfile] = ()

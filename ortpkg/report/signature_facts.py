@@ -1,6 +1,6 @@
-"""Which signatures a package carries, who made them, and whether they are accepted here.
+"""Signatures of a package: who made them, and if they are accepted here.
 
-Nothing is asked of a network or of a person: what counts is the trust policy of this machine.
+Neither the network nor a person is asked: the trust policy of this machine decides.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class SignatureFact:
     """One signature.
 
     Attributes:
-        where: its file in the package.
-        signer: by whom it says it is: a name of the certificate, or a key.
-        is_current: whether it is over what digests.json records now.
-        accepted_as: the signer of the trust policy who it proved to be; "" for nobody.
-        problem: why it cannot be read; "" where it can.
+        where: Its file in the package.
+        signer: Claimed signer: a name in the certificate, or a key.
+        is_current: True if it covers what digests.json records now.
+        accepted_as: Signer of the trust policy that it was proven to be, or "".
+        problem: Reason why it cannot be read, or "".
     """
 
     where: str
@@ -51,10 +51,10 @@ class SignatureFacts:
     """All signatures of a package.
 
     Attributes:
-        signatures: each of them.
-        policy: what the trust policy of this machine says of the package, in a sentence.
-        is_judged: whether there is a policy.
-        is_refused: whether the policy refuses the package.
+        signatures: The signatures.
+        policy: Sentence on the decision of this machine's trust policy.
+        is_judged: True if there is a policy.
+        is_refused: True if the policy refuses the package.
     """
 
     signatures: tuple[SignatureFact, ...] = ()
@@ -64,7 +64,7 @@ class SignatureFacts:
 
 
 def signature_facts(package: PackageInfo) -> SignatureFacts:
-    """The signatures of ``package``; what is wrong with them is said, never raised."""
+    """Return the signatures of ``package``; problems are described, not raised."""
     if package.is_bare_model:
         return SignatureFacts(policy="An ONNX file has no signatures.")
     if not signature_names(package.root):
@@ -76,9 +76,9 @@ def signature_facts(package: PackageInfo) -> SignatureFacts:
         return SignatureFacts(policy=str(error), is_refused=True)
     accepted: dict[str, str] = {}
     if judgement is not None:
-        accepted = {each.where: each.signer.name for each in judgement.acceptances}
+        accepted = {item.where: item.signer.name for item in judgement.acceptances}
     return SignatureFacts(
-        signatures=tuple(_fact(each, signed.record, accepted) for each in signed.signatures),
+        signatures=tuple(_fact(item, signed.record, accepted) for item in signed.signatures),
         policy=_sentence(judgement, signed.signatures),
         is_judged=judgement is not None,
         is_refused=judgement is not None and not judgement.is_accepted,
@@ -86,7 +86,7 @@ def signature_facts(package: PackageInfo) -> SignatureFacts:
 
 
 def _unsigned(package: PackageInfo) -> SignatureFacts:
-    """The policy may refuse what nobody signed."""
+    """Return the facts of a package without signatures, which the policy may refuse."""
     try:
         judgement = _judgement(_signed(package)) if read_policy() is not None else None
     except OrtpkgError as error:
@@ -97,16 +97,17 @@ def _unsigned(package: PackageInfo) -> SignatureFacts:
 
 
 def _signed(package: PackageInfo) -> SignedPackage:
-    # With registries, archives and the store, only for what is signed or judged.
+    # This import loads registries, archives and the store, so only if needed.
     from ortpkg.trust.signing.signed_package import signed_package
 
     return signed_package(package)
 
 
 def _judgement(signed: SignedPackage) -> Judgement | None:
-    """What the trust policy of this machine says; None where there is none.
+    """Return the decision of this machine's trust policy, or None without a policy.
 
-    UsageError where it cannot be read.
+    Raises:
+        UsageError: The policy cannot be read.
     """
     policy = read_policy()
     if policy is None:
@@ -122,7 +123,9 @@ def _sentence(judgement: Judgement | None, signatures: Sequence[FoundSignature])
     if not judgement.is_accepted:
         return judgement.reason
     if judgement.acceptances:
-        names = dict.fromkeys(quoted(each.signer.name) for each in judgement.acceptances)
+        names = dict.fromkeys(
+            quoted(acceptance.signer.name) for acceptance in judgement.acceptances
+        )
         return f"The trust policy of this machine accepts it: signed by {', '.join(names)}."
     which = "these signatures were not checked" if signatures else "it has none"
     return f"The trust policy of this machine demands no signature of it; {which}."
@@ -132,7 +135,7 @@ def _fact(signature: FoundSignature, record: bytes, accepted: dict[str, str]) ->
     signer = problem = ""
     try:
         signer = _claimed_signer(signature)
-    except OrtpkgError as error:  # UsageError where no library for certificates is installed
+    except OrtpkgError as error:  # UsageError if no library for certificates is installed
         problem = str(error)
     return SignatureFact(
         where=signature.where,

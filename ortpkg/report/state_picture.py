@@ -1,4 +1,4 @@
-"""One bar for the files of a package: how many bytes are in which state."""
+"""Bar of a package's files: the number of bytes in each state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS = 2
 
 
 class StateShare(NamedTuple):
-    """What is in one state: its name, the class of its shapes, its files and their bytes."""
+    """Files in one state: name of the state, CSS class, number of files and bytes."""
 
     state: str
     kind: str
@@ -23,24 +23,24 @@ class StateShare(NamedTuple):
 
 
 def state_figure(shares: Sequence[StateShare], *, name: str, title: str) -> str:
-    """An SVG figure of ``shares``, of which there is one or more.
+    """Return an SVG figure of ``shares``, at least one.
 
     Args:
-        shares: in the order of the bar.
-        name: begins the ids in it; see :func:`ortpkg.drawing.svg.figure`.
-        title: what the picture is called, for those who cannot see it.
+        shares: Shares in the order of the bar.
+        name: Prefix of the ids; see :func:`ortpkg.drawing.svg.figure`.
+        title: Title of the picture, for those who cannot see it.
     """
     total = max(sum(share.nbytes for share in shares), 1)
     across = Scale(start=0, end=_WIDTH, greatest=total)
     parts = []
     before = 0
     for share in shares:
-        # A file of no bytes is seen, too.
+        # Empty files should be visible, too.
         width = max(across.length(share.nbytes), 2.0)
         x = min(across.place(before), _WIDTH - width)
         kind = f"{share.kind} outlined"
-        said = _text(share)
-        parts.append(svg.box(x, _BAR_TOP, width, _BAR_HEIGHT, title=said, kind=kind))
+        label = _text(share)
+        parts.append(svg.box(x, _BAR_TOP, width, _BAR_HEIGHT, title=label, kind=kind))
         before += share.nbytes
     for number, share in enumerate(shares):
         line, column = divmod(number, _COLUMNS)

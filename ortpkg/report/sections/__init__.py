@@ -1,1 +1,1 @@
-"""The sections of a report: each module makes one, a frozen value that its template shows."""
+"""Sections of a report: each module makes one, a frozen value that its template shows."""

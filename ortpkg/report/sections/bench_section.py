@@ -1,4 +1,4 @@
-"""What was measured of the package on this machine, when and with what, and what is quarantined."""
+"""Measurements of the package on this machine, their conditions, and what is quarantined."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _LONGEST_TEXT, _LONGEST_REASON = 120, 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchRow:
-    """One variant on an EP device, in words; "" for what is not known.
+    """Result of one variant on an EP device, in words; "" for unknown values.
 
     Attributes:
-        component, variant, place: which, and what ran it.
-        median, rounds, p95: the time of one run; ``rounds`` are the least and the greatest median
-            of a round.
-        rate: runs per second.
-        cold_start, first_run: from nothing to a session, and its first run.
-        memory, error, cosine: the peak, and the distance from what was expected.
-        verdict: whether outputs are within the tolerance, or why it was not measured.
-        status: how good that is.
+        component, variant, place: Names, and what ran it.
+        median, rounds, p95: Time of one run; ``rounds`` are the least and greatest median of a
+            round.
+        rate: Runs per second.
+        cold_start, first_run: Time from nothing to a session, and of its first run.
+        memory, error, cosine: Peak memory, and distance from the expected outputs.
+        verdict: Words if outputs are within the tolerance, or why it was not measured.
+        status: Rating of the verdict.
     """
 
     component: str
@@ -52,7 +52,7 @@ class BenchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineRow:
-    """One variant that must not run somewhere, and why."""
+    """Variant that must not run on an EP device, with the reason."""
 
     variant: str
     place: str
@@ -64,16 +64,16 @@ class QuarantineRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSection(Section):
-    """What was measured, the fastest first.
+    """Measurements, fastest first.
 
     Attributes:
-        made: when and for what, in a sentence; "" where nothing was measured.
-        stale: why it no longer counts; "" where it does.
-        picture: a figure; "" where nothing was measured.
-        rows: in the order of the picture.
-        quarantined: what must not run here.
-        facts: (what, value) of the machine and the versions that it was measured with.
-        left_out: the sentences on what is not shown.
+        made: Sentence with their time and purpose; "" without measurements.
+        stale: Reason why they no longer count, or "".
+        picture: Figure, or "" without measurements.
+        rows: Rows in the order of the picture.
+        quarantined: Variants that must not run here.
+        facts: Name and value of facts about the machine and versions of the measurement.
+        left_out: Sentences on what is not shown.
     """
 
     made: str
@@ -86,21 +86,21 @@ class BenchSection(Section):
 
 
 def bench_section(subject: ReportSubject) -> BenchSection:
-    """The results of this report, else what was recorded on this machine."""
+    """Return the results of this report, or else those recorded on this machine."""
     state = subject.recorded
     records = SelectionRecords() if state is None else state.records
     recorded_at = "" if state is None else _day_and_time(state.recorded_at)
     if subject.results:
-        pairs = [(shown_result(each), _fresh_extras(each)) for each in subject.results]
+        pairs = [(shown_result(item), _fresh_extras(item)) for item in subject.results]
         made, stale = "Measured for this report.", ""
     else:
-        ordered = sorted(records.measurements, key=lambda each: each.p50_s)
-        pairs = [(recorded_result(each), _recorded_extras(each)) for each in ordered]
+        ordered = sorted(records.measurements, key=lambda item: item.p50_s)
+        pairs = [(recorded_result(item), _recorded_extras(item)) for item in ordered]
         made = f"Measured on this machine, the last on {recorded_at}." if pairs else ""
         stale = records.problem or records.stale_reason
-    # Stable: within a component the order stays.
-    places = {each.name: number for number, each in enumerate(subject.info.components)}
-    pairs.sort(key=lambda pair: places.get(pair[0].component_name, len(places)))
+    # The sort is stable: within a component the order stays.
+    component_order = {item.name: number for number, item in enumerate(subject.info.components)}
+    pairs.sort(key=lambda pair: component_order.get(pair[0].component_name, len(component_order)))
     results = [result for result, _ in pairs[:MOST_ROWS]]
     facts = {} if state is None or not pairs else state.facts
     return BenchSection(
@@ -113,12 +113,12 @@ def bench_section(subject: ReportSubject) -> BenchSection:
         quarantined=tuple(map(_quarantine_row, records.quarantined[:MOST_ROWS])),
         facts=tuple(_facts(facts)),
         left_out=tuple(
-            each
-            for each in (
+            item
+            for item in (
                 left_out(len(pairs) - MOST_ROWS, "results", "ortpkg bench --json"),
                 left_out(len(records.quarantined) - MOST_ROWS, "entries", "ortpkg quarantine list"),
             )
-            if each
+            if item
         ),
     )
 
@@ -129,21 +129,25 @@ def _headline(
     quarantined: Sequence[QuarantineEntry],
     stale: str,
 ) -> str:
-    said = [f"{len(quarantined)} in quarantine"] if quarantined else []
-    timed = [(each.p50_s, each) for each in results if each.p50_s is not None and not each.is_wrong]
+    sentences = [f"{len(quarantined)} in quarantine"] if quarantined else []
+    timed = [
+        (result.p50_s, result)
+        for result in results
+        if result.p50_s is not None and not result.is_wrong
+    ]
     if not timed:
-        return "; ".join((f"{count} candidates, none ran well" if count else _NOTHING, *said))
+        return "; ".join((f"{count} candidates, none ran well" if count else _NOTHING, *sentences))
     first = timed[0][1].component_name
     p50_s, best = min(
         (pair for pair in timed if pair[1].component_name == first), key=lambda pair: pair[0]
     )
     fastest = f"{shortened(best.variant_name, _LONGEST_TEXT)} ({best.backend})"
-    if any(each.component_name != first for _, each in timed):
+    if any(result.component_name != first for _, result in timed):
         fastest = f"{shortened(first, _LONGEST_TEXT)}: {fastest}"
-    failed = sum(each.p50_s is None for each in results)
+    failed = sum(result.p50_s is None for result in results)
     measured = f"{count - failed} of {count} measured" if failed else f"{count} measured"
-    said = [f"Fastest {fastest}, {duration_text(p50_s)}", measured, *said]
-    return "; ".join([*said, "no longer counts"] if stale else said)
+    sentences = [f"Fastest {fastest}, {duration_text(p50_s)}", measured, *sentences]
+    return "; ".join([*sentences, "no longer counts"] if stale else sentences)
 
 
 _NOTHING = "Nothing was measured on this machine"
@@ -152,7 +156,7 @@ _NOTHING = "Nothing was measured on this machine"
 def _status(
     results: Sequence[ShownResult], quarantined: Sequence[QuarantineEntry], stale: str
 ) -> Status:
-    if any(each.is_wrong or each.is_held_against for each in results):
+    if any(result.is_wrong or result.is_held_against for result in results):
         return Status.BAD
     if quarantined or stale:
         return Status.WARN
@@ -161,7 +165,7 @@ def _status(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Extras:
-    """What a table has more than the picture."""
+    """Values that the table shows in addition to the picture."""
 
     rate_per_s: float | None
     cold_start_s: float
@@ -229,7 +233,7 @@ def _quarantine_row(entry: QuarantineEntry) -> QuarantineRow:
     return QuarantineRow(
         variant=f"{entry.component_name}, {entry.variant_name}",
         place=f"{short_ep_names(entry.ep_name)}, {entry.backend}",
-        versions=", ".join(each for each in versions if each) or "unknown",
+        versions=", ".join(version for version in versions if version) or "unknown",
         cause=entry.cause.value.lower().replace("_", " "),
         detail=shortened(entry.detail, _LONGEST_REASON),
         recorded_at=_day_and_time(entry.recorded_at),
@@ -237,7 +241,7 @@ def _quarantine_row(entry: QuarantineEntry) -> QuarantineRow:
 
 
 def _day_and_time(text: str) -> str:
-    """An ISO 8601 time to the minute."""
+    """Return an ISO 8601 time to the minute."""
     return text[:16].replace("T", " ")
 
 

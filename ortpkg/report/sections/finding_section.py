@@ -1,4 +1,4 @@
-"""What ``ortpkg validate`` found."""
+"""Findings of ``ortpkg validate``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LONGEST_MESSAGE = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingRow:
-    """One finding with what its rule says.
+    """One finding with the title of its rule.
 
     Attributes:
-        rule, title: its id and what it is about; the title is "" for an id that is no rule's.
+        rule, title: Id of the rule and its subject; the title is "" for an unknown id.
         severity: "error" or "warning".
-        place: the document, and the pointer in it.
-        message, remedy: what is wrong, and what would be right; at most 600 letters each.
+        place: Document, and the pointer in it.
+        message, remedy: What is wrong and what would be right, at most 600 characters each.
     """
 
     rule: str
@@ -35,11 +35,11 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingSection(Section):
-    """The findings, errors first, each as the validator gave it.
+    """Findings, errors first.
 
     Attributes:
-        rows: at most a thousand.
-        left_out: how many more there are, in a sentence; "" where there are none.
+        rows: At most a thousand findings.
+        left_out: Sentence on the number of further ones, or "".
     """
 
     rows: tuple[FindingRow, ...]
@@ -47,9 +47,9 @@ class FindingSection(Section):
 
 
 def finding_section(subject: ReportSubject) -> FindingSection:
-    """The findings of the package."""
-    ordered = sorted(subject.findings, key=lambda each: each.severity is not Severity.ERROR)
-    errors = sum(each.severity is Severity.ERROR for each in ordered)
+    """Return the findings of the package."""
+    ordered = sorted(subject.findings, key=lambda finding: finding.severity is not Severity.ERROR)
+    errors = sum(finding.severity is Severity.ERROR for finding in ordered)
     return FindingSection(
         headline=_headline(errors, len(ordered) - errors),
         status=Status.BAD if errors else Status.WARN if ordered else Status.GOOD,

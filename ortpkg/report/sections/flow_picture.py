@@ -1,6 +1,6 @@
-"""Draws a pipeline: its steps one below the other, and beside them a line for each value.
+"""Picture of a pipeline: its steps one below the other, and a line for each value beside them.
 
-A line begins where its value is made, runs down, and has an arrow into whatever takes the value.
+A line begins where its value is produced, runs down, and has an arrow into each of its consumers.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from ortpkg.drawing.svg import box, dot, figure, group, line, shortened, text
 from ortpkg.report.sections.pipeline_flow import CardKind, FlowCard, FlowLine
 
-#: What a picture shows at most; the rest is counted.
+#: Most cards of a picture; the rest is counted.
 MOST_CARDS = 40
-_MOST_LINES = 8  # of what a card takes, and of what it gives
+_MOST_LINES = 8  # of inputs, and of outputs, of a card
 _MOST_LANES = 16
 
 _LANE_WIDTH = 13
@@ -30,7 +30,7 @@ _LONGEST_LINE = 124
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Port:
-    """Where a value leaves a card or enters it."""
+    """Point where a value leaves or enters a card."""
 
     value: str
     is_taken: bool
@@ -40,7 +40,7 @@ class _Port:
 
 @dataclass(slots=True, kw_only=True)
 class _Sheet:
-    """What is drawn so far; x counts from the right edge of the lanes."""
+    """Shapes drawn so far; x counts from the right edge of the lanes."""
 
     shapes: list[str] = field(default_factory=list)
     ports: list[_Port] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _Sheet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lane:
-    """The line of a value, from where it is made to where it is taken last."""
+    """Line of a value, from where it is produced to its last use."""
 
     number: int
     made: _Port
@@ -58,10 +58,10 @@ class _Lane:
 
 
 def flow_picture(cards: Sequence[FlowCard], *, name: str, title: str) -> str:
-    """The cards with the values that flow between them."""
+    """Return a picture of the cards with the values that flow between them."""
     sheet = _Sheet()
     for card in cards:
-        _place(card, sheet, depth=0)
+        _draw_card(card, sheet, depth=0)
     lanes = list(_lanes(sheet.ports))
     gutter = _LANE_WIDTH * (1 + max((lane.number + 1 for lane in lanes), default=0))
     lines = [part for lane in lanes for part in _drawn(lane)]
@@ -75,35 +75,37 @@ def flow_picture(cards: Sequence[FlowCard], *, name: str, title: str) -> str:
     )
 
 
-def _place(card: FlowCard, sheet: _Sheet, depth: int) -> None:
-    """Draws a card below what is there, and what lies in it."""
+def _draw_card(card: FlowCard, sheet: _Sheet, depth: int) -> None:
+    """Draw a card below the last one, with the cards inside it."""
     if sheet.cards == MOST_CARDS:
         return
     sheet.cards += 1
     left, top = float(depth * _INDENT), sheet.y
-    place = len(sheet.shapes)
+    index = len(sheet.shapes)
     title = shortened(card.title, _LONGEST_TITLE)
     sign = "↻ " if card.kind is CardKind.REPEAT else ""
     sheet.shapes.append(text(left + 10, top + 17, f"{sign}{title}", kind="head"))
     sheet.y += _HEAD
     for inner in card.body:
-        _place(inner, sheet, depth + 1)
-    _place_lines([each for each in card.lines if each.is_taken], sheet, left)
-    _place_lines([each for each in card.lines if not each.is_taken], sheet, left)
+        _draw_card(inner, sheet, depth + 1)
+    _draw_lines([card_line for card_line in card.lines if card_line.is_taken], sheet, left)
+    _draw_lines([card_line for card_line in card.lines if not card_line.is_taken], sheet, left)
     height = sheet.y + 4 - top
     width = _CARD_WIDTH - 2 * left
     outline = box(left, top, width, height, rx="6", kind=f"flow-{card.kind}", title=card.title)
-    sheet.shapes.insert(place, outline)
+    sheet.shapes.insert(index, outline)
     sheet.y += 4 + _GAP
 
 
-def _place_lines(lines: Sequence[FlowLine], sheet: _Sheet, left: float) -> None:
-    """Writes the first of what a card takes or gives, and how many more there are."""
-    for each in lines[:_MOST_LINES]:
-        label = shortened(each.label, _LONGEST_LABEL)
-        note = shortened(each.note, _LONGEST_LINE - len(label))
+def _draw_lines(lines: Sequence[FlowLine], sheet: _Sheet, left: float) -> None:
+    """Draw the first inputs or outputs of a card, and the number of further ones."""
+    for flow_line in lines[:_MOST_LINES]:
+        label = shortened(flow_line.label, _LONGEST_LABEL)
+        note = shortened(flow_line.note, _LONGEST_LINE - len(label))
         sheet.shapes.append(text(left + 14, sheet.y + 12, label, note=note))
-        sheet.ports.append(_Port(value=each.value, is_taken=each.is_taken, x=left, y=sheet.y + 8))
+        sheet.ports.append(
+            _Port(value=flow_line.value, is_taken=flow_line.is_taken, x=left, y=sheet.y + 8)
+        )
         sheet.y += _LINE_HEIGHT
     more = len(lines) - _MOST_LINES
     if more > 0:
@@ -113,12 +115,12 @@ def _place_lines(lines: Sequence[FlowLine], sheet: _Sheet, left: float) -> None:
 
 
 def _lanes(ports: Sequence[_Port]) -> Iterator[_Lane]:
-    """A lane for each value that is taken somewhere; lanes that have ended are used again."""
+    """Yield a lane for each value that is used; lanes that have ended are used again."""
     ends: list[float] = []
     for made in ports:
         if made.is_taken:
             continue
-        uses = tuple(each for each in ports if each.is_taken and each.value == made.value)
+        uses = tuple(port for port in ports if port.is_taken and port.value == made.value)
         if not uses:
             continue
         number = next((n for n, end in enumerate(ends) if end < made.y), len(ends))

@@ -1,6 +1,6 @@
-"""Draws the first picture of a graph: its outermost groups and nodes, in layers.
+"""Static picture of a graph for pages without scripts: its outermost groups and nodes, in layers.
 
-It needs no script. Where there is one, the view that can be opened takes its place.
+With scripts, the interactive view replaces it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ortpkg.report.graph_folding import FoldTree, fold
 if TYPE_CHECKING:
     from ortpkg.report.graph_facts import GraphStage
 
-#: Items of a picture; the rest is counted.
+#: Most items of a picture; the rest is counted.
 MOST_ITEMS = 36
 _MOST_LINES = 200
 _WIDTH = 1108
@@ -29,7 +29,7 @@ _ROOT = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Item:
-    """A group or a node of the outermost level: what is written on it, and who runs it."""
+    """Group or node of the outermost level: its texts and its provider."""
 
     label: str
     note: str
@@ -37,18 +37,18 @@ class _Item:
 
 
 def overview_picture(stage: GraphStage, *, name: str, title: str) -> str:
-    """Return the outermost items of a graph as a picture, from its inputs downwards.
+    """Return a picture of the outermost items of a graph, from its inputs downwards.
 
     Args:
-        stage: the nodes, in execution order.
-        name: begins the ids of the picture; no other one of the page may have it.
-        title: what it is called, for those who cannot see it.
+        stage: Nodes in execution order.
+        name: Prefix of the ids in the picture, unique on the page.
+        title: Title of the picture, for those who cannot see it.
     """
     tree = fold(stage.nodes)
     item_of, items = _outermost(stage, tree)
     shown_items = items[:MOST_ITEMS]
     edges = _edges(stage, item_of, len(shown_items))
-    corners = _places(_layers(len(shown_items), edges))
+    corners = _corners(_layers(len(shown_items), edges))
     parts = [*_lines(edges, corners), *_boxes(shown_items, corners)]
     bottom = max((y for _, y in corners), default=0) + _BOX_HEIGHT
     if len(items) > len(shown_items):
@@ -67,7 +67,7 @@ def overview_picture(stage: GraphStage, *, name: str, title: str) -> str:
 
 
 def _outermost(stage: GraphStage, tree: FoldTree) -> tuple[list[int], list[_Item]]:
-    """Return for each node the number of its outermost item, and these items in order."""
+    """Return the number of the outermost item of each node, and these items in order."""
     numbers: dict[tuple[bool, int], int] = {}
     item_of: list[int] = []
     items: list[_Item] = []
@@ -99,7 +99,7 @@ def _group_item(tree: FoldTree, number: int) -> _Item:
 
 
 def _edges(stage: GraphStage, item_of: Sequence[int], count: int) -> list[tuple[int, int]]:
-    """Return which items take a value of which, both shown, each pair once and downwards."""
+    """Return the pairs of shown items with a value from one to the other, once and downwards."""
     maker = {
         value: item_of[index]
         for index, node in enumerate(stage.nodes)
@@ -116,9 +116,9 @@ def _edges(stage: GraphStage, item_of: Sequence[int], count: int) -> list[tuple[
 
 
 def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the layer of each item: below all that it takes values of.
+    """Return the layer of each item, below all items whose values it uses.
 
-    A layer that is full sends its next item to the one below.
+    If a layer is full, its next item goes to the one below.
     """
     sources_of: dict[int, list[int]] = {}
     for source, target in edges:
@@ -134,8 +134,8 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return layers
 
 
-def _places(layers: Sequence[int]) -> list[tuple[float, float]]:
-    """Return the upper left corner of each item; the items of a layer stand in its middle."""
+def _corners(layers: Sequence[int]) -> list[tuple[float, float]]:
+    """Return the upper left corner of each item; the items of a layer are centred."""
     counts: dict[int, int] = {}
     columns = []
     for layer in layers:

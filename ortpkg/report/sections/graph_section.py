@@ -1,4 +1,4 @@
-"""The graphs of what was planned: who runs which nodes, as a view for the script and as tables."""
+"""Graphs of the planned models: their nodes by provider, as a view for the script and as tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ortpkg.report.graph_facts import GraphFacts, GraphStage
 
 _STATIC = Path(__file__).parents[1] / "static"
-#: Of all views of a page together; graphs beyond are shown as tables.
+#: Most characters of all views of a page; further graphs are shown as tables.
 _MOST_PACKED = 1_500_000
 _OPTIMIZED_AWAY = "optimized away"
 _ONE_FUSED = "One partition runs as a fused node"
@@ -31,10 +31,10 @@ class PartitionRow:
     """One partition, in words.
 
     Attributes:
-        provider: who runs it.
-        kind: the class of its colour.
-        node_count: nodes of the model file that are in it.
-        runs_as: "one by one", or the name of the node that stands for them.
+        provider: Provider that runs it.
+        kind: CSS class of its colour.
+        node_count: Number of nodes of the model file in it.
+        runs_as: "one by one", or the name of the node that replaces them.
     """
 
     provider: str
@@ -48,14 +48,14 @@ class GraphPart:
     """One graph of a model.
 
     Attributes:
-        title: which.
-        caption: what was planned by what, and what came of it.
-        overview: the first picture, which needs no script.
-        packed: what the script draws; "" where the page would become too large.
-        partitions: in order of assignment.
-        columns: what runs operators: providers, and the words for what no step runs.
-        operators: (operator, how many nodes by column), the most frequent first.
-        left_out: how many operators are not shown, in a sentence.
+        title: Title of the graph.
+        caption: What was planned by which backend, and the result.
+        overview: Static picture, which needs no script.
+        packed: Data for the script; "" if the page would become too large.
+        partitions: Partitions in order of assignment.
+        columns: Providers, and words for nodes that no step runs.
+        operators: Operator and its number of nodes by column, most frequent first.
+        left_out: Sentence on the number of operators that are not shown.
     """
 
     title: str
@@ -70,7 +70,7 @@ class GraphPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelGraphs:
-    """The graphs of one variant's model, or the sentence why there is none."""
+    """Graphs of one variant's model, or a sentence why there is none."""
 
     title: str
     graphs: tuple[GraphPart, ...]
@@ -79,13 +79,13 @@ class ModelGraphs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphSection(Section):
-    """Each model that was planned.
+    """Graphs of all planned models.
 
     Attributes:
-        models: in execution order of their components.
-        layout_source: what lays graphs out in a worker, packed; "" where none is drawn.
-        layout_library: name, version and licence of the library in it.
-        left_out: how many models were not planned, in a sentence.
+        models: Models in execution order of their components.
+        layout_source: Packed script that lays out graphs in a worker; "" if none is drawn.
+        layout_library: Name, version and licence of its library.
+        left_out: Sentence on the number of models that were not planned.
     """
 
     models: tuple[ModelGraphs, ...]
@@ -95,7 +95,7 @@ class GraphSection(Section):
 
 
 def graph_section(subject: ReportSubject) -> GraphSection:
-    """The graphs of the subject's models, each with its sub-graphs."""
+    """Return the graphs of the subject's models, each with its sub-graphs."""
     room = _Room(_MOST_PACKED)
     models = tuple(_model(planned, room, number) for number, planned in enumerate(subject.models))
     is_drawn = any(graph.packed for model in models for graph in model.graphs)
@@ -110,13 +110,13 @@ def graph_section(subject: ReportSubject) -> GraphSection:
 
 
 class _Room:
-    """How many characters the views of a page may still take."""
+    """Number of characters that the views of a page may still use."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def taken_by(self, packed: str) -> str:
-        """``packed``, or "" where it does not fit any more."""
+    def if_it_fits(self, packed: str) -> str:
+        """Return ``packed``, or "" if it does not fit any more."""
         if len(packed) > self._left:
             return ""
         self._left -= len(packed)
@@ -143,7 +143,7 @@ def _model(planned: PlannedModel, room: _Room, number: int) -> ModelGraphs:
 
     try:
         facts = graph_facts(planned.session, planned.model_path, planned.plan)
-    except OrtpkgError as error:  # the file changed since the session read it
+    except OrtpkgError as error:  # for example, the file changed since the session read it
         return ModelGraphs(title=title, graphs=(), obstacle=str(error))
     return ModelGraphs(
         title=title,
@@ -164,16 +164,16 @@ def _graph(
     return GraphPart(
         title=full_title,
         caption=" ".join(_sentences(facts, planned)),
-        overview=room.taken_by(overview_picture(facts.before, name=name, title=full_title)),
-        packed=room.taken_by(packed_graph(facts)),
+        overview=room.if_it_fits(overview_picture(facts.before, name=name, title=full_title)),
+        packed=room.if_it_fits(packed_graph(facts)),
         partitions=tuple(
             PartitionRow(
-                provider=facts.providers[each.provider],
-                kind=fill_kind(each.provider),
-                node_count=each.node_count,
-                runs_as=each.fused_node or "one by one",
+                provider=facts.providers[partition.provider],
+                kind=fill_kind(partition.provider),
+                node_count=partition.node_count,
+                runs_as=partition.fused_node or "one by one",
             )
-            for each in facts.partitions[:MOST_ROWS]
+            for partition in facts.partitions[:MOST_ROWS]
         ),
         columns=_columns(facts),
         operators=shown,
@@ -182,7 +182,7 @@ def _graph(
 
 
 def _sentences(facts: GraphFacts, planned: PlannedModel) -> Iterator[str]:
-    """What was planned by what, in sentences."""
+    """Yield sentences on what was planned by which backend."""
     before, after = facts.before, facts.after
     count = len(before.nodes) + before.left_out
     yield f"{_nodes(count)} of the model file, planned by {planned.planned_for}."
@@ -191,9 +191,9 @@ def _sentences(facts: GraphFacts, planned: PlannedModel) -> Iterator[str]:
     else:
         steps = len(after.nodes) + after.left_out
         yield f"{_nodes(steps)} run{'s' * (steps == 1)} after optimizations."
-    fused = sum(bool(each.fused_node) for each in facts.partitions)
+    fused = sum(bool(partition.fused_node) for partition in facts.partitions)
     if fused:
-        inside = sum(each.node_count for each in facts.partitions if each.fused_node)
+        inside = sum(partition.node_count for partition in facts.partitions if partition.fused_node)
         many = f"{fused} partitions run as fused nodes" if fused > 1 else _ONE_FUSED
         yield f"{many}, of {_nodes(inside)} together."
     away = sum(node.provider is None for node in before.nodes)
@@ -213,14 +213,14 @@ def _nodes(count: int) -> str:
 
 
 def _columns(facts: GraphFacts) -> tuple[str, ...]:
-    """Those providers that run something, and the words for what none runs where there is such."""
+    """Return the providers that run nodes, and words for nodes that none runs, if there are any."""
     used = {node.provider for node in facts.before.nodes}
     names = [name for number, name in enumerate(facts.providers) if number in used]
     return (*names, *((_OPTIMIZED_AWAY,) if None in used else ()))
 
 
 def _operator_counts(facts: GraphFacts) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """How many nodes of the file each provider runs of each operator."""
+    """Return the number of nodes of each operator in the file, by provider."""
     counts: Counter[tuple[str, str]] = Counter()
     totals: Counter[str] = Counter()
     for node in facts.before.nodes:
@@ -237,7 +237,7 @@ def _operator_counts(facts: GraphFacts) -> tuple[tuple[str, tuple[int, ...]], ..
 
 @cache
 def _layout_source() -> str:
-    """The script of the layout worker: the library with its licence, and what calls it."""
+    """Return the script of the layout worker: the library with its licence, and its caller."""
     names = ("vendor/dagre.min.js.LEGAL.txt", "vendor/dagre.min.js", "layout_worker.js")
     return packed_text("\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names))
 

@@ -1,4 +1,4 @@
-"""What is known of the bytes: digests that were compared, signatures, compiled contexts."""
+"""State of the package's bytes: verified digests, signatures, and compiled contexts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
 from ortpkg.report.signature_facts import SignatureFact, SignatureFacts, signature_facts
 from ortpkg.report.state_picture import StateShare, state_figure
 
-#: How much a report hashes where not everything was asked for.
+#: Most bytes that a report hashes unless all are requested.
 _MOST_HASHED_NBYTES = 256_000_000
 _LONGEST_REASON = 500
-#: How good a state is, and the class of its shapes; in the order of the picture.
+#: Rating of each state and the CSS class of its shapes, in the order of the picture.
 _STATES: Mapping[FileState, tuple[Status, str]] = {
     FileState.VERIFIED: (Status.GOOD, "ep-2"),
     FileState.KNOWN: (Status.GOOD, "ep-6"),
@@ -51,7 +51,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureRow:
-    """One signature; ``verdict`` is a word or two, ``status`` how good that is."""
+    """One signature; ``verdict`` is a word or two, ``status`` its rating."""
 
     where: str
     signer: str
@@ -62,7 +62,7 @@ class SignatureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRow:
-    """One compiled context, and whether it fits this machine."""
+    """One compiled context, and its state on this machine."""
 
     fact: ContextFact
     status: Status
@@ -71,18 +71,18 @@ class ContextRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegritySection(Section):
-    """Digests and contexts.
+    """Digests, signatures and contexts.
 
     Attributes:
-        problem: why no file could be compared; "" where some were.
-        facts: (what, value) of the package's digests.
-        picture: a figure; "" where there is no file.
-        shares: what the picture shows.
-        files: those that differ first.
-        policy: what this machine's trust policy says, a sentence.
-        signatures: each of them.
-        contexts: each EPContext node of the variants that are here.
-        left_out: the sentences on what is not shown.
+        problem: Reason why no file could be compared, or "".
+        facts: Name and value of facts about the package's digests.
+        picture: Figure, or "" without files.
+        shares: Content of the picture.
+        files: Files, those that differ first.
+        policy: Sentence on the decision of this machine's trust policy.
+        signatures: All signatures.
+        contexts: EPContext nodes of the variants that are here.
+        left_out: Sentences on what is not shown.
     """
 
     problem: str
@@ -97,18 +97,18 @@ class IntegritySection(Section):
 
 
 def integrity_section(subject: ReportSubject) -> IntegritySection:
-    """What is verified, signed and stale. What cannot be found out is a sentence in it."""
+    """Return what is verified, signed and stale; a sentence says what cannot be determined."""
     info = subject.info
     states, problem = _states(subject)
     signed = signature_facts(info)
     contexts = context_facts(info, trust=subject.trust)
-    ordered = sorted(states.files, key=lambda each: -_badness(_STATES[each.state][0]))
+    ordered = sorted(states.files, key=lambda item: -_badness(_STATES[item.state][0]))
     shares = _shares(states.files)
     return IntegritySection(
         headline="; ".join(
-            each
-            for each in (_files_text(shares, problem), _signed_text(signed), _stale_text(contexts))
-            if each
+            item
+            for item in (_files_text(shares, problem), _signed_text(signed), _stale_text(contexts))
+            if item
         ),
         status=_status(shares, problem, signed, contexts),
         problem=problem,
@@ -117,15 +117,15 @@ def integrity_section(subject: ReportSubject) -> IntegritySection:
         shares=shares,
         files=tuple(map(_file_row, ordered[:MOST_ROWS])),
         policy=signed.policy,
-        signatures=tuple(_signature_row(each, signed) for each in signed.signatures),
+        signatures=tuple(_signature_row(item, signed) for item in signed.signatures),
         contexts=tuple(map(_context_row, contexts[:MOST_ROWS])),
         left_out=tuple(
-            each
-            for each in (
+            item
+            for item in (
                 left_out(len(ordered) - MOST_ROWS, "files", "ortpkg verify --json"),
                 left_out(len(contexts) - MOST_ROWS, "contexts", "ortpkg validate"),
             )
-            if each
+            if item
         ),
     )
 
@@ -144,9 +144,9 @@ def _states(subject: ReportSubject) -> tuple[FileStates, str]:
 def _shares(files: Sequence[StatedFile]) -> tuple[StateShare, ...]:
     shares = []
     for state, (_, kind) in _STATES.items():
-        own = [each.nbytes for each in files if each.state is state]
-        if own:
-            shares.append(StateShare(state.value, kind, len(own), sum(own)))
+        sizes = [file.nbytes for file in files if file.state is state]
+        if sizes:
+            shares.append(StateShare(state.value, kind, len(sizes), sum(sizes)))
     return tuple(shares)
 
 
@@ -160,19 +160,19 @@ def _status(
     signed: SignatureFacts,
     contexts: Sequence[ContextFact],
 ) -> Status:
-    found = [_STATES[FileState(share.state)][0] for share in shares]
-    found += [_CONTEXT_STATUS[each.state] for each in contexts]
+    statuses = [_STATES[FileState(share.state)][0] for share in shares]
+    statuses += [_CONTEXT_STATUS[item.state] for item in contexts]
     if signed.is_refused:
-        found.append(Status.BAD)
-    if any(each.needs_trust for each in contexts) or any(
-        not each.is_current for each in signed.signatures
+        statuses.append(Status.BAD)
+    if any(item.needs_trust for item in contexts) or any(
+        not item.is_current for item in signed.signatures
     ):
-        found.append(Status.WARN)
+        statuses.append(Status.WARN)
     if problem or not shares:
-        found.append(Status.WARN)
-    # What was left unread on purpose does not make less of what was read.
+        statuses.append(Status.WARN)
+    # Files that were not read on purpose do not lower the rating of the others.
     return max(
-        (each for each in found if each is not Status.PLAIN), key=_badness, default=Status.PLAIN
+        (item for item in statuses if item is not Status.PLAIN), key=_badness, default=Status.PLAIN
     )
 
 
@@ -181,35 +181,41 @@ def _files_text(shares: Sequence[StateShare], problem: str) -> str:
         return "Nothing to compare the files with"
     counts = {share.state: share.file_count for share in shares}
     verified = counts.pop(FileState.VERIFIED.value, 0)
-    said = [f"{counted(verified, 'file')} verified"]
-    return ", ".join([*said, *(f"{count} {state}" for state, count in counts.items())])
+    parts = [f"{counted(verified, 'file')} verified"]
+    return ", ".join([*parts, *(f"{count} {state}" for state, count in counts.items())])
 
 
 def _signed_text(signed: SignatureFacts) -> str:
     if not signed.signatures:
         return "refused by the trust policy" if signed.is_refused else "not signed"
-    names = dict.fromkeys(each.accepted_as for each in signed.signatures if each.accepted_as)
+    names = dict.fromkeys(
+        signature.accepted_as for signature in signed.signatures if signature.accepted_as
+    )
     if names:
         return f"signed by {shortened(', '.join(names), 120)}"
-    said = counted(len(signed.signatures), "signature")
-    if all(not each.is_current for each in signed.signatures):
-        return f"{said}, over other files"
-    return f"{said}, refused" if signed.is_refused else f"{said}, of nobody known here"
+    count_text = counted(len(signed.signatures), "signature")
+    if all(not signature.is_current for signature in signed.signatures):
+        return f"{count_text}, over other files"
+    return f"{count_text}, refused" if signed.is_refused else f"{count_text}, of nobody known here"
 
 
 def _stale_text(contexts: Sequence[ContextFact]) -> str:
     if not contexts:
         return ""
-    bad = [each for each in contexts if each.state in {ContextState.STALE, ContextState.BROKEN}]
+    bad = [
+        context
+        for context in contexts
+        if context.state in {ContextState.STALE, ContextState.BROKEN}
+    ]
     if not bad:
-        fresh = sum(each.state is ContextState.FRESH for each in contexts)
+        fresh = sum(context.state is ContextState.FRESH for context in contexts)
         return f"{fresh} of {counted(len(contexts), 'context')} fresh"
     return f"{counted(len(bad), 'context')} {bad[0].state}: {shortened(bad[0].reason, 120)}"
 
 
 def _facts(states: FileStates) -> tuple[tuple[str, str], ...]:
     facts = [("Package digest", states.package_digest)] if states.package_digest else []
-    notes = [("Note", shortened(each, _LONGEST_REASON)) for each in states.notes[:8]]
+    notes = [("Note", shortened(note, _LONGEST_REASON)) for note in states.notes[:8]]
     return (*facts, *notes)
 
 

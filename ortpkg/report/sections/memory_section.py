@@ -1,4 +1,4 @@
-"""How memory lives in the planned models: blocks over steps, peaks, copies, and each value."""
+"""Memory of the planned models: blocks over steps, peaks, copies, and each value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortpkg.session.memory_profile import laid_out_values
 from ortpkg.session.memory_timeline import memory_timeline_figure
 from ortpkg.session.session_plan import GraphPlan, PlannedCopy, PlannedValue
 
-#: Values that the page draws, and lists, of one graph and of all.
+#: Most values that the page draws, and lists, of one graph and of all.
 _MOST_BOXES, _MOST_BOXES_IN_ALL = 1500, 2000
 _MOST_VALUES, _MOST_VALUES_IN_ALL = 200, 1000
 _MOST_GRAPHS = 32
@@ -32,7 +32,7 @@ _KINDS: Mapping[AllocKind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueRow:
-    """One value: where its buffer comes from, how large it is, where it lies and how long."""
+    """One value: origin of its buffer, size, offset and lifetime."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class ValueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRow:
-    """One value that crosses between memories, as (step, value, from, to, size, time)."""
+    """One value that is copied between memories: step, value, source, target, size and time."""
 
     step: int
     value: str
@@ -58,15 +58,15 @@ class CopyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphMemory:
-    """The memory of one graph.
+    """Memory of one graph.
 
     Attributes:
-        place: "main graph", or the way to the sub-graph.
-        facts: (what, value) in words.
-        picture: a figure; "" where nothing is laid out.
-        values: the largest of them.
-        copies: the first of them.
-        left_out: the sentences on what is not shown.
+        place: "main graph", or the path to the sub-graph.
+        facts: Name and value of facts in words.
+        picture: Figure, or "" if nothing is laid out.
+        values: The largest values.
+        copies: The first copies.
+        left_out: Sentences on what is not shown.
     """
 
     place: str
@@ -79,14 +79,14 @@ class GraphMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMemory:
-    """The memory of one planned model, or why there is no plan.
+    """Memory of one planned model, or the reason why there is no plan.
 
     Attributes:
-        title: component model and variant.
-        obstacle: why there is no plan; "" where there is one.
-        sizes: the sentence on the sizes that its figures are for; "" where none is symbolic.
-        graphs: the main graph and those inside it that have values.
-        left_out: the sentence on graphs that are not shown.
+        title: Component model and variant.
+        obstacle: Reason why there is no plan, or "".
+        sizes: Sentence on the sizes that its figures assume; "" if none is symbolic.
+        graphs: Main graph and sub-graphs that have values.
+        left_out: Sentence on graphs that are not shown.
     """
 
     title: str
@@ -98,13 +98,13 @@ class ModelMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySection(Section):
-    """The memory of each model that was planned."""
+    """Memory of all planned models."""
 
     models: tuple[ModelMemory, ...]
 
 
 def memory_section(subject: ReportSubject) -> MemorySection:
-    """How much memory each planned model takes, and when."""
+    """Return how much memory each planned model needs, and when."""
     count = max(len(subject.models), 1)
     boxes = min(_MOST_BOXES, _MOST_BOXES_IN_ALL // count)
     rows = min(_MOST_VALUES, _MOST_VALUES_IN_ALL // count)
@@ -120,48 +120,48 @@ def memory_section(subject: ReportSubject) -> MemorySection:
 
 @dataclass(slots=True)
 class _Budgets:
-    """How many more values of a model the page may draw, and list."""
+    """Number of values of a model that the page may still draw, and list."""
 
     boxes: int
     rows: int
 
-    def take_boxes(self, wished: int) -> int:
-        taken = min(wished, self.boxes)
-        self.boxes -= taken
-        return taken
+    def take_boxes(self, count: int) -> int:
+        granted = min(count, self.boxes)
+        self.boxes -= granted
+        return granted
 
-    def take_rows(self, wished: int) -> int:
-        taken = min(wished, self.rows)
-        self.rows -= taken
-        return taken
+    def take_rows(self, count: int) -> int:
+        granted = min(count, self.rows)
+        self.rows -= granted
+        return granted
 
 
 def _headline(models: Sequence[PlannedModel]) -> str:
     planned = [(model, model.plan.graph) for model in models if model.plan is not None]
     if not planned:
         return "No plan, so that nothing is known of memory" if models else "No model was planned"
-    model, graph = max(planned, key=lambda each: each[1].peak_nbytes)
-    said = f"peak of activations {_KNOWN_IN_A_RUN}"
+    model, graph = max(planned, key=lambda pair: pair[1].peak_nbytes)
+    text = f"peak of activations {_KNOWN_IN_A_RUN}"
     if not _is_unknown(graph):
         at_least = "at least " if graph.unknown_count else ""
-        said = f"peak {at_least}{nbytes_text(graph.peak_nbytes)} of activations"
+        text = f"peak {at_least}{nbytes_text(graph.peak_nbytes)} of activations"
     if len(planned) == 1:
-        said += f", {nbytes_text(graph.weight_nbytes)} of weights"
+        text += f", {nbytes_text(graph.weight_nbytes)} of weights"
     else:
-        said += f" ({shortened(model.component_name, _LONGEST_NAME)}), the most of {len(planned)}"
-    return f"{said}{_with_sizes(model.sizes)}"
+        text += f" ({shortened(model.component_name, _LONGEST_NAME)}), the most of {len(planned)}"
+    return f"{text}{_with_sizes(model.sizes)}"
 
 
 def _is_unknown(graph: GraphPlan) -> bool:
-    """Whether no size of an intermediate value is known before a run."""
+    """Return True if no size of an intermediate value is known before a run."""
     return bool(graph.unknown_count) and not graph.peak_nbytes
 
 
 def _with_sizes(sizes: Mapping[str, int]) -> str:
     if not sizes:
         return ""
-    said = [f"{shortened(name, 40)}={size}" for name, size in list(sizes.items())[:4]]
-    return f", with {', '.join(said)}{', ...' if len(sizes) > 4 else ''}"
+    texts = [f"{shortened(name, 40)}={size}" for name, size in list(sizes.items())[:4]]
+    return f", with {', '.join(texts)}{', ...' if len(sizes) > 4 else ''}"
 
 
 def _model_memory(model: PlannedModel, figure: str, budgets: _Budgets) -> ModelMemory:
@@ -193,12 +193,12 @@ def _sizes_sentence(sizes: Mapping[str, int]) -> str:
 
 
 def _graph_memory(graph: GraphPlan, figure: str, title: str, budgets: _Budgets) -> GraphMemory:
-    place = f"graph {graph.path}" if graph.path else "main graph"
+    graph_name = f"graph {graph.path}" if graph.path else "main graph"
     laid_out = laid_out_values(graph)
     boxes = budgets.take_boxes(len(laid_out))
     picture = ""
     if boxes:
-        whole = shortened(f"{title}: memory over steps, {place}", 300)
+        whole = shortened(f"{title}: memory over steps, {graph_name}", 300)
         picture = memory_timeline_figure(graph, whole, name=figure, most_boxes=boxes)
     ordered = sorted(_listed_values(graph), key=lambda value: -(value.nbytes or 0))
     rows = ordered[: budgets.take_rows(len(ordered))]
@@ -207,17 +207,17 @@ def _graph_memory(graph: GraphPlan, figure: str, title: str, budgets: _Budgets) 
         left_out(len(graph.copies) - MOST_ROWS, "copies", "ortpkg plan"),
     )
     return GraphMemory(
-        place=place,
+        place=graph_name,
         facts=tuple(_facts(graph)),
         picture=picture,
         values=tuple(map(_value_row, rows)),
         copies=tuple(map(_copy_row, graph.copies[:MOST_ROWS])),
-        left_out=tuple(each for each in sentences if each),
+        left_out=tuple(sentence for sentence in sentences if sentence),
     )
 
 
 def _listed_values(graph: GraphPlan) -> Iterator[PlannedValue]:
-    """All but weights, of which the sum is shown."""
+    """Return all values but weights, of which only the sum is shown."""
     return (value for value in graph.values if value.kind is not AllocKind.ALLOCATE_STATICALLY)
 
 

@@ -1,4 +1,4 @@
-"""In which order the planned models run: steps, their providers and kernels, and sub-graphs."""
+"""Execution order of the planned models: steps, their providers and kernels, and sub-graphs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ortpkg.report.report_subject import PlannedModel, ReportSubject
 from ortpkg.report.sections.section import MOST_ROWS, Section, Status, left_out
 from ortpkg.session.session_plan import GraphPlan, PlannedNode, SessionPlan
 
-#: Steps that the page lists, of one graph and of all.
+#: Most steps that the page lists, of one graph and of all.
 _MOST_STEPS, _MOST_STEPS_IN_ALL = 300, 1000
-#: Steps of all models up to which the shapes of the pictures say which steps they are.
+#: Most steps of all models for which the shapes of the pictures name their steps.
 _MOST_NAMED_STEPS = 3000
 _MOST_GRAPHS = 32
 _LONGEST_VALUES = 100
@@ -24,7 +24,7 @@ _WHERE_ALL = "ortpkg plan --nodes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """One step in words; inputs and outputs are cut where they are too many."""
+    """One step in words; long lists of inputs and outputs are cut."""
 
     step: int
     operator: str
@@ -37,7 +37,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """What one provider runs: where, how many nodes, how, and the first of them by name."""
+    """Nodes of one provider: graph, number, way of running, and the first names."""
 
     provider: str
     graph: str
@@ -48,14 +48,14 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphOrder:
-    """The order of one graph.
+    """Execution order of one graph.
 
     Attributes:
-        place: "main graph", or the way to the sub-graph.
-        summary: how many steps, on what, with which kernels.
-        picture: a figure; "" for a graph without steps.
-        steps: the first of them.
-        left_out: the sentence on the rest; "" where there is none.
+        place: "main graph", or the path to the sub-graph.
+        summary: Number of steps, their providers and kernels.
+        picture: Figure, or "" for a graph without steps.
+        steps: The first steps.
+        left_out: Sentence on the rest, or "".
     """
 
     place: str
@@ -67,15 +67,15 @@ class GraphOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOrder:
-    """The order of one planned model, or why there is none.
+    """Execution order of one planned model, or the reason why there is none.
 
     Attributes:
-        title: component model and variant.
-        planned_for: whose plan it is, in words.
-        obstacle: why there is no plan; "" where there is one.
-        partitions: what each provider takes, as the nodes were before fusing.
-        graphs: the main graph and those inside it.
-        left_out: the sentences on partitions and graphs that are not shown.
+        title: Component model and variant.
+        planned_for: Owner of the plan, in words.
+        obstacle: Reason why there is no plan, or "".
+        partitions: Nodes of each provider, before fusing.
+        graphs: Main graph and sub-graphs.
+        left_out: Sentences on partitions and graphs that are not shown.
     """
 
     title: str
@@ -88,13 +88,13 @@ class ModelOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderSection(Section):
-    """The order of each model that was planned."""
+    """Execution order of all planned models."""
 
     models: tuple[ModelOrder, ...]
 
 
 def order_section(subject: ReportSubject) -> OrderSection:
-    """The execution order of each planned model."""
+    """Return the execution order of each planned model."""
     steps = sum(len(model.plan.graph.nodes) for model in subject.models if model.plan is not None)
     rows = min(_MOST_STEPS, _MOST_STEPS_IN_ALL // max(len(subject.models), 1))
     names_steps = steps <= _MOST_NAMED_STEPS
@@ -110,15 +110,15 @@ def order_section(subject: ReportSubject) -> OrderSection:
 
 
 class _StepBudget:
-    """How many more steps of a model the page may list, and whether its pictures name theirs."""
+    """Number of steps of a model that the page may still list, and if its pictures name steps."""
 
     def __init__(self, left: int, *, names_steps: bool) -> None:
         self.left, self.names_steps = left, names_steps
 
-    def take(self, wished: int) -> int:
-        taken = min(wished, self.left)
-        self.left -= taken
-        return taken
+    def take(self, count: int) -> int:
+        granted = min(count, self.left)
+        self.left -= granted
+        return granted
 
 
 def _headline(models: Sequence[PlannedModel], unplanned: int) -> str:
@@ -130,12 +130,12 @@ def _headline(models: Sequence[PlannedModel], unplanned: int) -> str:
     providers = dict.fromkeys(node.provider for graph in graphs for node in graph.nodes)
     steps = sum(len(graph.nodes) for graph in graphs)
     changes = sum(len(provider_changes(graph.nodes)) for graph in graphs)
-    said = [f"{counted(steps, 'step')} on {', '.join(providers) or 'nothing'}"]
+    sentences = [f"{counted(steps, 'step')} on {', '.join(providers) or 'nothing'}"]
     if changes:
-        said.append(f"the provider changes {counted(changes, 'time')}")
+        sentences.append(f"the provider changes {counted(changes, 'time')}")
     if unplanned:
-        said.append(f"{unplanned} of {len(models)} models could not be planned")
-    return "; ".join(said)
+        sentences.append(f"{unplanned} of {len(models)} models could not be planned")
+    return "; ".join(sentences)
 
 
 def _model_order(model: PlannedModel, figure: str, budget: _StepBudget) -> ModelOrder:
@@ -180,7 +180,7 @@ def _partition_rows(plan: SessionPlan) -> Iterator[PartitionRow]:
 def _graph_order(
     graph: GraphPlan, plan: SessionPlan, figure: str, title: str, budget: _StepBudget
 ) -> GraphOrder:
-    place = f"graph {graph.path}" if graph.path else "main graph"
+    graph_name = f"graph {graph.path}" if graph.path else "main graph"
     shown = graph.nodes[: budget.take(len(graph.nodes))]
     picture = ""
     if graph.nodes:
@@ -188,11 +188,11 @@ def _graph_order(
             graph,
             plan.providers,
             name=figure,
-            title=shortened(f"{title}, {place}", 300),
+            title=shortened(f"{title}, {graph_name}", 300),
             names_steps=budget.names_steps,
         )
     return GraphOrder(
-        place=place,
+        place=graph_name,
         summary=_summary(graph),
         picture=picture,
         steps=tuple(map(_step_row, shown)),
@@ -202,13 +202,15 @@ def _graph_order(
 
 def _summary(graph: GraphPlan) -> str:
     kernels = ", ".join(f"{count} {kernel}" for kernel, count in graph.kernel_counts.items())
-    said = [counted(len(graph.nodes), "step"), f"kernels: {kernels or 'none'}"]
+    sentences = [counted(len(graph.nodes), "step"), f"kernels: {kernels or 'none'}"]
     if changes := len(provider_changes(graph.nodes)):
         dotted = " (dotted)" if changes <= MOST_MARKS else ""
-        said.append(f"the execution provider changes {counted(changes, 'time')}{dotted}")
+        sentences.append(f"the execution provider changes {counted(changes, 'time')}{dotted}")
     if graph.copies:
-        said.append(f"{counted(len(graph.copies), 'value')} copied between memories (red marks)")
-    return "; ".join(said)
+        sentences.append(
+            f"{counted(len(graph.copies), 'value')} copied between memories (red marks)"
+        )
+    return "; ".join(sentences)
 
 
 def _step_row(node: PlannedNode) -> StepRow:
@@ -224,10 +226,10 @@ def _step_row(node: PlannedNode) -> StepRow:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The names as far as there is room, and how many more there are."""
+    """Return the names as far as there is room, and the number of further ones."""
     shown = ""
-    for number, each in enumerate(names):
-        words = f"{', ' if number else ''}{shortened(each, _LONGEST_VALUES) or '-'}"
+    for number, name in enumerate(names):
+        words = f"{', ' if number else ''}{shortened(name, _LONGEST_VALUES) or '-'}"
         if number and len(shown) + len(words) > _LONGEST_VALUES:
             return f"{shown}, and {len(names) - number} more"
         shown += words

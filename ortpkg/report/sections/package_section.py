@@ -1,4 +1,4 @@
-"""What the package holds: its component models in order, their variants, what flows through it."""
+"""Content of the package: its component models in order, their variants, and its data flow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ortpkg.report.sections.section import MOST_ROWS, Section, left_out
 from ortpkg.report.sections.stored_weights import StoredWeights, stored_weights
 from ortpkg.selection.variant_facts import DATA_TYPES_FACT, QUANTIZATION_FACT, precision_of
 
-#: Variants of all component models together that have a row.
+#: Most variants of all component models together that have a row.
 _MOST_VARIANTS_IN_ALL = 1000
 
 
@@ -43,15 +43,15 @@ class VariantRow:
     """One variant, in words.
 
     Attributes:
-        name: the variant's.
-        version: its own or the package's; "none" where neither is stated.
-        ep, device, architecture: its constraints; "any" where there is none.
-        ep_name: the EP's full name; "" where there is none.
-        precision: what it computes in: its quantization, or its floating-point type.
-        data_types: all of them, as its metadata state them.
-        own_size, shared_size: of its files; the second is "" where it shares none.
-        is_chosen: whether this machine would run it.
-        is_absent: whether its files are not here.
+        name: Name of the variant.
+        version: Its version or the package's; "none" if there is neither.
+        ep, device, architecture: Its constraints; "any" without one.
+        ep_name: Full name of the EP, or "".
+        precision: Its quantization, or its floating-point type.
+        data_types: All data types, as its metadata state them.
+        own_size, shared_size: Size of its files; the second is "" if it shares none.
+        is_chosen: True if this machine would run it.
+        is_absent: True if its files are not here.
     """
 
     name: str
@@ -70,14 +70,14 @@ class VariantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentPart:
-    """One component model: its variants, and the sentence on those that are not shown.
+    """One component model with its variants.
 
     Attributes:
-        name: the component's.
-        variants: in declaration order.
-        has_versions: whether a variant has a version that is not the package's.
-        shares: whether a variant has files in common with another one.
-        left_out: how many more variants there are; "" where all are shown.
+        name: Name of the component.
+        variants: Variants in declaration order.
+        has_versions: True if a variant's version differs from the package's.
+        shares: True if a variant shares files with another one.
+        left_out: Sentence on the variants that are not shown, or "".
     """
 
     name: str
@@ -89,14 +89,14 @@ class ComponentPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelinePart:
-    """The pipeline as a picture and a table.
+    """Pipeline as a picture and a table.
 
     Attributes:
-        picture: "" where nothing is known of it.
-        steps: the runs of components, in order.
-        obstacle: why values are not shown; "" where they are.
-        left_out: how many more steps there are than the table shows.
-        is_drawn_whole: whether the picture shows every step.
+        picture: Figure, or "" if nothing is known of it.
+        steps: Runs of components, in order.
+        obstacle: Reason why values are not shown, or "".
+        left_out: Sentence on the steps that the table does not show.
+        is_drawn_whole: True if the picture shows every step.
     """
 
     picture: str
@@ -108,16 +108,16 @@ class PipelinePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSection(Section):
-    """What the package says of itself.
+    """The package's own description.
 
     Attributes:
-        description: the package's own words.
-        facts: (what, value) in the order in which they are read.
-        folder: the name of its folder; where that lies is no business of who is shown the page.
-        values: (which, name, type) of its overall inputs and outputs.
-        pipeline: what flows between its components.
-        components: in execution order.
-        weights: what several variants share; None where they share nothing.
+        description: Description in the package's words.
+        facts: Name and value of facts, in reading order.
+        folder: Name of its folder; its path may be private.
+        values: Kind, name and type of its overall inputs and outputs.
+        pipeline: Data flow between its components.
+        components: Components in execution order.
+        weights: What several variants share, or None.
     """
 
     description: str
@@ -130,7 +130,7 @@ class PackageSection(Section):
 
 
 def package_section(subject: ReportSubject) -> PackageSection:
-    """The package's own words, and the sizes of its files."""
+    """Return the package's own description, and the sizes of its files."""
     info = subject.info
     files = files_by_variant(info)
     sizes = sizes_of(files)
@@ -191,14 +191,14 @@ def _component(
     most = max(_MOST_VARIANTS_IN_ALL // len(subject.info.components), 5)
     shown = component.variants[: min(most, MOST_VARIANTS)]
     rows = tuple(
-        _variant(each, subject.info, sizes[component.name, each.name], each.name == chosen)
-        for each in shown
+        _variant(item, subject.info, sizes[component.name, item.name], item.name == chosen)
+        for item in shown
     )
     return ComponentPart(
         name=component.name,
         variants=rows,
         has_versions=not all(map(has_packages_version, shown)),
-        shares=any(each.shared_size for each in rows),
+        shares=any(item.shared_size for item in rows),
         left_out=left_out(
             len(component.variants) - len(shown), "variants", "ortpkg inspect --json"
         ),
@@ -226,7 +226,7 @@ def _variant(
 
 
 def _precision(variant: VariantInfo) -> str:
-    """E.g. "qdq-int8", "fp32"; the data types where they tell no precision."""
+    """Return for example "qdq-int8" or "fp32"; the data types if they imply no precision."""
     quantization = variant.metadata.get(QUANTIZATION_FACT)
     if isinstance(quantization, str) and quantization != "none":
         return quantization
@@ -235,5 +235,5 @@ def _precision(variant: VariantInfo) -> str:
 
 
 def _data_types(variant: VariantInfo) -> str:
-    stated = variant.metadata.get(DATA_TYPES_FACT) or ()
-    return ", ".join(map(str, stated)) if isinstance(stated, tuple) else str(stated)
+    value = variant.metadata.get(DATA_TYPES_FACT) or ()
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

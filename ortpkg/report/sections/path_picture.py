@@ -1,4 +1,4 @@
-"""Draws the path of a winner: how many candidates each step leaves."""
+"""Picture of how a winner was found: the number of candidates that each step leaves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_NOTE = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One bar: how many are left, how many fell, and what that means."""
+    """One bar: the number of candidates that are left and that fell out, and a note."""
 
     label: str
     left: int
@@ -33,10 +33,10 @@ class _Row:
 
 
 def path_picture(path: WinnerPath, *, name: str, title: str) -> str:
-    """A bar for each step, as long as what it leaves, followed by what fell out at it."""
+    """Return a picture with a bar for each step, as long as what it leaves, then what fell out."""
     rows = list(_rows(path))
     scale = Scale(start=_BARS_START, end=_BARS_END, greatest=float(max(path.judged_count, 1)))
-    parts = [part for place, row in enumerate(rows) for part in _drawn(place, row, scale)]
+    parts = [part for index, row in enumerate(rows) for part in _drawn(index, row, scale)]
     bottom = _TOP + len(rows) * _ROW_HEIGHT
     if path.winner:
         parts.append(line(_BARS_START, bottom - 4, _BARS_START, bottom + 4, kind="axis"))
@@ -57,7 +57,7 @@ def path_picture(path: WinnerPath, *, name: str, title: str) -> str:
 
 def _rows(path: WinnerPath) -> Iterator[_Row]:
     yield _Row(label="judged", left=path.judged_count, fell=0, note="variants on EP devices")
-    codes = ", ".join(f"{each.count} {each.code}" for each in path.rejections)
+    codes = ", ".join(f"{rejection.count} {rejection.code}" for rejection in path.rejections)
     rejected = path.judged_count - path.eligible_count
     yield _Row(
         label="can run",
@@ -78,8 +78,8 @@ def _rows(path: WinnerPath) -> Iterator[_Row]:
         )
 
 
-def _drawn(place: int, row: _Row, scale: Scale) -> Iterator[str]:
-    y = _TOP + place * _ROW_HEIGHT
+def _drawn(index: int, row: _Row, scale: Scale) -> Iterator[str]:
+    y = _TOP + index * _ROW_HEIGHT
     baseline = y + _BAR_HEIGHT - 4
     yield text(_LABELS_END, baseline, row.label, text_anchor="end")
     yield text(_COUNTS_END, baseline, str(row.left), kind="head", text_anchor="end")

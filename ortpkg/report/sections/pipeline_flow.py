@@ -1,4 +1,4 @@
-"""What flows between the component models of a package: its pipeline as cards with lines."""
+"""Data flow between the component models of a package: its pipeline as cards with lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortpkg.report.report_subject import ReportSubject
 
 
 class CardKind(StrEnum):
-    """What a card stands for."""
+    """Kind of a card."""
 
     INPUTS = "inputs"
     COMPONENT = "component"
@@ -29,13 +29,13 @@ class CardKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLine:
-    """A value that a card takes or gives.
+    """Value that a card consumes or produces.
 
     Attributes:
-        value: its name in the pipeline.
-        is_taken: taken, else given.
-        label: what the line says: the value's name, with the model's own where that differs.
-        note: the value's type, or what becomes of it.
+        value: Name in the pipeline.
+        is_taken: True if consumed, False if produced.
+        label: Text of the line: the value's name, with the model's own if that differs.
+        note: Type of the value, or its use.
     """
 
     value: str
@@ -46,13 +46,13 @@ class FlowLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCard:
-    """A step of the pipeline, or its inputs or outputs.
+    """Step of the pipeline, or its inputs or outputs.
 
     Attributes:
-        kind: which of them.
-        title: the component's name, or what is done.
-        lines: what it takes, then what it gives; of a loop what is done after each round.
-        body: the steps of a loop.
+        kind: Kind of the card.
+        title: Name of the component, or what is done.
+        lines: Its inputs, then its outputs; for a loop, what happens after each round.
+        body: Steps of a loop.
     """
 
     kind: CardKind
@@ -63,7 +63,7 @@ class FlowCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStep:
-    """A card of a component as a row of a table: the loops round it, what it takes and gives."""
+    """Card of a component as a row of a table: its surrounding loops, inputs and outputs."""
 
     component: str
     loops: str
@@ -73,11 +73,11 @@ class FlowStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineFlow:
-    """A whole pipeline.
+    """Whole pipeline.
 
     Attributes:
-        cards: in execution order; none where nothing is known of it.
-        obstacle: why values are not shown, a sentence; "" where they are.
+        cards: Cards in execution order; none if nothing is known of it.
+        obstacle: Sentence why values are not shown, or "".
     """
 
     cards: tuple[FlowCard, ...]
@@ -85,9 +85,10 @@ class PipelineFlow:
 
 
 def pipeline_flow(subject: ReportSubject) -> PipelineFlow:
-    """How the package's component models follow one another, and what each gives to others.
+    """Return how the package's component models follow one another, and the values between them.
 
-    By pipeline.json; without one, by the names of the planned models' inputs and outputs.
+    It comes from pipeline.json; without one, from the names of the planned models' inputs and
+    outputs.
     """
     info = subject.info
     types = _types_of_values(subject)
@@ -111,15 +112,17 @@ def pipeline_flow(subject: ReportSubject) -> PipelineFlow:
 
 
 def flow_steps(cards: Sequence[FlowCard], loops: tuple[str, ...] = ()) -> Iterator[FlowStep]:
-    """The components' cards in order, those in loops among them."""
+    """Yield the components' cards in order, including those in loops."""
     for card in cards:
         if card.kind is CardKind.COMPONENT:
             yield FlowStep(
                 component=card.title,
                 loops=", ".join(loops),
-                takes=tuple(each.label for each in card.lines if each.is_taken),
+                takes=tuple(flow_line.label for flow_line in card.lines if flow_line.is_taken),
                 gives=tuple(
-                    f"{each.label} {each.note}".strip() for each in card.lines if not each.is_taken
+                    f"{flow_line.label} {flow_line.note}".strip()
+                    for flow_line in card.lines
+                    if not flow_line.is_taken
                 ),
             )
         elif card.kind is CardKind.REPEAT:
@@ -127,12 +130,12 @@ def flow_steps(cards: Sequence[FlowCard], loops: tuple[str, ...] = ()) -> Iterat
 
 
 def card_count(cards: Sequence[FlowCard]) -> int:
-    """How many cards there are, those in loops among them."""
+    """Return the number of cards, including those in loops."""
     return sum(1 + card_count(card.body) for card in cards)
 
 
 def type_text(value: ValueInfo) -> str:
-    """E.g. "float [batch, 1, 8, 8]"; what is no tensor as ONNX Runtime writes it."""
+    """Return for example "float [batch, 1, 8, 8]"; other types as ONNX Runtime writes them."""
     kind = value.type.removeprefix("tensor(").removesuffix(")") if _is_tensor(value) else value.type
     if value.shape is None:
         return kind
@@ -144,25 +147,25 @@ def _is_tensor(value: ValueInfo) -> bool:
 
 
 def _types_of_values(subject: ReportSubject) -> Mapping[tuple[str, str], str]:
-    """(component, output of its model) → type, of the models that are planned."""
+    """Return the type by component and output, for the planned models."""
     return {
-        (model.component_name, each.name): type_text(
+        (model.component_name, output.name): type_text(
             ValueInfo(
-                name=each.name,
-                type=each.type,
-                shape=tuple(each.shape),
+                name=output.name,
+                type=output.type,
+                shape=tuple(output.shape),
             )
         )
         for model in subject.models
         if model.session is not None
-        for each in model.session.get_outputs()
+        for output in model.session.get_outputs()
     }
 
 
 def _wired(subject: ReportSubject) -> Pipeline | None:
-    """The pipeline that names alone make; None where not every model is planned.
+    """Return the pipeline that names alone make, or None.
 
-    Also where the component models do not run together.
+    It is None if a model is not planned, or if the component models do not run together.
     """
     info = subject.info
     names = [component.name for component in info.components]
@@ -179,7 +182,7 @@ def _wired(subject: ReportSubject) -> Pipeline | None:
 
 
 def _in_order(info: PackageInfo) -> PipelineFlow:
-    """What is known without models: the order, and what the package says of its ends."""
+    """Return what is known without models: the order, and the package's inputs and outputs."""
     ends = len(info.components) == 1
     components = tuple(
         FlowCard(
@@ -216,8 +219,8 @@ def _in_order(info: PackageInfo) -> PipelineFlow:
 
 def _end_lines(values: Sequence[ValueInfo], is_taken: bool) -> tuple[FlowLine, ...]:
     return tuple(
-        FlowLine(value=each.name, is_taken=is_taken, label=each.name, note=type_text(each))
-        for each in values
+        FlowLine(value=value.name, is_taken=is_taken, label=value.name, note=type_text(value))
+        for value in values
     )
 
 
@@ -241,12 +244,12 @@ def _cards(steps: Sequence[Step], types: Mapping[tuple[str, str], str]) -> Itera
 def _component_lines(
     step: ComponentStep, types: Mapping[tuple[str, str], str]
 ) -> Iterator[FlowLine]:
-    for own, value in step.inputs.items():
-        label = own if own == value else f"{own} = {value}"
+    for model_name, value in step.inputs.items():
+        label = model_name if model_name == value else f"{model_name} = {value}"
         yield FlowLine(value=value, is_taken=True, label=label)
-    for own, value in step.outputs.items():
-        label = own if own == value else f"{own} → {value}"
-        note = types.get((step.component, own), "")
+    for model_name, value in step.outputs.items():
+        label = model_name if model_name == value else f"{model_name} → {value}"
+        note = types.get((step.component, model_name), "")
         yield FlowLine(value=value, is_taken=False, label=label, note=note)
 
 

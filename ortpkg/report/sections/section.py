@@ -1,16 +1,16 @@
-"""What all sections of a report have: a headline, and how good or bad what it says is."""
+"""Base of all sections of a report: a headline and its rating."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-#: Of the variants of a component, and the rows of a table, that a page shows.
+#: Most variants of a component, and most rows of a table, that a page shows.
 MOST_ROWS = 200
 
 
 class Status(StrEnum):
-    """How a headline is coloured; a word says the same beside the colour."""
+    """Rating of a headline, shown as colour and as a word."""
 
     GOOD = "good"
     WARN = "warn"
@@ -20,11 +20,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page.
+    """Part of the page.
 
     Attributes:
-        headline: what a reader in a hurry has to know of it, one line.
-        status: whether that is good news.
+        headline: The most important fact, on one line.
+        status: Rating of the headline.
     """
 
     headline: str
@@ -32,5 +32,5 @@ class Section:
 
 
 def left_out(count: int, what: str, where: str) -> str:
-    """The sentence below a table that ends early; "" where nothing is left out."""
+    """Return the sentence below a table that was cut, or ""."""
     return f"{count} more {what} are not shown here; {where} has all." if count > 0 else ""

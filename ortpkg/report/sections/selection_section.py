@@ -1,4 +1,4 @@
-"""Which variant of each component model this machine and others would run, and why."""
+"""Variant of each component model that this machine and others would run, and why."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ortpkg.selection.policies import device_kind
 from ortpkg.selection.reasons import asked_for
 from ortpkg.selection.verdict import Selection
 
-#: Component models whose choice is shown; the rest are counted.
+#: Most component models whose selection is shown; the rest is counted.
 _MOST_COMPONENTS = 40
-#: Cells of all matrices of one kind together.
+#: Most cells of all matrices of one kind together.
 _MOST_CELLS = 1600
 _MOST_HEADLINES = 3
 _LONGEST_NAME = 40
@@ -33,20 +33,20 @@ _LONGEST_NAME = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentChoice:
-    """What is selected of one component model.
+    """Selection of one component model.
 
     Attributes:
-        name: the component's.
-        chosen: the winner; "" where nothing fits this machine.
-        place: where it runs, in words.
-        asked_for: the wishes, in words.
-        warnings: of this machine, a sentence each.
-        other_warnings: (machine, sentence) of the others.
-        ties: names of variants that declaration order alone puts behind the winner.
-        devices: variants × EP devices of this machine.
-        machines: variants × machines; None where there is but one.
-        path: how the winner was found.
-        picture: the same, drawn.
+        name: Name of the component.
+        chosen: The winner; "" if nothing fits this machine.
+        place: Where it runs, in words.
+        asked_for: Options of the selection, in words.
+        warnings: Sentences about this machine.
+        other_warnings: Machine and sentence, about others.
+        ties: Names of variants that only declaration order puts behind the winner.
+        devices: Matrix of variants × EP devices of this machine.
+        machines: Matrix of variants × machines; None with only one.
+        path: How the winner was found.
+        picture: The same as a picture.
     """
 
     name: str
@@ -64,12 +64,12 @@ class ComponentChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionSection(Section):
-    """The choice of every component model.
+    """Selection of every component model.
 
     Attributes:
-        choices: in execution order.
-        left_out: how many more components there are, in a sentence.
-        standings: what a cell may be, for the legend.
+        choices: Components in execution order.
+        left_out: Sentence on the number of further components.
+        standings: Possible states of a cell, for the legend.
     """
 
     choices: tuple[ComponentChoice, ...]
@@ -78,7 +78,7 @@ class SelectionSection(Section):
 
 
 def selection_section(subject: ReportSubject) -> SelectionSection:
-    """The selections on this machine and on those that were asked for."""
+    """Return the selections on this machine and on the requested ones."""
     components = subject.info.components
     shown = components[:_MOST_COMPONENTS]
     most_cells = _MOST_CELLS // max(len(shown), 1)
@@ -99,25 +99,25 @@ def selection_section(subject: ReportSubject) -> SelectionSection:
 
 def _headline(here: MachineSelections) -> str:
     selections = list(here.selections.values())
-    lacking = [each for each in selections if each.best is None]
+    lacking = [selection for selection in selections if selection.best is None]
     if not selections:
         return "No component models"
     if len(lacking) == len(selections):
         return "Nothing fits this machine"
     if lacking:
         return f"{len(lacking)} of {len(selections)} component models do not fit this machine"
-    words = [_short_choice(each) for each in selections[:_MOST_HEADLINES]]
+    words = [_short_choice(selection) for selection in selections[:_MOST_HEADLINES]]
     if len(selections) > 1:
         words = [
-            f"{shortened(each.component_name, _LONGEST_NAME)}: {choice}"
-            for each, choice in zip(selections, words, strict=False)
+            f"{shortened(selection.component_name, _LONGEST_NAME)}: {choice}"
+            for selection, choice in zip(selections, words, strict=False)
         ]
     more = len(selections) - len(words)
     return "; ".join(words) + (f"; and {more} more" if more > 0 else "")
 
 
 def _short_choice(selection: Selection) -> str:
-    """E.g. "cpu-fp32 on CPU (onnxruntime)"."""
+    """Return for example "cpu-fp32 on CPU (onnxruntime)"."""
     best = selection.best
     if best is None or best.ep_device is None:
         return "nothing" if best is None else shortened(best.variant.name, _LONGEST_NAME)
@@ -128,9 +128,9 @@ def _short_choice(selection: Selection) -> str:
 
 def _status(here: MachineSelections) -> Status:
     selections = here.selections.values()
-    if any(each.best is None for each in selections):
+    if any(selection.best is None for selection in selections):
         return Status.BAD
-    return Status.WARN if any(each.warnings for each in selections) else Status.GOOD
+    return Status.WARN if any(selection.warnings for selection in selections) else Status.GOOD
 
 
 def _choice(
@@ -163,9 +163,9 @@ def _choice(
 
 
 def _other_warnings(subject: ReportSubject, component: str) -> Iterator[tuple[str, str]]:
-    """What is said of this machine, too, is not said again."""
-    said = set(subject.here.selections[component].warnings)
+    """Yield the warnings of other machines that this machine does not have."""
+    here = set(subject.here.selections[component].warnings)
     for machine in subject.machines:
         for warning in machine.selections[component].warnings:
-            if warning not in said:
+            if warning not in here:
                 yield machine.name, short_ep_names(warning)

@@ -1,4 +1,4 @@
-"""What lies once in a package though several variants use it: the bytes, and a picture of them."""
+"""Content that several variants of a package share: its size, and a picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ortpkg.package.package_info import PackageInfo
 from ortpkg.quantities import nbytes_text
 from ortpkg.report.sections.section import MOST_ROWS, left_out
 
-#: Bars of a picture: of variants, and of what they share, each of which has a colour of its own.
+#: Most bars of a picture: of variants, and of shared parts, each with its own colour.
 _MOST_BARS = 40
 _MOST_SHARED = FILL_COUNT - 1  # the first fill looks like a variant's own bar
 _MOST_NAMES = 20
@@ -34,20 +34,20 @@ _BAR_HEIGHT = 16
 _LEAST_BAR = 2
 _LONGEST_LABEL = 28
 _LONGEST_USERS = 64
-#: A chip of a colour in a variant's row: it uses what has that colour.
+#: Size of a coloured chip in a variant's row, which says that it uses the part of that colour.
 _CHIP = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPart:
-    """What one variant has alone, or several have in common.
+    """Content of one variant alone, or of several together.
 
     Attributes:
-        label: the variant's name, or the letter under which the shared part is drawn.
-        nbytes: of the files.
-        files: for a shared part their paths in the package, in words; "" for a variant.
-        users: for a shared part the variants that use it, in words; "" for a variant.
-        letters: for a variant the letters of the shared parts that it uses.
+        label: Name of the variant, or letter of the shared part.
+        nbytes: Size of the files in bytes.
+        files: Paths of a shared part in the package, in words; "" for a variant.
+        users: Variants that use a shared part, in words; "" for a variant.
+        letters: Letters of the shared parts that a variant uses.
     """
 
     label: str
@@ -58,20 +58,20 @@ class StoredPart:
 
     @property
     def size(self) -> str:
-        """The bytes in words."""
+        """Size in words."""
         return nbytes_text(self.nbytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredWeights:
-    """How a package keeps what its variants share.
+    """Content that the variants of a package share.
 
     Attributes:
-        summary: how many bytes lie there, and how many would if nothing were shared.
-        own: of each variant what no other one uses, in declaration order.
-        shared: the greatest first.
-        left_out: the sentence on what is not shown.
-        picture: both, drawn.
+        summary: Number of bytes, and the number if nothing were shared.
+        own: Content of each variant alone, in declaration order.
+        shared: Shared parts, largest first.
+        left_out: Sentence on what is not shown.
+        picture: Picture of both.
     """
 
     summary: str
@@ -82,7 +82,7 @@ class StoredWeights:
 
 
 def stored_weights(info: PackageInfo, files: FilesByVariant) -> StoredWeights | None:
-    """What several variants use; None where there is no such thing."""
+    """Return the content that several variants use, or None."""
     groups = shared_by(files)
     if not groups:
         return None
@@ -100,8 +100,8 @@ def stored_weights(info: PackageInfo, files: FilesByVariant) -> StoredWeights | 
 
 def _summary(files: FilesByVariant, groups: Sequence[SharedBytes]) -> str:
     sizes = sizes_of(files).values()
-    once = sum(each.own_nbytes for each in sizes) + sum(each.nbytes for each in groups)
-    apart = sum(each.own_nbytes + each.shared_nbytes for each in sizes)
+    once = sum(item.own_nbytes for item in sizes) + sum(item.nbytes for item in groups)
+    apart = sum(item.own_nbytes + item.shared_nbytes for item in sizes)
     return (
         f"What several variants use lies once: {nbytes_text(once)} in all, where"
         f" {nbytes_text(apart)} would lie if every variant had files of its own."
@@ -112,7 +112,7 @@ def _own_parts(
     info: PackageInfo, files: FilesByVariant, groups: Sequence[SharedBytes]
 ) -> Iterator[StoredPart]:
     sizes = sizes_of(files)
-    users = [(_letter(place), frozenset(each.users)) for place, each in enumerate(groups)]
+    users = [(_letter(index), frozenset(group.users)) for index, group in enumerate(groups)]
     for key in list(files)[:MOST_ROWS]:
         yield StoredPart(
             label=_variant_label(key, info),
@@ -122,17 +122,17 @@ def _own_parts(
 
 
 def _shared_parts(info: PackageInfo, groups: Sequence[SharedBytes]) -> Iterator[StoredPart]:
-    for place, each in enumerate(groups):
+    for index, group in enumerate(groups):
         yield StoredPart(
-            label=_letter(place),
-            nbytes=each.nbytes,
-            files=_listed([path.name for path in each.files]),
-            users=_listed([_variant_label(key, info) for key in each.users]),
+            label=_letter(index),
+            nbytes=group.nbytes,
+            files=_listed([path.name for path in group.files]),
+            users=_listed([_variant_label(key, info) for key in group.users]),
         )
 
 
-def _letter(place: int) -> str:
-    return chr(ord("A") + place)
+def _letter(index: int) -> str:
+    return chr(ord("A") + index)
 
 
 def _variant_label(key: VariantKey, info: PackageInfo) -> str:
@@ -148,15 +148,15 @@ def _listed(names: Sequence[str]) -> str:
 
 def _picture(own: Sequence[StoredPart], shared: Sequence[StoredPart]) -> str:
     drawn = own[:_MOST_BARS]
-    greatest = max((each.nbytes for each in (*drawn, *shared)), default=0)
+    greatest = max((part.nbytes for part in (*drawn, *shared)), default=0)
     scale = Scale(start=_BARS_START, end=_BARS_END, greatest=float(greatest or 1))
     parts: list[str] = []
     y = 0
     for heading, rows in (("shared, lies once", shared), ("of one variant", drawn)):
         parts.append(text(_LABELS_END, y + 14, heading, kind="small", text_anchor="end"))
         y += _ROW_HEIGHT
-        for each in rows:
-            parts += _row(each, y, scale)
+        for part in rows:
+            parts += _row(part, y, scale)
             y += _ROW_HEIGHT
     return figure(
         parts,
@@ -181,8 +181,8 @@ def _row(part: StoredPart, y: int, scale: Scale) -> Iterator[str]:
     if part.users:
         users = f"used by {shortened(part.users, _LONGEST_USERS)}"
         yield text(end, baseline, users, kind="small")
-    for place, letter in enumerate(part.letters):
-        x = end + place * (_CHIP + 4)
+    for index, letter in enumerate(part.letters):
+        x = end + index * (_CHIP + 4)
         yield box(x, y, _CHIP, _CHIP, rx="3", kind=_fill(letter))
         yield text(x + _CHIP / 2, baseline, letter, text_anchor="middle")
 

@@ -1,4 +1,4 @@
-"""A selection as a matrix: variants × EP devices of one machine, and variants × machines."""
+"""Selection as a matrix: variants × EP devices of one machine, and variants × machines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ortpkg.report.sections.section import left_out
 from ortpkg.selection.reasons import ep_device_label, main_verdict
 from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
-#: EP devices of a machine that have a column; the rest are counted.
+#: Most EP devices of a machine that have a column; the rest is counted.
 MOST_COLUMNS = 40
 _LONGEST_REASON = 300
 _LONGEST_NAME = 120
 
 
 class Standing(StrEnum):
-    """How a cell is coloured, and which words say the same.
+    """State of a cell, which decides its colour and words.
 
     OTHER_EP is a rejection, too, but one that every variant has on most EP devices.
     """
@@ -35,7 +35,7 @@ class Standing(StrEnum):
 
     @property
     def words(self) -> str:
-        """A sign and a word or two, for who sees no colours."""
+        """Sign and words, for readers who cannot see colours."""
         return _WORDS[self]
 
 
@@ -50,9 +50,9 @@ _WORDS: Mapping[Standing, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """What a selection says of a variant in one column: the standing, the code and the reason.
+    """Verdict on a variant in one column: standing, reason code and reason.
 
-    The reason has at most 300 characters; the notes of the verdict follow it.
+    The reason has at most 300 characters and includes the verdict's notes.
     """
 
     standing: Standing
@@ -62,11 +62,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Where variants were judged.
+    """Column of the matrix.
 
     Attributes:
-        lines: the head of the column, the most important words first.
-        label: the same in one line, for tables and notes.
+        lines: Lines of the head, most important words first.
+        label: The same on one line, for tables and notes.
     """
 
     lines: tuple[str, ...]
@@ -75,12 +75,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A variant with its judgement in all columns where it is the same.
+    """Variant with its verdict in all columns that have the same one.
 
     Attributes:
-        variant: its name, at most 120 letters of it, since the matrix has it whole.
-        places: labels of the columns; "all" alone where it is the same in all of several.
-        cell: what is said there.
+        variant: Its name, cut to 120 characters; the matrix has the whole name.
+        places: Labels of the columns; only "all" if all of several columns are the same.
+        cell: The verdict.
     """
 
     variant: str
@@ -90,12 +90,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictMatrix:
-    """A row for each variant in declaration order, and what those say that are not shown.
+    """Row for each variant in declaration order, and sentences on what is not shown.
 
     Attributes:
-        rows: (variant, a cell for each column).
-        judged: the same as a table of reasons.
-        left_out: sentences on rows and columns that are not shown.
+        columns: The columns.
+        rows: Variant and its cell for each column.
+        judged: The same as a table of reasons.
+        left_out: Sentences on rows and columns that are not shown.
     """
 
     columns: tuple[Column, ...]
@@ -105,10 +106,10 @@ class VerdictMatrix:
 
 
 def device_matrix(selection: Selection, component: ComponentInfo, most_cells: int) -> VerdictMatrix:
-    """The verdicts on the component's variants, a column for each EP device of the machine."""
+    """Return the verdicts on the component's variants, with a column for each EP device."""
     shown = selection.ep_devices[:MOST_COLUMNS]
     columns = tuple(map(_ep_device_column, shown)) or (_NOWHERE,)
-    places = {id(ep_device): place for place, ep_device in enumerate(shown)}
+    column_numbers = {id(ep_device): number for number, ep_device in enumerate(shown)}
     cells = _unjudged(component, len(columns), most_cells)
     for verdict in selection.verdicts:
         row = cells.get(verdict.variant.name)
@@ -116,8 +117,8 @@ def device_matrix(selection: Selection, component: ComponentInfo, most_cells: in
             continue
         if verdict.ep_device is None:
             row[:] = [_cell(verdict)] * len(columns)
-        elif id(verdict.ep_device) in places:
-            row[places[id(verdict.ep_device)]] = _cell(verdict)
+        elif id(verdict.ep_device) in column_numbers:
+            row[column_numbers[id(verdict.ep_device)]] = _cell(verdict)
     more_columns = len(selection.ep_devices) - len(shown)
     return _matrix(columns, cells, len(component.variants), more_columns)
 
@@ -125,23 +126,23 @@ def device_matrix(selection: Selection, component: ComponentInfo, most_cells: in
 def machine_matrix(
     machines: Sequence[MachineSelections], component: ComponentInfo, most_cells: int
 ) -> VerdictMatrix:
-    """The best verdict on each of the component's variants, a column for each machine."""
-    columns = tuple(Column(lines=(each.name,), label=each.name) for each in machines)
+    """Return the best verdict on each of the component's variants, in a column for each machine."""
+    columns = tuple(Column(lines=(machine.name,), label=machine.name) for machine in machines)
     cells = _unjudged(component, len(columns), most_cells)
-    for place, machine in enumerate(machines):
-        found: dict[str, list[Verdict]] = {name: [] for name in cells}
+    for number, machine in enumerate(machines):
+        verdicts_by_name: dict[str, list[Verdict]] = {name: [] for name in cells}
         for verdict in machine.selections[component.name].verdicts:
-            if verdict.variant.name in found:
-                found[verdict.variant.name].append(verdict)
-        for name, verdicts in found.items():
+            if verdict.variant.name in verdicts_by_name:
+                verdicts_by_name[verdict.variant.name].append(verdict)
+        for name, verdicts in verdicts_by_name.items():
             if verdicts:
                 leading = main_verdict(verdicts)
-                cells[name][place] = _cell(leading, where=_place_words(leading))
+                cells[name][number] = _cell(leading, where=_place_words(leading))
     return _matrix(columns, cells, len(component.variants), 0)
 
 
 def ep_device_words(ep_device: EpDevice) -> str:
-    """E.g. "openvino (openvino) on NPU (Intel AI Boost)"."""
+    """Return for example "openvino (openvino) on NPU (Intel AI Boost)"."""
     return short_ep_names(ep_device_label(ep_device))
 
 
@@ -150,9 +151,9 @@ _UNJUDGED = Cell(standing=Standing.NOT_TRIED, code="", reason="It was not judged
 
 
 def _unjudged(component: ComponentInfo, columns: int, most_cells: int) -> dict[str, list[Cell]]:
-    """A row for each variant that is shown, in declaration order."""
+    """Return an empty row for each variant that is shown, in declaration order."""
     most_rows = min(MOST_VARIANTS, max(1, most_cells // columns))
-    return {each.name: [_UNJUDGED] * columns for each in component.variants[:most_rows]}
+    return {variant.name: [_UNJUDGED] * columns for variant in component.variants[:most_rows]}
 
 
 def _ep_device_column(ep_device: EpDevice) -> Column:
@@ -184,7 +185,7 @@ def _standing(verdict: Verdict) -> Standing:
 
 
 def _place_words(verdict: Verdict) -> str:
-    """Where what can run would run there; for a rejection the reason says enough."""
+    """Return where an eligible variant would run; "" for a rejection, whose reason is enough."""
     if verdict.ep_device is None or not verdict.is_eligible:
         return ""
     return f"on {ep_device_words(verdict.ep_device)}: "
@@ -212,10 +213,10 @@ def _judged(
     columns: Sequence[Column], rows: Iterable[tuple[str, Sequence[Cell]]]
 ) -> Iterable[Judged]:
     for name, row in rows:
-        places: dict[Cell, list[str]] = {}
+        labels_by_cell: dict[Cell, list[str]] = {}
         for column, cell in zip(columns, row, strict=True):
-            places.setdefault(cell, []).append(column.label)
-        for cell, labels in places.items():
+            labels_by_cell.setdefault(cell, []).append(column.label)
+        for cell, labels in labels_by_cell.items():
             is_everywhere = len(labels) == len(columns) > 1
             yield Judged(
                 variant=shortened(name, _LONGEST_NAME),

@@ -1,4 +1,4 @@
-"""How a selection came to its winner: who was rejected, and who fell out at which criterion."""
+"""Explanation of a selection's winner: rejections, and the criterion by which others lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortpkg.selection.policies import POLICIES, device_kind
 from ortpkg.selection.ranking import backend_preference
 from ortpkg.selection.verdict import Selection, Verdict
 
-#: Candidates that a step names; the rest of them are counted.
+#: Most candidates that a step names; the rest is counted.
 _MOST_NAMES = 5
 _LONGEST_NAME = 60
 _LONGEST_EXAMPLE = 300
@@ -23,12 +23,12 @@ _LONGEST_EXAMPLE = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejections:
-    """All rejections of one reason code.
+    """All rejections with one reason code.
 
     Attributes:
-        code: the reason code.
-        count: how many verdicts have it.
-        example: the first variant among them, with its reason.
+        code: Reason code.
+        count: Number of verdicts with it.
+        example: First variant among them, with its reason.
     """
 
     code: str
@@ -38,16 +38,16 @@ class Rejections:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathStep:
-    """One criterion of the ranking, on those that were equal in all criteria before.
+    """One criterion of the ranking, for candidates that were equal in all criteria before.
 
     Attributes:
-        criterion: its name, as ``ortpkg select --json`` has it.
-        question: what is compared, and what comes first.
-        winner: what the winner has.
-        losers: what those have that lost to the winner here; "" where nobody did.
-        fallen: the same with their names.
-        fallen_count: how many they are.
-        remaining_count: how many are left after it, the winner among them.
+        criterion: Name, as in ``ortpkg select --json``.
+        question: What is compared, and what comes first.
+        winner: Value of the winner.
+        losers: Values of those that lost here, or "".
+        fallen: The same with their names.
+        fallen_count: Number of those that lost here.
+        remaining_count: Number of those that remain, including the winner.
     """
 
     criterion: str
@@ -61,16 +61,16 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinnerPath:
-    """From every verdict of a selection down to the winner.
+    """Path from all verdicts of a selection to the winner.
 
     Attributes:
-        judged_count: how many verdicts there are: variants × EP devices, and one for each variant
-            whose EP is not there.
-        rejections: by reason code, the most frequent first.
-        eligible_count: how many can run.
-        steps: the criteria in their order, up to the one that leaves the winner alone; none where
-            nothing can run.
-        winner: the winning variant and its EP device; "" where there is none.
+        judged_count: Number of verdicts: variants × EP devices, and one for each variant whose EP
+            is missing.
+        rejections: Rejections by reason code, most frequent first.
+        eligible_count: Number of candidates that can run.
+        steps: Criteria in order, up to the one that leaves only the winner; none if nothing can
+            run.
+        winner: Winning variant and its EP device, or "".
     """
 
     judged_count: int
@@ -81,9 +81,9 @@ class WinnerPath:
 
 
 def winner_path(selection: Selection) -> WinnerPath:
-    """The path of the selection's winner; without steps where nothing fits."""
+    """Return the path to the selection's winner; without steps if nothing fits."""
     verdicts = selection.verdicts
-    eligible = [each for each in verdicts if each.is_eligible]
+    eligible = [verdict for verdict in verdicts if verdict.is_eligible]
     best = selection.best
     return WinnerPath(
         judged_count=len(verdicts),
@@ -112,16 +112,16 @@ def _steps(selection: Selection, best: Verdict, eligible: Sequence[Verdict]) -> 
     for verdict in eligible:
         losers.setdefault(verdict.decided_by, []).append(verdict)
     remaining = len(eligible)
-    for place, criterion in enumerate(selection.criteria):
+    for position, criterion in enumerate(selection.criteria):
         if remaining == 1:
             return
         fallen = losers.get(criterion, [])
         remaining -= len(fallen)
-        by_value = _by_value(criterion, place, fallen, selection)
+        by_value = _by_value(criterion, position, fallen, selection)
         yield PathStep(
             criterion=criterion,
             question=_question(criterion, selection),
-            winner=_value(criterion, place, best, selection),
+            winner=_value(criterion, position, best, selection),
             losers=_listed(list(by_value)),
             fallen="; ".join(f"{value}: {_listed(names)}" for value, names in by_value.items()),
             fallen_count=len(fallen),
@@ -130,12 +130,12 @@ def _steps(selection: Selection, best: Verdict, eligible: Sequence[Verdict]) -> 
 
 
 def _by_value(
-    criterion: str, place: int, fallen: Sequence[Verdict], selection: Selection
+    criterion: str, position: int, fallen: Sequence[Verdict], selection: Selection
 ) -> Mapping[str, list[str]]:
-    """What they have in the criterion → the candidates that have it."""
+    """Return the candidates by their value in the criterion."""
     by_value: dict[str, list[str]] = {}
     for verdict in fallen:
-        value = _value(criterion, place, verdict, selection)
+        value = _value(criterion, position, verdict, selection)
         by_value.setdefault(value, []).append(_candidate_words(verdict))
     return by_value
 
@@ -185,7 +185,7 @@ _RATINGS: Mapping[CompiledModelCompatibility, str] = {
 }
 
 
-#: By the numbers of ``selection.compiled_speed``; every other number is as usual.
+#: Words by the numbers of ``selection.compiled_speed``; every other number is as usual.
 _SPEEDS: Mapping[int, str] = {
     0: "compiled, and the fastest here",
     1: "compiled, and faster here than its plain variant",
@@ -200,9 +200,9 @@ def _question(criterion: str, selection: Selection) -> str:
     return _QUESTIONS.get(criterion, f"The best {criterion} comes first.")
 
 
-def _value(criterion: str, place: int, verdict: Verdict, selection: Selection) -> str:
-    """What the candidate has in the criterion whose number is ``place`` in its rank, in words."""
-    number = 0 if verdict.rank is None else verdict.rank[place]
+def _value(criterion: str, position: int, verdict: Verdict, selection: Selection) -> str:
+    """Return the candidate's value in the criterion at ``position`` of its rank, in words."""
+    number = 0 if verdict.rank is None else verdict.rank[position]
     device = verdict.ep_device
     if device is None:
         return str(number)
@@ -222,12 +222,12 @@ def _value(criterion: str, place: int, verdict: Verdict, selection: Selection) -
 
 
 def _architecture_words(distance: int, verdict: Verdict) -> str:
-    stated = verdict.variant.constraints.architecture
-    if stated is None:
+    architecture = verdict.variant.constraints.architecture
+    if architecture is None:
         return "no architecture stated" if distance else "not compared"
-    return f"{shortened(stated, _LONGEST_NAME)}, {distance} steps from the device's"
+    return f"{shortened(architecture, _LONGEST_NAME)}, {distance} steps from the device's"
 
 
 def _backend_words(number: int, backend: str) -> str:
-    """The backend; that it was measured where that changed its place."""
+    """Return the backend, and that it was measured if that changed its rank."""
     return backend if number == backend_preference(backend) else f"{backend}, by what was measured"
