@@ -1,11 +1,10 @@
-"""The allocation plan: for each value, where its buffer comes from and how long it lives.
+"""The allocation plan: the origin of each value's buffer, and the value's lifetime.
 
-It computes with integers and expressions alone.
-
-Second of the three planning layers. It walks the execution order once, counting uses down. An
-output starts with one count for its producer, which is released right after that node, plus one per
-use; inputs, weights and outer values have no end; graph outputs end once, after the last step. A
-buffer whose count reaches zero can be taken by a later value of the same size on the same device.
+Computes with integers and expressions only. Second of the three planning layers. It walks the
+execution order once, counting uses down. An output starts with one count for its producer, which is
+released right after that node, plus one per use; inputs, weights and outer values have no end;
+graph outputs end once, after the last step. A buffer whose count reaches zero can be taken by a
+later value of the same size on the same device.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PERMANENT = sys.maxsize
 
 
 class AllocKind(Enum):
-    """Where a value's buffer comes from (ONNX Runtime's five kinds)."""
+    """Origin of a value's buffer (ONNX Runtime's five kinds)."""
 
     ALLOCATE = "allocate"
     REUSE = "reuse"
@@ -33,10 +32,10 @@ class AllocKind(Enum):
 
 
 class ProgramCounter:
-    """The intervals of steps, both ends included, in which a value (or a buffer) is in use.
+    """Intervals of steps, both ends included, in which a value (or a buffer) is in use.
 
-    Starts and ends alternate and never run backwards; PlanVerificationError otherwise. A last
-    interval without an end has none: inputs and weights.
+    Starts and ends alternate and never decrease; PlanVerificationError otherwise. The last interval
+    of inputs and weights has no end.
     """
 
     __slots__ = ("_ends", "_starts")
@@ -48,7 +47,8 @@ class ProgramCounter:
     def add_start(self, step: int) -> None:
         """Begin a lifetime at ``step``.
 
-        PlanVerificationError where the one before has not ended, or ended later.
+        Raises:
+            PlanVerificationError: the previous lifetime has not ended, or ended later.
         """
         if len(self._starts) != len(self._ends):
             raise PlanVerificationError(
@@ -63,7 +63,8 @@ class ProgramCounter:
     def add_end(self, step: int) -> None:
         """End the lifetime that began last.
 
-        PlanVerificationError where none is open, or it began later.
+        Raises:
+            PlanVerificationError: no lifetime is open, or it began later.
         """
         if len(self._starts) != len(self._ends) + 1:
             raise PlanVerificationError(f"a lifetime ends at step {step} without having started")
@@ -75,12 +76,12 @@ class ProgramCounter:
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The first step of each lifetime, ascending."""
+        """First step of each lifetime, ascending."""
         return tuple(self._starts)
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The last step of each lifetime, ascending."""
+        """Last step of each lifetime, ascending."""
         return tuple(self._ends)
 
     def __eq__(self, other: object) -> bool:
@@ -99,16 +100,17 @@ class ProgramCounter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocPlanPerValue:
-    """What the plan says of one value.
+    """Allocation plan of one value.
 
     Attributes:
-        alloc_kind: where its buffer comes from.
-        location: the device.
-        reused_buffer: the value whose buffer it lies in; itself unless ``alloc_kind`` is REUSE.
-        program_counter: the value's own lifetime.
-        size: in bytes; None where unknown, or where the kernel brings its own memory: never shared
-            by size nor laid out. Values whose sizes are equal expressions fit into each other's
-            buffer, whatever the symbols turn out to be.
+        alloc_kind: origin of its buffer.
+        location: its device.
+        reused_buffer: index of the value whose buffer it uses; its own unless ``alloc_kind`` is
+            REUSE.
+        program_counter: lifetime of the value.
+        size: size in bytes; None if it is unknown, or if the kernel brings its own memory: the
+            value is then neither shared by size nor laid out. Values whose sizes are equal
+            expressions fit into each other's buffer, whatever the symbols stand for.
     """
 
     alloc_kind: AllocKind
@@ -123,10 +125,10 @@ class AllocationPlan:
     """The allocation plan of one graph.
 
     Attributes:
-        values: by value index.
-        releases: by step: values that are dead once that step is done.
-        buffer_releases: by step: buffers (indices of the values that own them) that nobody takes
-            after it any more.
+        values: plans by value index.
+        releases: by step: values that are dead after the step.
+        buffer_releases: by step: buffers (indices of the values that own them) that no value uses
+            after the step.
         buffers: owner → every interval in which the buffer is in use, for each buffer of kind
             ALLOCATE.
     """
@@ -145,18 +147,18 @@ def plan_allocations(
     enable_reuse_by_size: bool = True,
     parallel: bool = False,
 ) -> AllocationPlan:
-    """Plan where each value of ``plan`` lies.
+    """Plan the location and lifetime of each value.
 
     Args:
         plan: the execution plan.
-        sizes: by value index; None for what is not a plain tensor, or whose size nothing is known
-            about.
-        enable_reuse: whether buffers may be shared, in place or after their owner's death
+        sizes: sizes by value index; None for values that are not plain tensors or have unknown
+            sizes.
+        enable_reuse: True if buffers may be shared, in place or after their owner's death
             (``enable_mem_reuse``).
-        enable_reuse_by_size: whether the latter; without it a memory pattern may still share the
-            bytes.
-        parallel: steps may run in any order that their inputs allow: then only a value's single
-            consumer may take its buffer, and dead buffers are not taken at all.
+        enable_reuse_by_size: True if dead buffers may be taken; without it a memory pattern may
+            still share the bytes.
+        parallel: True if steps may run in any order that their inputs allow: then only a value's
+            single consumer may take its buffer, and dead buffers are not taken at all.
     """
     takes_dead_buffers = enable_reuse and enable_reuse_by_size and not parallel
     return _Planner(
@@ -169,10 +171,10 @@ def plan_allocations(
 
 
 def compute_use_counts(plan: ExecutionPlan) -> list[int]:
-    """How many releases each value awaits.
+    """Return the number of releases that each value awaits.
 
     One for its producer, one per input slot that takes it, one per node whose sub-graphs take it,
-    and one for being a graph output. Inputs, weights and outer values: a count that never reaches
+    and one for being a graph output. The counts of inputs, weights and outer values never reach
     zero.
     """
     counts = [0] * len(plan.values)
@@ -221,7 +223,7 @@ class _Planner:
         self._outputs = frozenset(plan.outputs)
 
     def plan(self) -> AllocationPlan:
-        """Walk the steps once, in their order, and decide for each value where it is made."""
+        """Walk the steps once, in their order, and plan each value at the step that makes it."""
         self._place_existing()
         releases = []
         for number, step in enumerate(self._plan.steps):
@@ -259,7 +261,7 @@ class _Planner:
             self._lifetimes[index].add_start(0)
 
     def _place(self, number: int, step: NodeStep, slot: int, index: int) -> None:
-        """Decide the kind of one output; first rule that fits."""
+        """Decide the kind of one output; the first rule that fits wins."""
         if index in self._outputs:
             self._kinds[index] = AllocKind.ALLOCATE_OUTPUT
             return
@@ -301,7 +303,10 @@ class _Planner:
             self._remaining[owner] += self._use_counts[index]
 
     def _may_overwrite(self, source: int, index: int) -> bool:
-        """Whether ``index`` may take the buffer of ``source``: sizes agree, no other reads it."""
+        """Return True if ``index`` may use the buffer of ``source``.
+
+        The sizes must be equal, and nothing else may read ``source``.
+        """
         owner = self._owners[source]
         if self._kinds[owner] is not AllocKind.ALLOCATE or self._remaining[owner] != 1:
             return False
@@ -321,7 +326,7 @@ class _Planner:
         return free.pop() if free else None
 
     def _release(self, number: int, step: NodeStep) -> tuple[int, ...]:
-        """Count down what ``step`` used; return the values that died.
+        """Count down the uses of ``step`` and return the values that died.
 
         Their buffers can be taken from now on.
         """

@@ -1,9 +1,9 @@
-"""Run nodes in the plan's order, without waiting for asynchronous ones until a result is needed.
+"""Run nodes in the plan's order; wait for asynchronous ones only when a result is needed.
 
-A *strict* node waits for all that it takes. A *non-strict* one is called at once: what is under way
-it gets as a :class:`PendingValue`, and waits for it if and when it needs it. The plan keeps what an
-asynchronous node reads and makes until the step that waits for it (``execution_plan.with_joins``),
-so that nothing is written over meanwhile.
+A *strict* node waits for all its inputs. A *non-strict* one is called at once: an input that is
+still being computed is passed as a :class:`PendingValue`, for which the node waits when it needs
+it. The plan keeps the inputs and outputs of an asynchronous node until the step that waits for it
+(``execution_plan.with_joins``), so that nothing overwrites them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ortpkg.host.signal_handlers import pass_on_handlers_error
 
 
 class AsyncExecutor:
-    """Executes the instructions of one plan; runs may overlap in time."""
+    """Executor of one plan's instructions; runs may overlap in time."""
 
     def __init__(self, plan: ExecutionPlan) -> None:
         self._waits_for = tuple(step.waits_for for step in plan.steps)
@@ -27,9 +27,10 @@ class AsyncExecutor:
     def __call__(self, instructions: Sequence[Instruction], frame: ExecutionFrame) -> None:
         """Run ``instructions`` on ``frame``.
 
-        When it returns or raises, no node is under way any more.
+        No node is under way any more when it returns or raises.
 
-        Raises RunError, LimitExceededError, CancelledError as sequential execution does.
+        Raises:
+            RunError, LimitExceededError, CancelledError: as in sequential execution.
         """
         under_way: dict[int, tuple[Pending, NodeContext]] = {}
         try:
@@ -55,7 +56,7 @@ def _start(
     instruction: Instruction,
     frame: ExecutionFrame,
 ) -> None:
-    """Call one node; what it returns is stored, or under way."""
+    """Call one node; store its result, or note that it is under way."""
     context = NodeContext(frame, instruction)
     context.arguments = [frame.values[index] for index in instruction.inputs]
     try:
@@ -65,7 +66,7 @@ def _start(
             return
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a plug-in may raise what ends processes or generators
+    except BaseException as error:  # a plug-in may raise SystemExit or GeneratorExit
         pass_on_handlers_error(error)
         raise run_error(error, instruction) from error
     under_way[number] = (result, context)
@@ -77,7 +78,7 @@ def _start(
 def _join(
     under_way: dict[int, tuple[Pending, NodeContext]], number: int, frame: ExecutionFrame
 ) -> None:
-    """Wait for one node, if it is still under way, and store what it returns."""
+    """Wait for one node, if it is still under way, and store its result."""
     if number not in under_way:
         return
     pending, context = under_way[number]
@@ -85,7 +86,7 @@ def _join(
         frame.store(context, finished(pending, context))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a plug-in may raise what ends processes or generators
+    except BaseException as error:  # a plug-in may raise SystemExit or GeneratorExit
         pass_on_handlers_error(error)
         raise run_error(error, context.instruction) from error
     del under_way[number]

@@ -1,9 +1,9 @@
-"""Which outputs a run may compute in place, in memory that its caller bound to them.
+"""Choose the outputs that a run computes in place, in memory that its caller bound to them.
 
-That is every one whose memory nothing else of the run reads or writes, and one whose memory is an
-input's as well: where the only node that reads that input may write over it. So a cache of keys and
-values that is bound both as past and as present is extended in place. All others are computed
-elsewhere, and copied when the run is over.
+These are all outputs whose memory nothing else in the run reads or writes, and outputs whose memory
+is also an input's if the only node that reads that input may overwrite it. So a cache of keys and
+values that is bound both as past and as present is extended in place. All other outputs are
+computed elsewhere, and copied when the run is over.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ortpkg.engine.allocation_planner import AllocationPlan, AllocKind
 from ortpkg.engine.execution_plan import ABSENT, ExecutionPlan
 from ortpkg.kernels.op_kernel import Tensor, Value
 
-#: First byte, end, value index, whether it is an output.
+#: First byte, end, value index, True for an output.
 _Range = tuple[int, int, int, bool]
 
 
 class BoundOutputs:
-    """What the plans say of it, found once."""
+    """Outputs of a plan that can be computed in place, determined once."""
 
     def __init__(self, plan: ExecutionPlan, allocation: AllocationPlan) -> None:
         self._inputs = plan.inputs
@@ -44,7 +44,10 @@ class BoundOutputs:
         }
 
     def choose(self, targets: Mapping[int, Tensor], feeds: Sequence[Value]) -> dict[int, Tensor]:
-        """The ``targets`` (value index → memory) kernels may write while they read ``feeds``."""
+        """Return the targets that kernels may write while they read ``feeds``.
+
+        ``targets``: value index → memory.
+        """
         writable = {
             index: array
             for index, array in targets.items()
@@ -61,19 +64,19 @@ class BoundOutputs:
             for index, feed in zip(self._inputs, feeds, strict=True)
             if isinstance(feed, np.ndarray) and feed.nbytes
         ]
-        ranges.sort(key=lambda each: each[0])
+        ranges.sort(key=lambda bounds: bounds[0])
         reached: list[_Range] = []
         for current in ranges:
             reached = [other for other in reached if other[1] > current[0]]
             for other in reached:
-                for one, another in ((current, other), (other, current)):
-                    if one[3] and not self._may_share(one, another):
-                        writable.pop(one[2], None)
+                for first, second in ((current, other), (other, current)):
+                    if first[3] and not self._may_share(first, second):
+                        writable.pop(first[2], None)
             reached.append(current)
         return writable
 
     def _may_share(self, output: _Range, other: _Range) -> bool:
-        """Whether an output may be written although ``other`` lies in its memory, too."""
+        """Return True if an output may be written although ``other`` lies in the same memory."""
         is_input = not other[3]
         return (
             is_input and output[:2] == other[:2] and other[2] in self._overwrites.get(output[2], ())

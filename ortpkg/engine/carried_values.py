@@ -1,4 +1,4 @@
-"""What a sub-graph is fed that no value around it holds: a Loop carries it from run to run."""
+"""Memory of feeds that no surrounding graph holds, as a Loop carries them between iterations."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from ortpkg.kernels.op_kernel import Value
 def counted_feeds(
     feeds: Sequence[Value], values: Sequence[Value], control: RunControl
 ) -> Iterator[None]:
-    """Meanwhile ``feeds`` count as values of the run; those among ``values`` count already.
+    """Count ``feeds`` as values of the run for a while; those among ``values`` count already.
 
-    LimitExceededError where they pass the memory limit.
+    Raises:
+        LimitExceededError: they pass the memory limit.
     """
     large = [feed for feed in feeds if _nbytes(feed) or isinstance(feed, list)]
     if not large:
@@ -42,7 +43,7 @@ def counted_feeds(
 
 
 def _nbytes(value: Value) -> int:
-    """Of a tensor's own memory, where it is large enough to be counted."""
+    """Return the size of a tensor that is large enough to be counted; else 0."""
     if not isinstance(value, np.ndarray | DeviceTensor):
         return 0
     return value.nbytes if value.nbytes >= LEAST_COUNTED_NBYTES else 0

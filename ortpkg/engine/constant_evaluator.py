@@ -22,20 +22,24 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 
 
 class ConstantEvaluator:
-    """Evaluates nodes with the kernels of a session's providers."""
+    """Evaluator of nodes with the kernels of a session's providers."""
 
     def __init__(self, providers: Sequence[ExecutionProvider], *, memory_limit_nbytes: int) -> None:
-        """``memory_limit_nbytes``: most bytes that the outputs of one node may take.
+        """Create an evaluator for the providers whose memory the CPU can read.
 
-        Providers whose memory the CPU cannot read have no part in it: constants are arrays.
+        Other providers are ignored, since constants are arrays. ``memory_limit_nbytes``: most bytes
+        that the outputs of one node may take.
         """
-        self._providers = [each for each in providers if allocator_of(each).is_host_accessible]
+        self._providers = [
+            provider for provider in providers if allocator_of(provider).is_host_accessible
+        ]
         self._limit = memory_limit_nbytes
 
     def __call__(self, graph: Graph, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
-        """The outputs of ``node``; None where no provider has a kernel, or it has sub-graphs.
+        """Return the outputs of ``node``; None if no provider has a kernel, or it has sub-graphs.
 
-        Raises OrtpkgError where the node fails, or asks for too much memory.
+        Raises:
+            OrtpkgError: the node fails, or needs too much memory.
         """
         if node.subgraphs:
             return None
@@ -62,10 +66,10 @@ class ConstantEvaluator:
             pass_on_handlers_error(error)
             raise RunError(f"{node}: {printable(error)}", node_name=node.name) from error
         results = result if isinstance(result, tuple) else (result,)
-        return [_own(value, inputs) for value in results]
+        return [_unshared(value, inputs) for value in results]
 
     def _control(self) -> RunControl:
-        """The limits of one node: its own, and what is left of the session's time to be made."""
+        """Return the limits of one node: its own, and the time left to create the session."""
         loading = load_control()
         if loading is None:
             return RunControl(memory_limit_nbytes=self._limit)
@@ -73,8 +77,8 @@ class ConstantEvaluator:
         return RunControl(memory_limit_nbytes=limit_nbytes, timeout_s=loading.time_left_s)
 
 
-def _own(value: Value, inputs: Sequence[Value]) -> Value:
-    """An array that shares no memory with the inputs."""
+def _unshared(value: Value, inputs: Sequence[Value]) -> Value:
+    """Return an array that shares no memory with the inputs."""
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, np.ndarray):

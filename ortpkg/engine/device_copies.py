@@ -1,19 +1,18 @@
-"""Put copy nodes where values cross between the CPU's memory and memory that it cannot read.
+"""Insert copy nodes where values cross between the CPU's memory and memory that it cannot read.
 
-ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing where
+It is ONNX Runtime's MemcpyTransformer: it runs last, on a partitioned graph, and changes nothing if
 the CPU reads all memories. Afterwards each node finds its inputs where its kernel reads them:
 
-- A value is copied once to each memory that reads it. From one device to another it goes by way of
-  the CPU's memory.
-- A constant gets a twin in each memory that reads it, filled when the session is made; never in a
-  run.
-- What a session takes and gives lies in the CPU's memory, and so does what goes into and comes out
-  of sub-graphs.
-- A copy for the body of a Loop or Scan stands before the loop, where it is made once; one for a
-  branch of an If stands in the branch, where it is made only if that is taken.
-- What is no tensor of numbers (strings, sequences, maps) lies in the CPU's memory whoever makes it.
-- A node that copies by itself (``KernelDef.device_slots``) is handed arrays, and hands out arrays,
-  but for values that it shares with other nodes of its memory: these get there once and stay there.
+- A value is copied once to each memory that reads it. A copy from one device to another goes by way
+  of the CPU's memory.
+- A constant gets a twin in each memory that reads it, filled when the session is created; never in
+  a run.
+- Inputs and outputs of a session and of sub-graphs lie in the CPU's memory.
+- A copy for the body of a Loop or Scan is made once, before the loop; one for a branch of an If is
+  made in the branch, and only if that is taken.
+- Values other than numeric tensors (strings, sequences, maps) always lie in the CPU's memory.
+- A node that copies by itself (``KernelDef.device_slots``) takes and returns arrays, except for
+  values that it shares with other nodes of its memory: these are copied once and stay there.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ def insert_copies(
     devices: Mapping[str, OrtDevice],
     kernels_of: Callable[[Graph], Mapping[int, KernelDef]],
 ) -> Crossings:
-    """Rewire ``graph`` and the graphs inside it so that no kernel is handed what it cannot read.
+    """Rewire ``graph`` and the graphs inside it so that each kernel can read its inputs.
 
     Args:
         graph: partitioned; its inputs and outputs keep their names.
         devices: execution provider → its memory.
-        kernels_of: the kernel definition of each node of a graph, by node index.
+        kernels_of: returns the kernel definition of each node of a graph, by node index.
     """
     if all(device.is_host_accessible for device in devices.values()):
         return Crossings({}, {})
@@ -80,12 +79,12 @@ def insert_copies(
 
 
 def is_copy(node: Node) -> bool:
-    """Whether ``node`` is one that :func:`insert_copies` made."""
+    """Return True for a node that :func:`insert_copies` made."""
     return node.op_type in {MEMCPY_FROM_HOST, MEMCPY_TO_HOST} and node.domain == ONNX_DOMAIN
 
 
 def copy_kernel_def(node: Node) -> KernelDef:
-    """The kernel definition of a copy node."""
+    """Return the kernel definition of a copy node."""
 
     def factory(_info: OpKernelInfo) -> Compute:
         raise InvalidGraphError(f"{node} copies with the allocator of its provider")
@@ -147,7 +146,7 @@ class _Inserter:
     ) -> None:
         self.value_devices: dict[Graph, dict[str, OrtDevice]] = {}
         self.host_slots: dict[Node, HostSlots] = {}
-        #: How many slots read a value in a memory, by value and memory.
+        #: Number of slots that read a value in a memory, by value and memory.
         self._readers: Counter[tuple[Graph, str, OrtDevice]] = Counter()
         self._devices = devices
         self._kernels_of = kernels_of
@@ -210,7 +209,7 @@ class _Inserter:
         return is_there or is_shared or owner.is_constant(value)
 
     def place(self, graph: Graph) -> None:
-        """Rewire the nodes of ``graph``, and, where they stand, the graphs inside it."""
+        """Rewire the nodes of ``graph`` and of the graphs inside it."""
         kernels = self._kernels_of(graph)
         for index in topological_order(graph):
             node = graph.node(index)
@@ -238,35 +237,37 @@ class _Inserter:
             graph.set_outputs(
                 [self._value_in(graph, value, CPU_DEVICE, last) for value in graph.outputs]
             )
-            self._tell_outer_values(graph)
+            self._record_outer_values(graph)
 
     def _memory_of(self, node: Node) -> OrtDevice:
-        """The memory that the kernel of ``node`` works in.
+        """Return the memory of the kernel of ``node``.
 
-        CPU_DEVICE for all that the CPU reads.
+        CPU_DEVICE for all memory that the CPU reads.
         """
         device = self._devices[node.execution_provider]
         return CPU_DEVICE if device.is_host_accessible or node.subgraphs else device
 
     def _made_on(self, graph: Graph, node: Node, slot: int, device: OrtDevice) -> None:
-        """Note where an output lies.
+        """Record the memory of an output.
 
-        One that the graph hands out is copied to the CPU's memory, under its name.
+        An output of the graph is copied to the CPU's memory, under its name.
         """
         value = node.outputs[slot]
         if not graph.is_output(value):
             self._home[graph, value] = device
             return
         far = self._named(graph, value, device)
-        graph.set_node_outputs(node, [far if each == value else each for each in node.outputs])
+        graph.set_node_outputs(
+            node, [far if output == value else output for output in node.outputs]
+        )
         self._add_copy(graph, MEMCPY_TO_HOST, far, value, device, node)
         self._copies[graph, value, device] = far
         self._home[graph, far] = device
 
     def _value_in(self, graph: Graph, value: str, target: OrtDevice, reader: Node | None) -> str:
-        """The name under which a reader in ``graph`` finds ``value`` in ``target``.
+        """Return the name under which a reader in ``graph`` finds ``value`` in a memory.
 
-        A copy where there is none yet.
+        Inserts a copy if there is none yet.
         """
         owner = _owner_of(graph, value)
         home = CPU_DEVICE if owner is None else self._home.get((owner, value), CPU_DEVICE)
@@ -274,11 +275,11 @@ class _Inserter:
             return value
         if target != CPU_DEVICE and owner.is_constant(value):
             return self._twin(owner, value, target)
-        place: Graph | None = graph
-        while place is not None:
-            if (found := self._copies.get((place, value, target))) is not None:
-                return found
-            place = None if place is owner else place.parent
+        scope: Graph | None = graph
+        while scope is not None:
+            if (copy := self._copies.get((scope, value, target))) is not None:
+                return copy
+            scope = None if scope is owner else scope.parent
         if home != CPU_DEVICE and target != CPU_DEVICE:
             staged = self._value_in(graph, value, CPU_DEVICE, reader)
             return self._copied(graph, value, staged, target, reader)
@@ -287,24 +288,26 @@ class _Inserter:
     def _copied(
         self, graph: Graph, value: str, source: str, target: OrtDevice, reader: Node | None
     ) -> str:
-        """A new copy of ``source``, made outside of loops where that is possible.
+        """Insert a copy of ``source``, outside of loops if possible, and return its name.
 
-        ``source`` is ``value``, or the copy of it in the memory of the CPU.
+        ``source`` is ``value``, or the copy of it in the CPU's memory.
         """
-        place, at, owner = graph, reader, _owner_of(graph, source)
+        scope, before, owner = graph, reader, _owner_of(graph, source)
         while (
-            place is not owner
-            and place.parent is not None
-            and self._around[place].op_type in {"Loop", "Scan"}
+            scope is not owner
+            and scope.parent is not None
+            and self._around[scope].op_type in {"Loop", "Scan"}
         ):
-            place, at = place.parent, self._around[place]
-        copy = self._named(place, value, target)
+            scope, before = scope.parent, self._around[scope]
+        copy = self._named(scope, value, target)
         if target == CPU_DEVICE:
-            self._add_copy(place, MEMCPY_TO_HOST, source, copy, self._home_of(place, source), at)
+            self._add_copy(
+                scope, MEMCPY_TO_HOST, source, copy, self._home_of(scope, source), before
+            )
         else:
-            self._add_copy(place, MEMCPY_FROM_HOST, source, copy, target, at)
-            self._home[place, copy] = target
-        self._copies[place, value, target] = copy
+            self._add_copy(scope, MEMCPY_FROM_HOST, source, copy, target, before)
+            self._home[scope, copy] = target
+        self._copies[scope, value, target] = copy
         return copy
 
     def _home_of(self, graph: Graph, value: str) -> OrtDevice:
@@ -312,7 +315,7 @@ class _Inserter:
         return CPU_DEVICE if owner is None else self._home.get((owner, value), CPU_DEVICE)
 
     def _twin(self, owner: Graph, value: str, target: OrtDevice) -> str:
-        """A constant of the same content in another memory."""
+        """Return the name of the same constant in another memory."""
         twin = self._copies.get((owner, value, target))
         if twin is None:
             twin = self._copies[owner, value, target] = self._named(owner, value, target)
@@ -323,14 +326,14 @@ class _Inserter:
             self._originals[owner, value] = None
         return twin
 
-    def _tell_outer_values(self, graph: Graph) -> None:
+    def _record_outer_values(self, graph: Graph) -> None:
         for value in graph.outer_values():
             device = self._home_of(graph, value)
             if device != CPU_DEVICE:
                 self.value_devices.setdefault(graph, {})[value] = device
 
     def remove_unread_originals(self) -> None:
-        """Constants that only other memories read need no place in the CPU's."""
+        """Remove constants from the CPU's memory that only other memories read."""
         for graph, value in self._originals:
             if not graph.use_count(value) and not graph.is_output(value):
                 graph.remove_initializer(value)
@@ -338,9 +341,9 @@ class _Inserter:
     @staticmethod
     def _named(graph: Graph, value: str, device: OrtDevice) -> str:
         name = graph.make_name(f"{value}_{device.name}")
-        found = graph.type_of(value)
-        if found is not None:
-            graph.set_type(name, found)
+        value_type = graph.type_of(value)
+        if value_type is not None:
+            graph.set_type(name, value_type)
         return name
 
     def _add_copy(
@@ -364,11 +367,8 @@ class _Inserter:
 
 
 def _owner_of(graph: Graph, value: str) -> Graph | None:
-    """The graph that makes or is given ``value``: ``graph`` or one around it.
-
-    None where neither does.
-    """
-    place: Graph | None = graph
-    while place is not None and not place.defines(value):
-        place = place.parent
-    return place
+    """Return the graph that defines ``value``: ``graph`` or one around it; None if neither does."""
+    scope: Graph | None = graph
+    while scope is not None and not scope.defines(value):
+        scope = scope.parent
+    return scope

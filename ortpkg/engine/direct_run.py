@@ -1,7 +1,7 @@
 """Run a graph that is one compiled partition, as most models on a native library are.
 
-Such a run needs no execution frame: the partition gets the feeds, and its results are the run's. A
-result that needs care, e.g. one that shares memory with a feed, is left to a frame.
+Such a run needs no execution frame: the partition gets the feeds, and its results are those of the
+run. A result that needs care, e.g. one that shares memory with a feed, is left to a frame.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class DirectRun:
             return self._adopted(results, feeds, control, targets)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a library may raise what ends processes or generators
+        except BaseException as error:  # a library may raise SystemExit or GeneratorExit
             pass_on_handlers_error(error)
             raise run_error(error, instruction) from error
 

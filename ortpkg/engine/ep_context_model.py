@@ -1,8 +1,8 @@
 """The context model: the partitioned model, with EPContext nodes for compiled partitions.
 
-Execution providers make the nodes and the binaries, the framework makes the model. What stays on
-the CPU takes its weights along, in the model or in one file beside it, so that no file of the
-source model is needed.
+Execution providers make the nodes and the binaries, the engine writes the model. Nodes that stay on
+the CPU keep their weights, in the model or in one file beside it, so that no file of the source
+model is needed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 
 _log = logging.getLogger(__name__)
 
-#: The only version of the com.microsoft domain that there is.
+#: The only version of the com.microsoft domain.
 _MICROSOFT_VERSION = 1
-#: Metadata key of a compiled model: this, and the name of the EP that compiled it (OrtEp).
+#: Prefix of a compiled model's metadata key; the name of the EP that compiled it follows (OrtEp).
 COMPATIBILITY_PREFIX = "ep_compatibility_info."
 
 
@@ -45,14 +45,14 @@ def dump_ep_context_model(
     """Write the context model of a partitioned model, and return its path.
 
     Args:
-        model: after partitioning, before anything that only our own kernels understand.
+        model: the model after partitioning, before changes that only our own kernels understand.
         fused: the compiled partition behind each fused node.
-        providers: of the session; each is asked for its EPContext nodes, which bear the names of
-            the fused nodes.
-        options: where the model goes.
+        providers: providers of the session; each returns its EPContext nodes, named like the fused
+            nodes.
+        options: the path, among others.
 
-    Returns None where no provider made an EPContext node: then there is nothing to keep, and the
-    log says so.
+    Returns:
+        None if no provider made an EPContext node; this is logged.
 
     Raises:
         EpContextError: a provider compiled a partition and made no node for it, while it made
@@ -86,7 +86,7 @@ def dump_ep_context_model(
 
 def _save(model: Model, stand_ins: Mapping[Node, Node], options: EpContextOptions) -> None:
     path = options.output_path
-    # A context that is carried over may take constants, which its fused node does not.
+    # A context from the source model may have constants as inputs, unlike its fused node.
     carried_inputs = {name for node in stand_ins.values() for name in node.inputs}
     write_options = WriteOptions(
         tensor=inline_tensor,
@@ -113,8 +113,8 @@ def _save(model: Model, stand_ins: Mapping[Node, Node], options: EpContextOption
 def _stand_ins(
     fused: Mapping[Node, FusedKernel], providers: Iterable[ExecutionProvider]
 ) -> dict[Node, Node]:
-    """Fused node → the EPContext node that is written for it."""
-    made: dict[tuple[str, str], Node] = {}
+    """Return fused node → the EPContext node that is written for it."""
+    context_nodes: dict[tuple[str, str], Node] = {}
     for provider in providers:
         for node in provider.get_ep_context_nodes():
             if not is_ep_context(node):
@@ -123,13 +123,13 @@ def _stand_ins(
                     f" {MICROSOFT_DOMAIN}:{EP_CONTEXT}",
                     ep_name=provider.name,
                 )
-            made[(provider.name, node.name)] = node
-    found = {}
-    makers = {name for name, _ in made}
+            context_nodes[(provider.name, node.name)] = node
+    stand_ins = {}
+    makers = {name for name, _ in context_nodes}
     for node, kernel in fused.items():
-        stand_in = made.get((kernel.provider, node.name))
+        stand_in = context_nodes.get((kernel.provider, node.name))
         if stand_in is not None:
-            found[node] = stand_in
+            stand_ins[node] = stand_in
         elif kernel.provider in makers:
             raise EpContextError(
                 f"{kernel.provider} compiled {quoted(node.name)} and made no EPContext node of that"
@@ -137,13 +137,13 @@ def _stand_ins(
                 ep_name=kernel.provider,
                 partition_name=node.name,
             )
-    return found
+    return stand_ins
 
 
 def _add_compatibility_info(
     model: Model, makers: Collection[str], providers: Iterable[ExecutionProvider]
 ) -> None:
-    """What each EP says of what it compiled, where selection looks for it."""
+    """Write each EP's compatibility text to the model's metadata, where selection reads it."""
     for provider in providers:
         if provider.name not in makers:
             continue

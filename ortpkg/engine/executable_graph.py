@@ -31,28 +31,33 @@ Execute = Callable[[Sequence[Instruction], ExecutionFrame], None]
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A node's planned sub-graph, and the values of the graph around it that each run takes."""
+    """A node's planned sub-graph.
+
+    Attributes:
+        executable: the planned sub-graph.
+        captures: indices of the surrounding graph's values that each run takes.
+    """
 
     executable: ExecutableGraph
     captures: tuple[int, ...]
 
 
 class ExecutableGraph:
-    """One graph, planned. Runs may overlap in time: each has its own frame and its own workspace.
+    """A planned graph. Runs may overlap in time: each has its own frame and workspace.
+
+    Runs of a sub-graph return an output that is one of their feeds unchanged; the caller owns all
+    other results.
 
     Attributes:
         plan, allocation: the plans.
         instructions: one per step.
         subgraphs: (node index, attribute) → planned sub-graph.
-        pool: memory patterns and workspaces; None where the graph runs on plain allocation.
-        gate: entered by each run; None for sub-graphs, whose runs are parts of others.
-        size_classes: what lays out patterns for the sizes that runs bring; None where one pattern
-            serves every run.
-        memories: those of the session.
-        ground: of the frames.
-
-    Runs of a sub-graph return a value that is fed and is an output as it was fed; all else that a
-    run returns is its caller's own.
+        pool: memory patterns and workspaces; None for plain allocation.
+        gate: gate that each run enters; None for sub-graphs, whose runs are parts of others.
+        size_classes: planner of patterns for the sizes of runs; None if one pattern serves every
+            run.
+        memories: memories of the session.
+        ground: common data of the frames.
     """
 
     def __init__(
@@ -92,7 +97,7 @@ class ExecutableGraph:
             no_views=empty_views(len(plan.values)),
         )
         self._execute = execute
-        # Nobody writes to what a sub-graph is fed, so its node need not get a copy back.
+        # Nothing writes to the feeds of a sub-graph, so its node needs no copy of them.
         self._handed_on = frozenset(plan.inputs) if is_subgraph else frozenset()
         self._template: list[Value] = [None] * (len(plan.values) + 1)
         for index, constant in constants.items():
@@ -115,17 +120,18 @@ class ExecutableGraph:
         """Run the graph once.
 
         Args:
-            feeds: one value per graph input; None takes the default that the graph has for it.
+            feeds: one value per graph input; None takes the input's default.
             outer: one value per outer value of the plan.
             control: limits of the run.
-            outputs: value indices to return; all graph outputs where None.
-            targets: value index → memory in which the output is wanted; it is computed there where
-                that is safe, and then the same array is returned. What is no array: see
+            outputs: value indices to return; None for all graph outputs.
+            targets: value index → memory in which the output is wanted. It is computed there if
+                that is safe, and the same array is returned. For targets other than arrays see
                 ``OpKernelContext.device_target``.
 
         Raises:
-            RunError, LimitExceededError, CancelledError: with the node's name where there is one.
-            SessionError: the session was closed. ModelFileError: a mapped file has become shorter.
+            RunError, LimitExceededError, CancelledError: with the node's name, if there is one.
+            SessionError: the session was closed.
+            ModelFileError: a mapped file has become shorter.
         """
         if control.is_watched:
             control.check()
@@ -176,7 +182,10 @@ class ExecutableGraph:
         outputs: Sequence[int],
         targets: Mapping[int, Any] | None,
     ) -> list[Value]:
-        """In a workspace where there are patterns for these sizes; else traced, to make them."""
+        """Run in a workspace if there are patterns for these sizes.
+
+        Else trace the run to make them.
+        """
         sizes = () if self.size_classes is None else self.size_classes.sizes_of(feeds)
         entry = self._find_patterns(sizes)
         workspace = None if entry is None else self._take_workspace(entry, control)
@@ -215,13 +224,13 @@ class ExecutableGraph:
         return BoundOutputs(self.plan, self.allocation)
 
     def initial_values(self) -> list[Value]:
-        """The values of a run that has not begun: constants, and None for all others."""
+        """Return the values of a run that has not begun: constants, and None for all others."""
         return self._template.copy()
 
     def _find_patterns(self, sizes: Sequence[int] | None) -> PatternEntry | None:
-        """The patterns for a run of these sizes, made where they are not known.
+        """Return the patterns for a run of these sizes, planning them if necessary.
 
-        None where there are none, or a run must be traced first.
+        None if there are none, or if a run must be traced first.
         """
         if self.pool is None or sizes is None:
             return None
@@ -238,11 +247,13 @@ class ExecutableGraph:
         return self.pool.add(*self.size_classes.plan_class(sizes, self.pool.classes, traced))
 
     def _take_workspace(self, entry: PatternEntry, control: RunControl) -> Workspace | None:
-        """A workspace, its bytes counted before they are allocated.
+        """Return a workspace whose bytes are counted before they are allocated.
 
-        Where they pass the memory limit, LimitExceededError for a pattern of static sizes. None for
-        one of symbolic sizes, which may have room to grow: the run goes on by allocating what each
-        value needs.
+        If they pass the memory limit: None for a pattern of symbolic sizes, which may include room
+        to grow, so that the run allocates each value by itself.
+
+        Raises:
+            LimitExceededError: a pattern of static sizes passes the memory limit.
         """
         assert self.pool is not None
         try:
@@ -276,5 +287,8 @@ def _run_subgraph(
 def _new_frame(
     ground: FrameGround, template: Sequence[Value], control: RunControl
 ) -> ExecutionFrame:
-    """A frame with nothing fed and no workspace; of no graph, which would hold itself so."""
+    """Return a frame without feeds and workspace.
+
+    A function, since a method would hold the graph.
+    """
     return ExecutionFrame(ground, list(template), control)

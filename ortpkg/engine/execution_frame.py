@@ -1,9 +1,9 @@
 """One run's values of one graph, and the context that gives kernels memory and sub-graphs.
 
-A frame belongs to one run: nothing in it is shared with another. Where an output lies is
-decided in this order: the place that the memory pattern keeps for it; the buffer of the input that
-the plan lets it overwrite, or of the dead value that it takes over; a new array. Graph outputs are
-always new arrays: they belong to the caller.
+A frame belongs to one run and shares nothing with another. The memory of an output is the first
+that applies: its location in the memory pattern; the buffer of the input that the plan lets it
+overwrite, or of the dead value that it replaces; a new array. Graph outputs are always new arrays:
+they belong to the caller.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ortpkg.errors import (
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Tensor, Value
 
-#: Smaller arrays do not count towards a run's memory limit.
+#: Arrays smaller than this do not count towards a run's memory limit.
 LEAST_COUNTED_NBYTES = 1 << 16
 
-#: The kinds that a planned output can have, beside ALLOCATE_OUTPUT.
+#: The kinds of a planned output, other than ALLOCATE_OUTPUT.
 _PLANNED_KINDS = (AllocKind.ALLOCATE, AllocKind.REUSE)
 _NO_TARGETS: Mapping[int, object] = MappingProxyType({})
 
 
 class RunSubgraph(Protocol):
-    """Runs the sub-graph that a node of the graph has as its ``attribute``."""
+    """Function that runs the sub-graph in an ``attribute`` of a node."""
 
     def __call__(
         self,
@@ -51,19 +51,22 @@ class RunSubgraph(Protocol):
         values: Sequence[Value],
         control: RunControl,
     ) -> list[Value]:
-        """``values``: of the graph around it, from which it takes its outer values."""
+        """Run the sub-graph.
+
+        ``values``: values of the surrounding graph, including the outer values of the sub-graph.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameGround:
-    """What all runs of one graph stand on.
+    """Data that all runs of one graph share.
 
     Attributes:
-        plan, allocation: the graph's.
-        memories: where arrays that lie in no workspace come from.
-        run_subgraph: for the nodes that have any.
-        no_views: what a frame without a workspace has for views.
+        plan, allocation: plans of the graph.
+        memories: allocators of arrays outside of workspaces.
+        run_subgraph: runs the sub-graphs of nodes.
+        no_views: views of a frame without a workspace.
     """
 
     plan: ExecutionPlan
@@ -74,7 +77,7 @@ class FrameGround:
 
 
 class NodeContext:
-    """OpKernelContext: one node of one run, seen from its kernel."""
+    """OpKernelContext of one node in one run."""
 
     __slots__ = ("_frame", "arguments", "handed", "instruction")
 
@@ -130,15 +133,13 @@ class ExecutionFrame:
     """The values of one run.
 
     Attributes:
-        values: by value index, with one more at the end that stays None: what an absent input
-            reads.
-        views: by value index (and one at the end): arrays cut from the workspace, None where there
-            is none.
+        values: values by index, with one more at the end that stays None, for absent inputs.
+        views: arrays in the workspace by value index (with one more at the end); None for no array.
         control: limits of the run.
-        device_targets: outputs of the graph that this run leaves in the memory that they are made
-            in: value index → what ``OpKernelContext.device_target`` returns.
-        parts: what counts texts and elements of sequences; None where the caller set no limit.
-        is_bookkeeping: whether a node's end needs more than forgetting dead values.
+        device_targets: graph outputs that this run leaves in the memory in which they are made:
+            value index → result of ``OpKernelContext.device_target``.
+        parts: counter of texts and elements of sequences; None if the caller set no limit.
+        is_bookkeeping: True if a finished node needs more than dropping its dead values.
     """
 
     __slots__ = (
@@ -183,7 +184,7 @@ class ExecutionFrame:
     # --- memory -----------------------------------------------------------------------------------
 
     def bind(self, targets: Mapping[int, Tensor]) -> None:
-        """Have outputs computed in ``targets`` (value index → memory), if shape and type fit."""
+        """Compute outputs in ``targets`` (value index → memory), if shape and type fit."""
         self.views = list(self.views)
         for index, target in targets.items():
             self.views[index] = target
@@ -191,17 +192,18 @@ class ExecutionFrame:
     def allocate(
         self, slot: OutputSlot, shape: tuple[int, ...], dtype: np.dtype[Any], step: int
     ) -> Tensor:
-        """A C-contiguous array for an output: from the pattern first, else by its kind.
+        """Return a C-contiguous array for an output: from the pattern first, else by its kind.
 
-        A DeviceTensor in memory that the CPU cannot read.
+        In memory that the CPU cannot read, it is a DeviceTensor.
 
-        Raises LimitExceededError before anything is allocated, PlanVerificationError (FAIL) for a
-        kind that no output can have.
+        Raises:
+            LimitExceededError: the memory limit would be passed; nothing is allocated.
+            PlanVerificationError: FAIL, no output can be of the planned kind.
         """
         nbytes = math.prod(shape) * dtype.itemsize
         if nbytes < 0:
             raise ValueError(f"an output cannot have the shape {shape}")
-        # its place is its input's own memory
+        # it lies in its input's memory
         is_viewed = slot.is_alias and slot.kind is AllocKind.REUSE
         if (
             slot.kind is AllocKind.ALLOCATE_OUTPUT
@@ -222,8 +224,8 @@ class ExecutionFrame:
             )
             trace(slot.value_index, nbytes, step)
         if self._workspace is not None and self._workspace.has_room(slot.value_index, nbytes):
-            found: Tensor = self._workspace.cut(slot.value_index, shape, dtype)
-            return found
+            view: Tensor = self._workspace.cut(slot.value_index, shape, dtype)
+            return view
         if slot.takes_buffer:
             buffer = self._buffers.get(slot.buffer)
             if buffer is not None and buffer.nbytes == nbytes:
@@ -258,7 +260,7 @@ class ExecutionFrame:
         self._charges[value_index] = self._charges.get(value_index, 0) + nbytes
 
     def complete_node(self, instruction: Instruction) -> None:
-        """Give back what died with a node: buffers, charges, and the trace's entries."""
+        """Release what died with a node: buffers, charges, and the trace's entries."""
         for index in instruction.releases:
             if index not in self._buffers:
                 self._discharge(index)
@@ -270,7 +272,7 @@ class ExecutionFrame:
                 self._tracer.trace_free(index, instruction.step)
 
     def forget(self, index: int) -> None:
-        """Drop a dead value and gives back what it was charged (parallel execution)."""
+        """Drop a dead value and discharge its bytes (parallel execution)."""
         self.values[index] = None
         self._discharge(index)
 
@@ -282,7 +284,7 @@ class ExecutionFrame:
             self.parts.give_back(index)
 
     def close(self) -> None:
-        """Give back all charges; the run is over."""
+        """Discharge all bytes at the end of the run."""
         for nbytes in self._charges.values():
             self.control.discharge(nbytes)
         self._charges.clear()
@@ -292,7 +294,11 @@ class ExecutionFrame:
     # --- results ----------------------------------------------------------------------------------
 
     def store(self, context: NodeContext, result: Value) -> None:
-        """Take over what a kernel returned. ValueError where the number of outputs is wrong."""
+        """Store a kernel's result.
+
+        Raises:
+            ValueError: the number of outputs is wrong.
+        """
         outputs = context.instruction.outputs
         results = result if type(result) is tuple else (result,)
         if len(results) < len(outputs):
@@ -300,10 +306,10 @@ class ExecutionFrame:
                 f"the kernel returned {len(results)} values for {len(outputs)} outputs"
             )
         handed = context.handed
-        for at, slot in enumerate(outputs):
+        for position, slot in enumerate(outputs):
             if slot.value_index == ABSENT:
                 continue
-            value = results[at]
+            value = results[position]
             if not (handed and value is handed[-1]):
                 value = self._adopt(context, slot, value)
             self.values[slot.value_index] = value
@@ -311,7 +317,7 @@ class ExecutionFrame:
                 self.is_bookkeeping = True
 
     def _adopt(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
-        """A result that need not be the array handed out: made safe to keep, and counted."""
+        """Make a result safe to keep, and count it, if it is not the array that was handed out."""
         if type(value) is DeviceTensor or (
             slot.device is not None and not slot.device.is_host_accessible
         ):
@@ -328,7 +334,7 @@ class ExecutionFrame:
                 )
             if handed and any(value is array for array in handed):
                 return value
-            # a matrix, a mask, a mapped file: their operators mean something else
+            # np.matrix, masked arrays, np.memmap: their operators differ
             value = np.asarray(value)
         elif handed and any(value is array for array in handed):
             return value
@@ -350,10 +356,11 @@ class ExecutionFrame:
         return value
 
     def _adopt_far(self, context: NodeContext, slot: OutputSlot, value: Value) -> Value:
-        """As :meth:`_adopt`, where the value or its place lies in memory that the CPU cannot read.
+        """Do the same as :meth:`_adopt` for a value or location in memory that the CPU cannot read.
 
-        TypeError or ValueError where it lies in another memory than the plan says, and all that
-        reads it expects.
+        Raises:
+            TypeError, ValueError: the value lies in another memory than the plan has, which its
+                readers expect.
         """
         if value is None or (
             slot.value_index in self.device_targets and isinstance(value, DeviceTensor)
@@ -374,7 +381,7 @@ class ExecutionFrame:
         ):
             return value
         if not slot.device.is_divisible and any(value is handed for handed in context.arguments):
-            return value  # handed through: nobody writes over tensors of such memory
+            return value  # passed through: nothing overwrites tensors in such memory
         if any(value.shares_bytes_with(argument) for argument in context.arguments):
             return self._copied_far(slot, value)
         if value.nbytes >= LEAST_COUNTED_NBYTES:
@@ -383,7 +390,7 @@ class ExecutionFrame:
         return value
 
     def _copied_far(self, slot: OutputSlot, value: DeviceTensor) -> Value:
-        """A tensor of its own in the same memory."""
+        """Return a copy of the tensor in the same memory."""
         assert slot.device is not None
         copy: Any = self._allocate_new(slot, value.nbytes, value.shape, value.dtype)
         self._ground.memories.copy(slot.device, value, copy)
@@ -391,23 +398,23 @@ class ExecutionFrame:
         return copy
 
     def fetch_all(self, indices: Sequence[int], handed_on: Collection[int] = ()) -> list[Value]:
-        """The outputs in that order, for whoever asked for them: never what somebody else holds.
+        """Return the outputs in this order, none of which anybody else holds.
 
-        One that is asked for twice is two arrays. Inputs among ``handed_on`` are returned as they
-        were fed.
+        An output that is requested twice becomes two arrays. Inputs among ``handed_on`` are
+        returned as they were fed.
         """
         values, planned = self.values, self._ground.allocation.values
         results: list[Value] = []
-        given: set[int] = set()
+        returned: set[int] = set()
         for index in indices:
             if index in handed_on:
                 results.append(values[index])
                 continue
             is_new = planned[index].alloc_kind is AllocKind.ALLOCATE_OUTPUT
             results.append(
-                values[index] if is_new and index not in given else copied(values[index])
+                values[index] if is_new and index not in returned else copied(values[index])
             )
-            given.add(index)
+            returned.add(index)
         return results
 
     # --- sub-graphs -------------------------------------------------------------------------------
@@ -422,5 +429,8 @@ class ExecutionFrame:
 
 
 def empty_views(count: int) -> Sequence[Tensor | None]:
-    """The views of a frame without a workspace: none, for ``count`` values and the absent one."""
+    """Return the views of a frame without a workspace: None for each of ``count`` values.
+
+    There is one more None, for the absent value.
+    """
     return (None,) * (count + 1)

@@ -1,7 +1,7 @@
 """The execution plan: the order of nodes, each one's device and kernel, every value's index.
 
-First of the three planning layers: everything after it speaks in integers only. The plan is frozen;
-the same graph always gives the same plan.
+First of the three planning layers: everything after it uses integers only. The plan is frozen; the
+same graph always gives the same plan.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from ortpkg.graph.types import ElementType, TensorType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import GraphViewer
 
-#: The index of an input or output that is left out. Frames keep an always-empty slot at the end of
+#: Index of an input or output that is left out. Frames keep an always-empty slot at the end of
 #: their value list, so that indexing with it yields None.
 ABSENT = -1
 
 
 @dataclass(frozen=True, slots=True)
 class OrtDevice:
-    """Where a value lies: a memory.
+    """A memory.
 
     Attributes:
-        name: of the memory.
-        alignment: of blocks and of offsets in them, in bytes.
-        is_host_accessible: whether the CPU reads and writes it; else values get there and back in
-            copy nodes.
-        is_divisible: whether several values may lie in one block of it.
+        name: name of the memory.
+        alignment: alignment of blocks and of offsets in them, in bytes.
+        is_host_accessible: True if the CPU can read and write it; else copy nodes move values.
+        is_divisible: True if several values may lie in one block of it.
     """
 
     name: str = "Cpu"
@@ -42,7 +41,7 @@ CPU_DEVICE = OrtDevice()
 
 
 class OrtValueNameIdxMap:
-    """Value name ↔ index: unique, both ways, contiguous from 0, stable."""
+    """Map of value name ↔ index: unique both ways, contiguous from 0, stable."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._indices: dict[str, int] = {}
@@ -51,7 +50,7 @@ class OrtValueNameIdxMap:
             self.add(name)
 
     def add(self, name: str) -> int:
-        """The index of ``name``, a new one where it has none yet."""
+        """Return the index of ``name``, adding the name if it is new."""
         index = self._indices.get(name)
         if index is None:
             index = self._indices[name] = len(self._names)
@@ -59,14 +58,14 @@ class OrtValueNameIdxMap:
         return index
 
     def index_of(self, name: str) -> int:
-        """The index of ``name``. ModelError (FAIL) where it was never added."""
+        """Return the index of ``name``; ModelError (FAIL) if it was never added."""
         index = self._indices.get(name)
         if index is None:
             raise ModelError(f"Could not find OrtValue with name {quoted(name)}")
         return index
 
     def name_of(self, index: int) -> str:
-        """The name at ``index``. ModelError (FAIL) where there is none."""
+        """Return the name at ``index``; ModelError (FAIL) if there is none."""
         if not 0 <= index < len(self._names):
             raise ModelError(
                 f"Could not find OrtValue with index {index}; there are {len(self._names)}"
@@ -85,12 +84,12 @@ class NodeStep:
     """One node in the execution order.
 
     Attributes:
-        node_index, node_name, op_type: which node.
+        node_index, node_name, op_type: the node.
         provider: the execution provider that runs it; ``device`` is its memory.
-        kernel: its kernel's definition (with what the planner may do around it).
+        kernel: definition of its kernel (and of what the planner may do around it).
         inputs, outputs: value indices; :data:`ABSENT` for one left out.
-        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph; and
-            what asynchronous nodes that end with this step read and made.
+        implicit_inputs: outer values that its sub-graphs use, as value indices of this graph, and
+            the inputs and outputs of asynchronous nodes that end with this step.
         waits_for: steps of asynchronous nodes that must be done before it.
     """
 
@@ -131,7 +130,7 @@ class ExecutionPlan:
     may_cross: tuple[bool, ...]
 
     def memory_of_input(self, step: NodeStep, slot: int) -> OrtDevice:
-        """In which memory the kernel of ``step`` takes its input: its provider's, or the CPU's."""
+        """Return the memory in which a kernel reads an input: its provider's, or the CPU's."""
         if (
             step.device.is_host_accessible
             or slot in step.kernel.host_inputs
@@ -147,16 +146,16 @@ class ExecutionPlan:
 
 
 def implicit_inputs_of(node: Node) -> tuple[str, ...]:
-    """What the sub-graphs of ``node`` take from the graph around them, each once."""
+    """Return the values that a node's sub-graphs take from the graph around them, each once."""
     names = (name for inner in node.subgraphs.values() for name in inner.outer_values())
     return tuple(dict.fromkeys(names))
 
 
 def may_cross(graph: Graph, value: str) -> bool:
-    """Whether ``value`` may lie where the CPU cannot read: as a tensor of numbers, or unknown."""
-    found = graph.type_of(value)
-    return found is None or (
-        isinstance(found, TensorType) and found.element_type is not ElementType.STRING
+    """Return True if ``value`` may lie where the CPU cannot read: a numeric tensor, or unknown."""
+    value_type = graph.type_of(value)
+    return value_type is None or (
+        isinstance(value_type, TensorType) and value_type.element_type is not ElementType.STRING
     )
 
 
@@ -164,7 +163,7 @@ def create_execution_plan(
     viewer: GraphViewer,
     devices: Mapping[str, OrtDevice],
     kernels: Mapping[int, KernelDef],
-    given: Mapping[str, OrtDevice] | None = None,
+    placed: Mapping[str, OrtDevice] | None = None,
 ) -> ExecutionPlan:
     """Plan the execution of a partitioned graph.
 
@@ -172,11 +171,11 @@ def create_execution_plan(
         viewer: the graph with its nodes in topological order (Kahn's algorithm).
         devices: execution provider name → its memory.
         kernels: node index → kernel definition.
-        given: where constants and outer values lie that are not in the CPU's memory.
+        placed: constants and outer values that lie outside of the CPU's memory → their devices.
 
     Raises:
         ModelError: FAIL, a node has no kernel or no provider of the session.
-        InvalidGraphError: a main graph takes a value that nobody makes.
+        InvalidGraphError: a main graph takes a value that nothing makes.
     """
     graph = viewer.graph
     outer = graph.outer_values()
@@ -190,7 +189,7 @@ def create_execution_plan(
                 values.add(name)
     steps = tuple(_step(node, values, devices, kernels) for node in viewer.nodes)
     crossing = tuple(may_cross(graph, values.name_of(index)) for index in range(len(values)))
-    locations = _locations(steps, values, given or {}, crossing)
+    locations = _locations(steps, values, placed or {}, crossing)
     return ExecutionPlan(
         steps=with_joins(steps),
         values=values,
@@ -208,14 +207,14 @@ def create_execution_plan(
 def _locations(
     steps: Sequence[NodeStep],
     values: OrtValueNameIdxMap,
-    given: Mapping[str, OrtDevice],
+    placed: Mapping[str, OrtDevice],
     crossing: Sequence[bool],
 ) -> list[OrtDevice]:
-    """Each value in the memory of the provider that makes it.
+    """Return the memory of each value: that of the provider that makes it.
 
-    One that *is* an input, where that lies.
+    An alias of an input lies in the input's memory.
     """
-    locations = [given.get(values.name_of(index), CPU_DEVICE) for index in range(len(values))]
+    locations = [placed.get(values.name_of(index), CPU_DEVICE) for index in range(len(values))]
     for step in steps:
         aliases = {
             output: step.inputs[source]
@@ -238,24 +237,24 @@ def _locations(
 def _near_their_readers(
     steps: Sequence[NodeStep], locations: list[OrtDevice], graph: Graph, values: OrtValueNameIdxMap
 ) -> list[OrtDevice]:
-    """Move a value that all memories share to its only reader's, whose allocator gives room."""
+    """Move each value that all memories can hold to the memory of its only reader."""
     if all(step.device == CPU_DEVICE for step in steps):
         return locations
     readers: dict[int, set[OrtDevice]] = {}
     movable: set[int] = set()
     for step in steps:
         aliased = {output for _, output in step.kernel.alias}
-        made = (
+        outputs = (
             index
             for slot, index in enumerate(step.outputs)
             if index != ABSENT and slot not in aliased
         )
         if step.kernel.uses_output_buffer:
-            movable.update(index for index in made if not graph.is_output(values.name_of(index)))
-        taken = frozenset(step.inputs)
+            movable.update(index for index in outputs if not graph.is_output(values.name_of(index)))
+        inputs = frozenset(step.inputs)
         for index in (*step.inputs, *step.implicit_inputs):
             if index != ABSENT:
-                readers.setdefault(index, set()).add(step.device if index in taken else CPU_DEVICE)
+                readers.setdefault(index, set()).add(step.device if index in inputs else CPU_DEVICE)
     for index in sorted(movable):
         reader, *others = readers.get(index, {CPU_DEVICE})
         if (
@@ -269,23 +268,25 @@ def _near_their_readers(
 
 
 def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
-    """``steps`` with what asynchronous nodes need.
+    """Return ``steps`` with the waits that asynchronous nodes need.
 
-    Each strict node waits for the asynchronous ones whose outputs it takes. What an asynchronous
-    node reads and makes is used once more by the first step that waits for it, or by the last one:
-    until then nobody writes over it.
+    Each strict node waits for the asynchronous ones whose outputs it takes. The inputs and outputs
+    of an asynchronous node are used once more by the first step that waits for it, or by the last
+    one: until then nothing overwrites them.
     """
-    found = list(steps)
-    last = len(found) - 1
+    joined = list(steps)
+    last = len(joined) - 1
     for number, step in enumerate(steps):
         if not step.kernel.is_async:
             continue
-        made = {index for index in step.outputs if index != ABSENT}
+        outputs = {index for index in step.outputs if index != ABSENT}
         takers = [
-            later for later in range(number + 1, len(found)) if made & _taken_strictly(steps[later])
+            later
+            for later in range(number + 1, len(joined))
+            if outputs & _taken_strictly(steps[later])
         ]
         for later in takers:
-            found[later] = replace(found[later], waits_for=(*found[later].waits_for, number))
+            joined[later] = replace(joined[later], waits_for=(*joined[later].waits_for, number))
         join = takers[0] if takers else last
         if join != number:
             held = (
@@ -293,18 +294,18 @@ def with_joins(steps: Sequence[NodeStep]) -> tuple[NodeStep, ...]:
                 for index in (*step.inputs, *step.implicit_inputs, *step.outputs)
                 if index != ABSENT
             )
-            kept = dict.fromkeys((*found[join].implicit_inputs, *held))
-            found[join] = replace(found[join], implicit_inputs=tuple(kept))
-    return tuple(found)
+            implicit_inputs = dict.fromkeys((*joined[join].implicit_inputs, *held))
+            joined[join] = replace(joined[join], implicit_inputs=tuple(implicit_inputs))
+    return tuple(joined)
 
 
 def _taken_strictly(step: NodeStep) -> set[int]:
-    """Values that ``step`` has to wait for: its sub-graphs' always, its inputs if it is strict."""
+    """Return the values that ``step`` waits for: those of its sub-graphs, and strict inputs."""
     return {*step.implicit_inputs, *(step.inputs if step.kernel.is_strict else ())}
 
 
 def _verify_made(viewer: GraphViewer, outer: Sequence[str]) -> None:
-    """Raise InvalidGraphError if a main graph takes a value that it is not given nor makes."""
+    """Raise InvalidGraphError if a main graph uses a value that is neither an input nor made."""
     if viewer.graph.parent is not None or not outer:
         return
     missing = frozenset(outer)
@@ -332,12 +333,12 @@ def _step(
         raise ModelError(f"no kernel found for {node}", node_name=node.name)
     device = devices.get(node.execution_provider)
     if device is None:
-        given = quoted(node.execution_provider)
+        name = quoted(node.execution_provider)
         raise ModelError(
-            f"{node} is assigned to {given}, which the session does not have", node_name=node.name
+            f"{node} is assigned to {name}, which the session does not have", node_name=node.name
         )
     if node.subgraphs and not device.is_host_accessible:
-        device = CPU_DEVICE  # what control flow hands in and out of sub-graphs is the engine's
+        device = CPU_DEVICE  # the engine passes values in and out of sub-graphs
     return NodeStep(
         node_index=node.index,
         node_name=node.name,

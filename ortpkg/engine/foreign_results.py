@@ -1,8 +1,8 @@
-"""What a plug-in's partition hands back, made safe to keep: each output an array of its own.
+"""Make the results of a plug-in's partition safe to keep: each output becomes an own array.
 
-A plug-in that returns its input, a constant, or one array for two outputs means no harm, and gets a
-copy made. One that returns memory which it returned before, and which somebody still holds, has
-overwritten a result: that is an error.
+A plug-in may return its input, a constant, or one array for two outputs: these are copied. If it
+returns memory that it returned before, and that somebody still holds, it has overwritten a result:
+that is an error.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from ortpkg.errors import quoted
 from ortpkg.kernels.op_kernel import Value
 
-#: Results that are remembered; who holds more of them learns of it a little later.
+#: Number of earlier results that are remembered.
 _MOST_REMEMBERED = 32
 
 Array = np.ndarray[Any, Any]
 
 
 class ForeignResults:
-    """The results of one fused node of a plug-in; calls may overlap in time."""
+    """Results of one fused node of a plug-in; calls may overlap in time."""
 
     def __init__(self, provider: str, names: Sequence[str]) -> None:
         self._provider = provider
@@ -32,39 +32,39 @@ class ForeignResults:
         self._lock = threading.Lock()
         self._earlier: list[ReferenceType[Array]] = []
 
-    def taken(
+    def safe_outputs(
         self, outputs: Sequence[Value], inputs: Sequence[Value], handed: Sequence[Value]
     ) -> tuple[Value, ...]:
-        """The outputs: arrays as plain ones, copied where they share memory with what stays.
+        """Return the outputs as plain arrays, copied if they share memory with other values.
 
         Args:
-            outputs: what it returned.
-            inputs: what it was given.
+            outputs: the results of the plug-in.
+            inputs: the inputs that it was given.
             handed: arrays that the engine handed out for outputs, whose memory is the engine's.
 
-        Raises ValueError for memory of an earlier result that is still in use.
+        Raises:
+            ValueError: a result lies in memory of an earlier result that is still in use.
         """
-        own: list[Array] = []
-        found: list[Value] = []
+        arrays: list[Array] = []
+        results: list[Value] = []
         for name, value in zip(self._names, outputs, strict=True):
-            kept = value
+            result = value
             if isinstance(value, np.ndarray) and not _shares(value, handed):
-                # A view, so that who still holds the result is told from who still holds the array
-                # that it came in.
-                kept = np.asarray(value).view()
-                if not kept.flags.writeable or _shares(kept, inputs) or _shares(kept, own):
-                    kept = kept.copy()
-                self._verify_new(name, kept)
-                own.append(kept)
-            found.append(kept)
+                # A view, to tell a holder of the result from a holder of the plug-in's array.
+                result = np.asarray(value).view()
+                if not result.flags.writeable or _shares(result, inputs) or _shares(result, arrays):
+                    result = result.copy()
+                self._verify_new(name, result)
+                arrays.append(result)
+            results.append(result)
         with self._lock:
-            alive = [each for each in self._earlier if each() is not None]
-            self._earlier = [*alive, *map(ref, own)][-_MOST_REMEMBERED:]
-        return tuple(found)
+            alive = [reference for reference in self._earlier if reference() is not None]
+            self._earlier = [*alive, *map(ref, arrays)][-_MOST_REMEMBERED:]
+        return tuple(results)
 
     def _verify_new(self, name: str, value: Array) -> None:
         with self._lock:
-            earlier = [array for each in self._earlier if (array := each()) is not None]
+            earlier = [array for reference in self._earlier if (array := reference()) is not None]
         if _shares(value, earlier):
             raise ValueError(
                 f"{self._provider} returned {quoted(name)} in memory of a result that it returned"
@@ -74,14 +74,16 @@ class ForeignResults:
 
 
 def apart(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Several outputs of a kernel, those copied that share memory with one before them."""
-    found: list[Value] = []
+    """Return several outputs of a kernel, copying those that share memory with an earlier one."""
+    separated: list[Value] = []
     for value in values:
-        found.append(
-            value.copy() if isinstance(value, np.ndarray) and _shares(value, found) else value
+        separated.append(
+            value.copy() if isinstance(value, np.ndarray) and _shares(value, separated) else value
         )
-    return tuple(found)
+    return tuple(separated)
 
 
 def _shares(value: Array, others: Sequence[Value]) -> bool:
-    return any(isinstance(each, np.ndarray) and np.may_share_memory(value, each) for each in others)
+    return any(
+        isinstance(other, np.ndarray) and np.may_share_memory(value, other) for other in others
+    )

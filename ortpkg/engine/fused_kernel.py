@@ -1,4 +1,4 @@
-"""Fused nodes at run time: each calls the compute function of the partition that it stands for."""
+"""Kernels of fused nodes: each calls the compute function of the partition behind its node."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, OpKernelInfo, Value
 from ortpkg.providers.execution_provider import NodeComputeInfo
 
-#: A union, made at each run, would take longer than to ask for it.
+#: A tuple, since a union in isinstance would be created at each run.
 _LISTS = (list, tuple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedKernel:
-    """A compiled partition: its compute function, and the body that this computes, to look at.
+    """A compiled partition: its compute function, and the sub-graph (body) that it computes.
 
     Attributes:
-        is_foreign: whether a plug-in computes it, so that what it returns is checked against all
-            that the body says; of what our own providers return, types are.
+        provider: name of the execution provider.
+        compute_info: the compute function with those that make and release its state.
+        body: the nodes that were fused.
+        is_foreign: True if a plug-in computes it: its results are checked against the body in all
+            respects; those of our own providers only by type.
     """
 
     provider: str
@@ -41,7 +44,7 @@ class FusedKernel:
 
 
 def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
-    """The kernel definition of a fused node: its provider's memory, nothing in place."""
+    """Return the kernel definition of a fused node: its provider's memory, nothing in place."""
 
     def factory(_info: OpKernelInfo) -> Compute:
         raise InvalidGraphError(
@@ -61,18 +64,18 @@ def fused_kernel_def(node: Node, kernel: FusedKernel) -> KernelDef:
 
 
 def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -> Compute:
-    """Call a partition's compute function with its node's state, and check what it returns.
+    """Return a function that calls a partition's compute function and checks its results.
 
-    That is held against the partition's body at every run: kinds and element types always; ranks
-    and known sizes of a plug-in, and of what comes out of a context, since that the model says of
-    it what its compiler knew is nobody's promise. Our own providers may give another shape than a
-    model declares and inference cannot know, as kernels may.
+    They are compared with the partition's body at every run: kinds and element types always; ranks
+    and known sizes for a plug-in, and for a context, since nothing ensures that the model declares
+    what its compiler knew. Like kernels, our own providers may return another shape than a model
+    declares if inference cannot know it.
 
     Args:
         kernel: the partition.
-        state: what its ``create_state`` returned.
-        is_strict: whether ranks and sizes of what any provider returns, and of what goes in, are
-            checked too (strict invocation).
+        state: the result of its ``create_state``.
+        is_strict: True to check ranks and sizes of all providers' inputs and results (strict
+            invocation).
     """
     body = kernel.body
     context_node = _context_node(body)
@@ -82,49 +85,48 @@ def fused_compute(kernel: FusedKernel, state: Any, *, is_strict: bool = False) -
     ]
     foreign = ForeignResults(kernel.provider, body.outputs) if kernel.is_foreign else None
 
-    called = kernel.compute_info.compute
+    compute_partition = kernel.compute_info.compute
 
     def compute(context: OpKernelContext, *inputs: Value) -> Value:
         if is_strict:
             _check_inputs(body, inputs)
         if foreign is None:
-            results = called(state, inputs, context)
+            results = compute_partition(state, inputs, context)
             if isinstance(results, Future):
                 return Pending(results).then(checked)
             return checked(results)
         handed = getattr(context, "handed", ())
-        call = partial(called, state, inputs, context)
+        call = partial(compute_partition, state, inputs, context)
 
-        def taken(results: Sequence[Any]) -> Value:
-            return foreign.taken(checked(results), inputs, handed)
+        def safe_results(results: Sequence[Any]) -> Value:
+            return foreign.safe_outputs(checked(results), inputs, handed)
 
         returned = begun(
             run_watched(_TimeOf(context), call, _cannot_be_stopped)
             if context.is_watched
             else call()
         )
-        return returned.then(taken) if isinstance(returned, Pending) else taken(returned)
+        return (
+            returned.then(safe_results) if isinstance(returned, Pending) else safe_results(returned)
+        )
 
     def checked(returned: Sequence[Any]) -> tuple[Value, ...]:
         outputs = _as_outputs(kernel, returned, len(checks))
-        for at, fits in enumerate(checks):
-            value = outputs[at]
+        for position, fits in enumerate(checks):
+            value = outputs[position]
             if fits(value) and not isinstance(value, np.generic):
                 continue
-            made = _as_array(value)
-            if made is None or not fits(made):
-                raise _another_output(kernel, context_node, body.outputs[at], value)
-            outputs = (*outputs[:at], made, *outputs[at + 1 :])
+            array = _as_array(value)
+            if array is None or not fits(array):
+                raise _another_output(kernel, context_node, body.outputs[position], value)
+            outputs = (*outputs[:position], array, *outputs[position + 1 :])
         return outputs
 
     return compute
 
 
 class _TimeOf:
-    """The time limit of a run, and its caller's wish to end it.
-
-    Memory is counted where the engine hands it out.
-    """
+    """Time limit and cancellation of a run; memory is counted where the engine allocates it."""
 
     is_memory_limited = False
 
@@ -135,16 +137,13 @@ class _TimeOf:
 
 
 def _cannot_be_stopped() -> None:
-    """A plug-in ends when it wants to.
-
-    What the program does then is its own affair (``run_watch.last_resort``).
-    """
+    """Do nothing: a plug-in ends when it wants to (see ``run_watch.last_resort``)."""
 
 
 def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) -> Compute:
-    """The compute function of a plug-in's kernel.
+    """Return the compute function of a plug-in's kernel, which checks its results.
 
-    What it returns is held against the graph, as a partition's is.
+    The results are compared with the graph, as those of a partition are.
     """
     checks: list[tuple[str, Fits]] = [
         (name, (value_check(graph.type_of(name), with_shape=True) if name else None) or is_value)
@@ -159,18 +158,19 @@ def checked_kernel(compute: Compute, graph: Graph, node: Node, provider: str) ->
         values = returned if isinstance(returned, tuple) else (returned,)
         for (name, fits), value in zip(checks, values, strict=False):
             if not fits(value):
-                made = _as_array(value)
-                if made is None or not fits(made):
-                    raise TypeError(_told(provider, graph, name, value))
+                array = _as_array(value)
+                if array is None or not fits(array):
+                    raise TypeError(_mismatch_text(provider, graph, name, value))
         return apart(returned) if isinstance(returned, tuple) and len(returned) > 1 else returned
 
     return checked
 
 
 def _as_outputs(kernel: FusedKernel, returned: Any, expected: int) -> tuple[Value, ...]:
-    """What ``compute`` returned, one value for each of the expected outputs.
+    """Return the result of ``compute`` as one value per expected output.
 
-    TypeError or ValueError where it is something else.
+    Raises:
+        TypeError, ValueError: it is not a list of so many values.
     """
     if not isinstance(returned, _LISTS):
         raise TypeError(
@@ -185,12 +185,12 @@ def _as_outputs(kernel: FusedKernel, returned: Any, expected: int) -> tuple[Valu
 
 
 def _as_array(value: Value) -> np.ndarray[Any, Any] | None:
-    """A scalar of numpy's as the tensor of rank 0 that it stands for; None for anything else."""
+    """Return a numpy scalar as a tensor of rank 0; None for anything else."""
     return np.asarray(value) if isinstance(value, np.generic) else None
 
 
 def _context_node(body: Graph) -> Node | None:
-    """The EPContext node that is the partition by itself."""
+    """Return the EPContext node if the partition consists of only that."""
     first = next(iter(body.nodes), None)
     return first if len(body) == 1 and first is not None and is_ep_context(first) else None
 
@@ -199,7 +199,7 @@ def _another_output(
     kernel: FusedKernel, context_node: Node | None, name: str, value: Value
 ) -> Exception:
     if context_node is None:
-        return TypeError(_told(kernel.provider, kernel.body, name, value))
+        return TypeError(_mismatch_text(kernel.provider, kernel.body, name, value))
     return EpContextError(
         f"the context of EPContext node {quoted(context_node.name)} gives output {quoted(name)} as"
         f" {shown_value(value)}, its node declares {shown_type(kernel.body.type_of(name))}; the"
@@ -209,7 +209,7 @@ def _another_output(
     )
 
 
-def _told(provider: str, graph: Graph, name: str, value: Value) -> str:
+def _mismatch_text(provider: str, graph: Graph, name: str, value: Value) -> str:
     return (
         f"it gets from {provider} {quoted(name)} as {shown_value(value)}, declared is"
         f" {shown_type(graph.type_of(name))}"
@@ -217,11 +217,11 @@ def _told(provider: str, graph: Graph, name: str, value: Value) -> str:
 
 
 def _check_inputs(body: Graph, values: Sequence[Value]) -> None:
-    """Raise TypeError where what goes into a partition is not what its body declares."""
+    """Raise TypeError if an input of a partition does not match its declaration in the body."""
     for name, value in zip(body.inputs, values, strict=True):
         fits = value_check(body.type_of(name), with_shape=True)
         if fits is None or value is None or isinstance(value, PendingValue):
-            continue  # one that is under way comes from a node that was checked itself
+            continue  # a pending value comes from a node whose outputs are checked
         if not fits(value):
             declared = shown_type(body.type_of(name))
             raise TypeError(

@@ -1,12 +1,12 @@
-"""Divide a graph among execution providers: first come, first served, or by what nodes cost.
+"""Divide a graph among execution providers: first come, first served, or by cost.
 
-Source: the partitioning article. Each provider is asked in order what it can run of the nodes. A
+Source: the partitioning article. Each provider is asked in order which of the nodes it can run. A
 capability without a meta definition assigns one node; with one it is a sub-graph that becomes a
-single fused node, which the provider then compiles. A claim on a node that is already taken falls,
-as a whole. A provider is asked a second time about the float16
-nodes that it left, as if they were float32: those it then wants get casts around them first (ADR
-15). What nobody wants goes to the last provider, CPU. Afterwards the sub-graphs (If, Loop, Scan
-bodies) of the nodes that were not fused are partitioned in the same way.
+single fused node, which the provider then compiles. A claim that includes a taken node is dropped
+as a whole. A provider is asked a second time about the float16 nodes that it left, as if they were
+float32: those it then claims get casts around them first (ADR 15). Nodes that no provider claims go
+to the last provider, the CPU. Afterwards the sub-graphs (If, Loop, Scan bodies) of the nodes that
+were not fused are partitioned in the same way.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def partition_graph(
     graph_path: str = "",
     policy: CostPolicy | None = None,
 ) -> PartitionResult:
-    """Give each node of ``graph``, which it changes, and of its sub-graphs to a provider.
+    """Assign each node of ``graph`` and of its sub-graphs to a provider; changes the graph.
 
     Args:
-        graph: the graph, shapes and types inferred.
-        providers: in order of priority; the last takes what is left.
-        graph_path: where the graph lies in its model, for messages.
+        graph: the graph, with inferred shapes and types.
+        providers: execution providers in order of priority; the last takes what is left.
+        graph_path: path of the graph in its model, for messages.
         policy: decides by cost; None for first come, first served.
 
     Raises:
@@ -81,13 +81,18 @@ def _partition_with_subgraphs(
     counted: dict[str, set[int]],
     policy: CostPolicy | None,
 ) -> PartitionResult:
-    """Start a partition; ``counted``: provider → identities of constants that it reads so far."""
-    own = _Partitioner(graph, providers, graph_path, counted, policy).partition()
-    partitions, fused, choices = list(own.partitions), dict(own.fused), list(own.choices)
+    """Partition a graph and its sub-graphs.
+
+    ``counted``: provider → identities of the constants that it reads so far.
+    """
+    result = _Partitioner(graph, providers, graph_path, counted, policy).partition()
+    partitions, fused, choices = list(result.partitions), dict(result.fused), list(result.choices)
     for node in graph.nodes:
-        if node in own.fused:
+        if node in result.fused:
             continue
-        if is_copy(node):  # the model's own: ours come later, and nothing else computes such a node
+        if is_copy(
+            node
+        ):  # a copy node of the model: ours are inserted later, and no kernel computes it
             raise no_kernel(graph, node, constraint_types(graph, node), providers)
         for attribute, subgraph in node.subgraphs.items():
             path = (
@@ -106,7 +111,13 @@ def _partition_with_subgraphs(
 
 @dataclass(slots=True)
 class _Claims:
-    """What one provider got of one graph: single nodes, and fused ones with what they stand for."""
+    """Nodes of a graph that one provider got: single ones, and fused ones.
+
+    Attributes:
+        single: single nodes.
+        fused: fused nodes with their bodies.
+        replaced: per fused node: the nodes that it replaces.
+    """
 
     single: list[Node] = field(default_factory=list)
     fused: list[FusedNode] = field(default_factory=list)
@@ -129,19 +140,19 @@ class _Partitioner:
         self._counted = counted
         self._partitions: list[Partition] = []
         self._fused: dict[Node, FusedKernel] = {}
-        #: Provider → node index → why it left the node.
+        #: Provider → node index → reason for leaving the node.
         self._refusals: dict[str, Mapping[int, str]] = {}
 
     def partition(self) -> PartitionResult:
-        """Places all nodes: by the policy's choice, then by the providers' order."""
+        """Assign all nodes: by the policy's choice, then by the providers' order."""
         chosen, choice = ({}, None) if self._policy is None else self._choose(self._policy)
         for provider in self._providers:
-            own = [
+            indices = [
                 index
                 for index, name in chosen.items()
                 if name == provider.name and self._graph.has_node(index)
             ]
-            for index in own:
+            for index in indices:
                 self._graph.assign(self._graph.node(index), "")
                 del chosen[index]
             self._place(provider)
@@ -152,7 +163,7 @@ class _Partitioner:
         )
 
     def _choose(self, policy: CostPolicy) -> tuple[dict[int, str], PartitionChoice | None]:
-        """Give nodes to those that cost picks; each provider is then asked about its own alone."""
+        """Assign nodes by cost; each provider is then asked about its own nodes only."""
         viewer = GraphViewer(self._graph, topological_order(self._graph))
 
         def ask(provider: ExecutionProvider) -> list[tuple[int, ...]]:
@@ -167,7 +178,7 @@ class _Partitioner:
         return dict(chosen), choice
 
     def _place_left_over(self) -> None:
-        """What nobody claimed is the last provider's."""
+        """Assign nodes that no provider claimed to the last provider (the CPU)."""
         last = self._providers[-1]
         left_over = [node for node in self._graph.nodes if not node.execution_provider]
         for node in left_over:
@@ -176,7 +187,7 @@ class _Partitioner:
             self._add_partition(last, left_over, self._graph)
 
     def _place(self, provider: ExecutionProvider) -> None:
-        """Ask one provider, assigns its single nodes, fuses and compiles its sub-graphs."""
+        """Ask one provider, assign its single nodes, fuse and compile its sub-graphs."""
         claims = _Claims()
         self._ask(provider, claims)
         if provider is not self._providers[-1] and self._insert_casts(provider):
@@ -186,9 +197,9 @@ class _Partitioner:
         self._compile(provider, claims.fused, claims.replaced)
 
     def _insert_casts(self, provider: ExecutionProvider) -> bool:
-        """Put nodes into float32 that ``provider`` left, and would take so.
+        """Widen the float16 nodes that ``provider`` left and would take as float32.
 
-        Returns whether there are any.
+        Return True if there are any.
         """
         wanted = self._wanted_in_float32(provider)
         return bool(wanted and widen_nodes(self._graph, wanted))
@@ -210,7 +221,7 @@ class _Partitioner:
         return constraint_types(self._graph, node)
 
     def _ask(self, provider: ExecutionProvider, claims: _Claims) -> None:
-        """Add what ``provider`` claims of the free nodes to ``claims``, a node per sub-graph."""
+        """Add the free nodes that a provider claims to ``claims``, one node per sub-graph."""
         viewer = GraphViewer(self._graph, topological_order(self._graph))
         names = {node.index: node.name for node in self._graph.nodes}
         claimed: set[int] = set()
@@ -218,15 +229,16 @@ class _Partitioner:
         with guard(provider, "say why it leaves nodes"):
             self._refusals[provider.name] = dict(provider.get_node_refusals())
         are_free = are_free_of_cycles(
-            self._graph, [each.node_indices for each in capabilities if each.meta_def is not None]
+            self._graph,
+            [claim.node_indices for claim in capabilities if claim.meta_def is not None],
         )
         for capability in capabilities:
-            if twice := claimed.intersection(capability.node_indices):
+            if repeated := claimed.intersection(capability.node_indices):
                 _log.warning(
                     "%s claims node %s twice in one answer; only the first claim counts, and the"
                     " other is ignored",
                     provider.name,
-                    ", ".join(quoted(names[index]) for index in sorted(twice)[:5]),
+                    ", ".join(quoted(names[index]) for index in sorted(repeated)[:5]),
                 )
                 continue
             if capability.meta_def is None:
@@ -245,10 +257,7 @@ class _Partitioner:
     def _single_node(
         self, provider: ExecutionProvider, capability: ComputeCapability
     ) -> Node | None:
-        """The claimed node, None where it is taken.
-
-        A claim without a meta definition is one node.
-        """
+        """Return the node of a claim without a meta definition; None if it is taken."""
         if len(capability.node_indices) != 1:
             raise ExecutionProviderError(
                 f"{provider.name} claims {len(capability.node_indices)} nodes without a meta"
@@ -259,7 +268,7 @@ class _Partitioner:
         return None if nodes is None else nodes[0]
 
     def _free_nodes(self, capability: ComputeCapability) -> list[Node] | None:
-        """The claimed nodes in order, or None where one of them is taken or gone."""
+        """Return the claimed nodes in order; None if one of them is taken or gone."""
         nodes = []
         for index in sorted(set(capability.node_indices)):
             if not self._graph.has_node(index) or self._graph.node(index).execution_provider:
@@ -268,10 +277,7 @@ class _Partitioner:
         return nodes or None
 
     def _may_fuse(self, provider: ExecutionProvider, nodes: Sequence[Node]) -> bool:
-        """Whether making one node of ``nodes`` leaves the graph without a cycle.
-
-        A claim that would make one is dropped.
-        """
+        """Return True if fusing ``nodes`` creates no cycle; log claims that would."""
         if not leaves_and_returns(self._graph, nodes, topological_order(self._graph)):
             return True
         names = ", ".join(quoted(node.name) for node in nodes[:5])
@@ -344,7 +350,7 @@ class _Partitioner:
         *,
         fused_node: str = "",
     ) -> None:
-        """Look nodes up in ``graph``: a fused node's body, or else the partitioner's own."""
+        """Record a partition; ``graph`` is a fused node's body, or the partitioner's graph."""
         counted = self._counted.setdefault(provider.name, set())
         partition = Partition(
             provider=provider.name,
@@ -360,7 +366,7 @@ class _Partitioner:
                 )
                 for node in nodes
             },
-            refusals={node.name: said for node in nodes if (said := self._refusals_of(node))},
+            refusals={node.name: reasons for node in nodes if (reasons := self._refusals_of(node))},
             work=sum(operation_count(graph, node) for node in nodes),
         )
         self._partitions.append(partition)

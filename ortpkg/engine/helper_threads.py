@@ -1,7 +1,7 @@
 """Helper threads of runs that stay usable if the caller is interrupted while it submits work.
 
 An executor of the standard library takes locks in Python code: a signal handler that raises in the
-middle of ``submit`` leaves them locked, and the next call waits for ever. Here the caller queues
+middle of ``submit`` leaves them locked, and the next call waits forever. Here the caller queues
 calls and starts threads by single C functions.
 """
 
@@ -19,7 +19,7 @@ Calls = SimpleQueue[Callable[[], object] | None]
 
 
 class HelperThreads:
-    """Up to ``count`` threads; each call that is submitted starts one more, until there are all."""
+    """Pool of up to ``count`` threads; each submitted call starts one more until all run."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count = count
@@ -35,7 +35,9 @@ class HelperThreads:
             return
         self._calls.put(call)
         if self._started < self._count:
-            with suppress(RuntimeError):  # the system has no more threads: the caller works alone
+            with suppress(
+                RuntimeError
+            ):  # the system allows no more threads: the caller works alone
                 _thread.start_new_thread(_start, (self._calls, f"{self._name}_{self._started}"))
             self._started += 1
 

@@ -1,4 +1,4 @@
-"""The plans of a graph as instructions: all that an executor needs to run its nodes."""
+"""Instructions: the plans of a graph in the form that executors need to run its nodes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ortpkg.kernels.op_kernel import Compute
 
 
 class OutputSlot(NamedTuple):
-    """Where one output of a node goes.
+    """Destination of one output of a node.
 
     Attributes:
-        value_index: ABSENT for an output that nobody takes.
-        kind: as planned.
-        buffer: the value whose buffer it lies in.
-        takes_buffer: without a pattern, whether an earlier or later value lies in the same buffer.
-        is_alias: whether the kernel may hand back a view of its input.
-        device: the memory that its provider's allocator hands out; None for plain arrays of numpy.
+        value_index: index of the value; ABSENT for an output that nothing uses.
+        kind: planned kind of allocation.
+        buffer: index of the value whose buffer it uses.
+        takes_buffer: True if, without a pattern, another value lies in the same buffer.
+        is_alias: True if the kernel may return a view of its input.
+        device: memory of its provider's allocator; None for plain numpy arrays.
     """
 
     value_index: int
@@ -31,7 +31,7 @@ class OutputSlot(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """All that an executor needs to run one node, made once at initialization."""
+    """Everything that an executor needs to run one node, prepared once."""
 
     compute: Compute
     inputs: tuple[int, ...]
@@ -47,7 +47,7 @@ class Instruction(NamedTuple):
 def make_instructions(
     plan: ExecutionPlan, allocation: AllocationPlan, computes: Sequence[Compute]
 ) -> tuple[Instruction, ...]:
-    """The plans as one instruction per step."""
+    """Return one instruction per step of the plans."""
     shared = frozenset(
         value.reused_buffer for value in allocation.values if value.alloc_kind is AllocKind.REUSE
     )
@@ -79,7 +79,15 @@ def _slot(
     *,
     is_output: bool,
 ) -> OutputSlot:
-    """``shared``: the values whose buffers others lie in; ``is_output``: of the graph."""
+    """Return the destination of one output.
+
+    Args:
+        step: the step that makes it.
+        position: position among the step's outputs.
+        allocation: the allocation plan.
+        shared: values whose buffers others use.
+        is_output: True for an output of the graph.
+    """
     index = step.outputs[position]
     if index == ABSENT:
         is_near = step.device.is_host_accessible or position in step.kernel.host_outputs

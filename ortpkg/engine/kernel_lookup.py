@@ -1,4 +1,4 @@
-"""Which kernel each node of a partitioned graph has, and what is said where there is none."""
+"""Find the kernel of each node of a partitioned graph, or explain why there is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ortpkg.graph.types import ElementType
 from ortpkg.kernels.kernel_registry import KernelDef
 from ortpkg.providers.execution_provider import ExecutionProvider
 
-#: The engine's own backend, which compiles nothing, and the one that has compiling providers of the
+#: The engine's own backend, which compiles nothing, and the one with compiling providers of the
 #: same names.
 _EMBEDDED, _BRIDGE = "embedded", "onnxruntime"
 
@@ -23,11 +23,12 @@ _EMBEDDED, _BRIDGE = "embedded", "onnxruntime"
 def find_kernels(
     graph: Graph, providers: Sequence[ExecutionProvider], fused: Mapping[Node, FusedKernel]
 ) -> dict[int, KernelDef]:
-    """The kernel definition of each node, by index, of a partitioned and transformed graph.
+    """Return the kernel definition of each node of a partitioned graph, by index.
 
-    A node that came in after the partition goes to the first provider that has a kernel for it.
+    A node that was added after partitioning goes to the first provider that has a kernel for it.
 
-    Raises KernelNotFoundError where the provider of a node has no kernel for it.
+    Raises:
+        KernelNotFoundError: the provider of a node has no kernel for it.
     """
     by_name = {provider.name: provider for provider in providers}
     kernels: dict[int, KernelDef] = {}
@@ -54,15 +55,17 @@ def find_kernels(
 def no_kernel(
     graph: Graph,
     node: Node,
-    known: Mapping[str, ElementType],
+    bound_types: Mapping[str, ElementType],
     providers: Sequence[ExecutionProvider],
 ) -> KernelNotFoundError:
-    """The error for a node that none of ``providers`` has a kernel for.
+    """Return the error for a node for which none of ``providers`` has a kernel.
 
-    ``known``: the types that bind it.
+    ``bound_types``: type parameter of the operator → element type.
     """
     opset = graph.opset_imports.get(node.domain, node.since_version)
-    types = tuple(f"{name}={found.name.lower()}" for name, found in known.items())
+    types = tuple(
+        f"{name}={element_type.name.lower()}" for name, element_type in bound_types.items()
+    )
     asked = ", ".join(_shown(provider, providers) for provider in dict.fromkeys(providers))
     if is_ep_context(node):
         return KernelNotFoundError(
@@ -85,8 +88,8 @@ def no_kernel(
 
 
 def _shown(provider: ExecutionProvider, providers: Sequence[ExecutionProvider]) -> str:
-    """Its name, with the backend where others have that name, too."""
-    has_rivals = any(each.name == provider.name and each is not provider for each in providers)
+    """Return the provider's name, with the backend if another provider has the same name."""
+    has_rivals = any(other.name == provider.name and other is not provider for other in providers)
     return f"{provider.name} ({_backend_of(provider)})" if has_rivals else provider.name
 
 
@@ -95,15 +98,20 @@ def _backend_of(provider: ExecutionProvider) -> str:
 
 
 def _missing(node: Node, providers: Sequence[ExecutionProvider]) -> str:
-    """What the session lacks for an EPContext node: its provider, or that of another backend."""
+    """Return what the session lacks for an EPContext node: its provider, or the right backend."""
     source = ep_context_attributes(node).source
-    own = next((each for each in providers if is_context_source_of(each.name, source)), None)
-    if own is None:
+    candidate = next(
+        (provider for provider in providers if is_context_source_of(provider.name, source)), None
+    )
+    if candidate is None:
         return "no execution provider of this session takes it"
     other = (
-        f": its maker is that of backend {quoted(_BRIDGE)}" if _backend_of(own) == _EMBEDDED else ""
+        f": its maker is that of backend {quoted(_BRIDGE)}"
+        if _backend_of(candidate) == _EMBEDDED
+        else ""
     )
-    return f"that of this session, of backend {quoted(_backend_of(own))}, takes no contexts{other}"
+    backend = quoted(_backend_of(candidate))
+    return f"that of this session, of backend {backend}, takes no contexts{other}"
 
 
 def _source_of(node: Node) -> str:

@@ -23,14 +23,17 @@ from ortpkg.providers.execution_provider import ExecutionProvider
 
 
 class Memories:
-    """Allocates and copies; which device is which provider's is told once, by :func:`memories_of`.
+    """Allocators of a session's memories; :func:`memories_of` maps providers to devices.
 
     Attributes:
         devices: execution provider → its memory.
     """
 
     def __init__(self, allocators: Mapping[str, Allocator]) -> None:
-        """``allocators``: by execution provider; of several for one memory the first is used."""
+        """Create the memories.
+
+        ``allocators``: execution provider → allocator; of several for one memory the first is used.
+        """
         self.devices = {
             name: OrtDevice(
                 allocator.name,
@@ -49,7 +52,7 @@ class Memories:
                 self._providers[device] = name
 
     def allocate(self, device: OrtDevice, nbytes: int) -> Any:
-        """A block. ExecutionProviderError where a provider's allocator gives none."""
+        """Return a new block; ExecutionProviderError if the provider's allocator fails."""
         try:
             return self._allocators[device].allocate(nbytes)
         except OrtpkgError:
@@ -66,25 +69,30 @@ class Memories:
             ) from error
 
     def device_allocator(self, device: OrtDevice) -> DeviceAllocator:
-        """The allocator of a memory that the CPU cannot read; PlanVerificationError for others."""
-        found = self._allocators[device]
-        if not isinstance(found, DeviceAllocator):
+        """Return the allocator of a memory that the CPU cannot read.
+
+        Raises:
+            PlanVerificationError: the CPU can read the memory.
+        """
+        allocator = self._allocators[device]
+        if not isinstance(allocator, DeviceAllocator):
             raise PlanVerificationError(f"memory {quoted(device.name)} needs no copies")
-        return found
+        return allocator
 
     def copy(self, device: OrtDevice, source: DeviceTensor, target: DeviceTensor) -> None:
-        """Copy within a memory that the CPU cannot read."""
+        """Copy a tensor within a memory that the CPU cannot read."""
         self.device_allocator(device).copy(source, target)
 
     def copy_s(self, device: OrtDevice, nbytes: int) -> float:
-        """Seconds that one copy between CPU and ``device`` takes, as its allocator says."""
+        """Return the estimated seconds of one copy between the CPU and ``device``."""
         allocator = self.device_allocator(device)
         return allocator.seconds_per_copy + nbytes * allocator.seconds_per_byte
 
     def placed(self, device: OrtDevice, constant: Tensor, name: str) -> Tensor | DeviceTensor:
-        """A constant as its readers take it: itself, or a tensor where the CPU cannot read.
+        """Return a constant for its readers: itself, or a tensor in a device's memory.
 
-        ExecutionProviderError where that memory does not take it.
+        Raises:
+            ExecutionProviderError: that memory does not take it.
         """
         if device.is_host_accessible:
             return constant
@@ -102,7 +110,7 @@ class Memories:
 
     @contextmanager
     def _copying(self, device: OrtDevice, shown: str, name: str) -> Iterator[None]:
-        """Raise what happens inside as an ExecutionProviderError that names the constant."""
+        """Turn errors inside into an ExecutionProviderError that names the constant."""
         try:
             yield
         except OrtpkgError:
@@ -118,13 +126,14 @@ class Memories:
 
 
 def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
-    """The memories of a session's providers.
+    """Return the memories of a session's providers.
 
-    ExecutionProviderError where an allocator says that the CPU cannot read its memory, and cannot
-    copy, or where two differ in what they say of one memory.
+    Raises:
+        ExecutionProviderError: an allocator of memory that the CPU cannot read cannot copy, or two
+            allocators describe one memory differently.
     """
     allocators: dict[str, Allocator] = {}
-    said: dict[str, tuple[object, str]] = {CPU_DEVICE.name: (True, "the CPU")}
+    described: dict[str, tuple[object, str]] = {CPU_DEVICE.name: (True, "the CPU")}
     for provider in providers:
         if provider.name in allocators:
             continue
@@ -140,10 +149,10 @@ def memories_of(providers: Sequence[ExecutionProvider]) -> Memories:
             if allocator.is_host_accessible
             else ("device", allocator.alignment, allocator.is_divisible)
         )
-        known, by = said.setdefault(allocator.name, (traits, provider.name))
-        if known != traits:
+        first_traits, first_name = described.setdefault(allocator.name, (traits, provider.name))
+        if first_traits != traits:
             raise ExecutionProviderError(
-                f"{provider.name} and {by} mean different things by memory"
+                f"{provider.name} and {first_name} mean different things by memory"
                 f" {quoted(allocator.name)}: alignment or whether the CPU reads it differ; give"
                 " each memory a name of its own",
                 ep_name=provider.name,

@@ -1,9 +1,9 @@
 """The memory pattern: one block per device, and the offset of each buffer in it.
 
-Third of the three planning layers; it computes with integers alone. Sizes come from the shapes that
-are known at initialization, from expressions and the sizes that a run brings (``size_classes.py``),
-or from the *trace* of a run. Lifetimes always come from the allocation plan, so that a pattern
-stays right even for a value that the traced run happened not to ask memory for.
+Third of the three planning layers; it computes with integers only. Sizes come from the shapes that
+are known at initialization, from expressions and the sizes of a run (``size_classes.py``), or from
+the *trace* of a run. Lifetimes always come from the allocation plan, so that a pattern is right
+even for a value for which the traced run did not request memory.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from ortpkg.shapes.expressions import Expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTraceRecord:
-    """One allocation as it happened; it is used in all steps up to and with ``free_step``.
+    """One traced allocation, in use up to and including ``free_step``.
 
-    What was there when the frame was made (inputs, weights, outer values) is there from step 0 to
-    the end. ``reused_buffer`` is the value whose buffer it lies in, itself where it got one of its
-    own.
+    Values that exist when the frame is made (inputs, weights, outer values) are in use from step 0
+    to the end. ``reused_buffer`` is the value whose buffer it uses, itself for a buffer of its own.
     """
 
     value_index: int
@@ -44,9 +43,9 @@ class MemoryPatternGroup:
     patterns: tuple[MemoryPattern, ...]
 
     def pattern_of(self, location: OrtDevice) -> MemoryPattern | None:
-        """The pattern of ``location``, None where the group has none."""
-        for known, pattern in zip(self.locations, self.patterns, strict=True):
-            if known == location:
+        """Return the pattern of ``location``; None if the group has none."""
+        for candidate, pattern in zip(self.locations, self.patterns, strict=True):
+            if candidate == location:
                 return pattern
         return None
 
@@ -58,16 +57,16 @@ class MemoryPatternGroup:
 
 @dataclass(slots=True)
 class _LocationTrace:
-    """The records of one location: open ones by value, closed ones in order."""
+    """Records of one location: open ones by value, closed ones in order."""
 
     open: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     records: list[MemoryTraceRecord] = field(default_factory=list)
 
 
 class OrtValuePatternPlanner:
-    """Collects the trace of one run, one planner per location, and lays it out.
+    """Recorder of one run's trace, by location, which it can lay out.
 
-    It is told at four moments: when the frame is made, when an output gets memory, when one takes
+    It is called at four moments: when the frame is made, when an output gets memory, when one takes
     the buffer of another value, and when a value dies.
     """
 
@@ -77,28 +76,28 @@ class OrtValuePatternPlanner:
         self._traces = {device: _LocationTrace() for device in plan.devices}
 
     def trace_existing(self, value_index: int, nbytes: int) -> None:
-        """Records that ``value_index`` was there when the frame was made.
+        """Record that ``value_index`` existed when the frame was made.
 
         UsageError for an unknown location.
         """
         self._trace_of(value_index).open[value_index] = (0, nbytes, value_index)
 
     def trace_allocation(self, value_index: int, nbytes: int, step: int) -> None:
-        """Records that ``value_index`` got ``nbytes`` bytes at ``step``.
+        """Record that ``value_index`` got ``nbytes`` bytes at ``step``.
 
         UsageError for an unknown location.
         """
         self._trace_of(value_index).open[value_index] = (step, nbytes, value_index)
 
     def trace_reuse(self, value_index: int, nbytes: int, step: int) -> None:
-        """Records that ``value_index`` shares a buffer, as planned, from ``step`` on."""
+        """Record that ``value_index`` shares a buffer, as planned, from ``step`` on."""
         owner = self._allocation.values[value_index].reused_buffer
         self._trace_of(value_index).open[value_index] = (step, nbytes, owner)
 
     def trace_free(self, value_index: int, step: int) -> None:
-        """Records that ``value_index`` died after ``step``.
+        """Record that ``value_index`` died after ``step``.
 
-        A value that was never allocated is ignored.
+        Ignore values that were never allocated.
         """
         trace = self._trace_of(value_index)
         opened = trace.open.pop(value_index, None)
@@ -106,17 +105,19 @@ class OrtValuePatternPlanner:
             trace.records.append(self._record(value_index, *opened, step))
 
     def records(self) -> tuple[MemoryTraceRecord, ...]:
-        """All records by allocation step; what is still allocated lives to the end."""
-        found = [record for trace in self._traces.values() for record in trace.records]
+        """Return all records by allocation step; values still allocated live to the end."""
+        records = [record for trace in self._traces.values() for record in trace.records]
         for trace in self._traces.values():
-            found += [
+            records += [
                 self._record(index, *opened, self._last_step)
                 for index, opened in trace.open.items()
             ]
-        return tuple(sorted(found, key=lambda record: (record.allocation_step, record.value_index)))
+        return tuple(
+            sorted(records, key=lambda record: (record.allocation_step, record.value_index))
+        )
 
     def sizes(self) -> dict[int, int]:
-        """Buffer → the most bytes that a value took in it."""
+        """Return buffer → the most bytes that a value took in it."""
         sizes: dict[int, int] = {}
         for record in self.records():
             owner = self._allocation.values[record.value_index].reused_buffer
@@ -124,7 +125,7 @@ class OrtValuePatternPlanner:
         return sizes
 
     def generate_patterns(self) -> MemoryPatternGroup:
-        """One pattern per location, offsets aligned for it."""
+        """Return one pattern per location, with aligned offsets."""
         return plan_memory_pattern(self._allocation, self.sizes(), tuple(self._traces))
 
     def _trace_of(self, value_index: int) -> _LocationTrace:
@@ -153,7 +154,7 @@ class OrtValuePatternPlanner:
 
 
 def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtValuePatternPlanner:
-    """The trace that a run would leave of all planned values of known size."""
+    """Return the trace that a run would leave of all planned values of known size."""
     planner = OrtValuePatternPlanner(plan, allocation)
     for index in dict.fromkeys((*plan.inputs, *plan.initializers, *plan.outer_values)):
         size = allocation.values[index].size
@@ -177,7 +178,7 @@ def trace_static_shapes(plan: ExecutionPlan, allocation: AllocationPlan) -> OrtV
 
 
 def has_symbolic_sizes(allocation: AllocationPlan) -> bool:
-    """Whether some planned buffer has a size that only the inputs, or a run, can tell."""
+    """Return True if the size of a planned buffer depends on the inputs, or on a run."""
     return any(
         isinstance(value.size, Expression)
         for value in allocation.values

@@ -1,9 +1,9 @@
-"""Choose between two allocation plans by what their memory pattern takes.
+"""Choose between two allocation plans by the size of their memory pattern.
 
 Reuse by size gives a buffer to later values of its size, and so ties all their lifetimes to one
-place. Where runs allocate one by one that saves memory. Where a pattern lays everything out, the
-layout shares the bytes anyway, of whatever size, and the ties can only be in its way. Neither
-always wins, so both are planned and measured.
+location. That saves memory in runs that allocate one by one. If a pattern lays everything out, the
+layout shares bytes of values of any size anyway, and the ties can only hurt. Neither is always
+better, so both are planned and measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ortpkg.engine.execution_plan import ExecutionPlan
 from ortpkg.engine.memory_pattern import plan_memory_pattern
 from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
-#: What a symbolic dimension counts as while plans are compared.
+#: Size of a symbolic dimension while plans are compared.
 _NOMINAL_DIMENSION = 64
 
 
@@ -27,11 +27,11 @@ def plan_memory(
     parallel: bool = False,
     has_pattern: bool = True,
 ) -> AllocationPlan:
-    """The allocation plan to run with; for the arguments see :func:`plan_allocations`.
+    """Return the allocation plan to run with.
 
     Args:
-        plan, sizes, enable_reuse, parallel: as there.
-        has_pattern: whether runs compute in blocks that a memory pattern lays out
+        plan, sizes, enable_reuse, parallel: see :func:`plan_allocations`.
+        has_pattern: True if runs compute in blocks that a memory pattern lays out
             (``enable_mem_pattern``).
     """
     shared = plan_allocations(plan, sizes, enable_reuse=enable_reuse, parallel=parallel)
@@ -42,7 +42,7 @@ def plan_memory(
 
 
 def _nominal_peak(plan: ExecutionPlan, allocation: AllocationPlan) -> int:
-    """Bytes that the pattern would take, were every symbol :data:`_NOMINAL_DIMENSION`."""
+    """Return the bytes of the pattern if every symbol were :data:`_NOMINAL_DIMENSION`."""
     sizes: dict[int, int] = {}
     for owner in allocation.buffers:
         size = allocation.values[owner].size
@@ -53,6 +53,8 @@ def _nominal_peak(plan: ExecutionPlan, allocation: AllocationPlan) -> int:
 
 def _nominal(size: Size) -> int:
     try:
-        return max(evaluate(size, {each.name: _NOMINAL_DIMENSION for each in symbols_of(size)}), 0)
+        return max(
+            evaluate(size, {variable.name: _NOMINAL_DIMENSION for variable in symbols_of(size)}), 0
+        )
     except (ValueError, ZeroDivisionError):  # the symbols cannot all be equal
         return 0

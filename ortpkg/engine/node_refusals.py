@@ -1,4 +1,4 @@
-"""Why providers left nodes to those after them: node by node, and by reason."""
+"""Reasons of providers for leaving nodes to later providers, by node and by reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ortpkg.engine.partition import Partition
 
-#: Reasons and operators that a line names; there may be as many as nodes.
+#: Most reasons and operators that a line names; there may be as many as nodes.
 _MOST_REASONS, _MOST_OPERATORS = 3, 4
 
 
@@ -17,11 +17,11 @@ class RefusedNode:
     """A node that a provider was asked about and left.
 
     Attributes:
-        provider: who left it.
-        reason: why, in the provider's words.
-        runs_on: the provider that has it.
-        name, op_type: of the node, as it was before fusing.
-        graph_path: "" for the main graph, else the way to the sub-graph.
+        provider: name of the provider that left it.
+        reason: reason in the provider's words.
+        runs_on: name of the provider that runs it.
+        name, op_type: the node, as it was before fusing.
+        graph_path: "" for the main graph, else the path of the sub-graph.
     """
 
     provider: str
@@ -37,7 +37,9 @@ class RefusalGroup:
     """Nodes that a provider left for one reason.
 
     Attributes:
-        op_types: operator → how many of the nodes are such, the most first.
+        provider: name of the provider.
+        reason: reason in the provider's words.
+        op_types: operator → number of nodes, the most first.
     """
 
     provider: str
@@ -46,19 +48,19 @@ class RefusalGroup:
 
     @property
     def node_count(self) -> int:
-        """Nodes of all operators."""
+        """Number of nodes of all operators."""
         return sum(self.op_types.values())
 
     @property
     def operators_text(self) -> str:
-        """The operators with their counts: "12 Loop, 3 If, and 2 more"."""
+        """Operators with their counts: "12 Loop, 3 If, and 2 more"."""
         named = [f"{count} {name}" for name, count in self.op_types.items()][:_MOST_OPERATORS]
         more = len(self.op_types) - len(named)
         return ", ".join([*named, f"and {more} more"] if more else named)
 
 
 def refused_nodes(partitions: Iterable[Partition]) -> Iterator[RefusedNode]:
-    """Each node with each provider that says why it left it, in the order of partitions."""
+    """Yield each node with each provider that gives a reason for leaving it, in partition order."""
     for partition in partitions:
         for name, op_type in zip(partition.node_names, partition.op_types, strict=True):
             for provider, reason in partition.refusals.get(name, {}).items():
@@ -73,23 +75,23 @@ def refused_nodes(partitions: Iterable[Partition]) -> Iterator[RefusedNode]:
 
 
 def refusal_groups(partitions: Iterable[Partition]) -> tuple[RefusalGroup, ...]:
-    """The same nodes by provider and reason, the reasons for most nodes first."""
+    """Return the refused nodes by provider and reason, the reasons for most nodes first."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for node in refused_nodes(partitions):
         counts.setdefault((node.provider, node.reason), Counter())[node.op_type] += 1
     groups = [
-        RefusalGroup(provider=provider, reason=reason, op_types=dict(found.most_common()))
-        for (provider, reason), found in counts.items()
+        RefusalGroup(provider=provider, reason=reason, op_types=dict(operator_counts.most_common()))
+        for (provider, reason), operator_counts in counts.items()
     ]
     return tuple(sorted(groups, key=lambda group: -group.node_count))
 
 
 def refusal_summary(partitions: Iterable[Partition]) -> str:
-    """The reasons for most nodes in a line; "" where no provider says one."""
+    """Return the reasons for most nodes in one line; "" if no provider gives one."""
     groups = refusal_groups(partitions)
     texts = [
-        f"{each.provider} left {each.operators_text}: {each.reason}"
-        for each in groups[:_MOST_REASONS]
+        f"{group.provider} left {group.operators_text}: {group.reason}"
+        for group in groups[:_MOST_REASONS]
     ]
     more = len(groups) - len(texts)
     return "; ".join([*texts, f"and {more} reasons more"] if more else texts)

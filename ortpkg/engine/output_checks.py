@@ -1,7 +1,7 @@
-"""Check what foreign code returns against the graph: kinds, element types, ranks, known sizes.
+"""Check the results of foreign code against the graph: kinds, element types, ranks, known sizes.
 
-Made once per node, asked at every run: nothing is copied or looked through, but for the members of
-sequences.
+Checks are created once per node and run every time: they copy nothing and look at no elements,
+except those of sequences.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ortpkg.graph.types import (
 from ortpkg.kernels.device_tensor import DeviceTensor
 from ortpkg.kernels.op_kernel import Value
 
-#: Whether a value is what it should be.
+#: Return True if a value matches its declaration.
 Fits = Callable[[Value], bool]
 
 
 def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
-    """What tells whether a value is of the type; None where nothing is known of it.
+    """Return a function that checks a value's type; None if nothing is known of the type.
 
-    ``with_shape``: it compares sizes, too.
+    ``with_shape``: True to compare sizes, too.
     """
     if isinstance(declared, TensorType):
         return _tensor_check(declared, with_shape=with_shape)
@@ -47,7 +47,7 @@ def value_check(declared: ValueType | None, *, with_shape: bool) -> Fits | None:
 
 
 def is_value(value: Value) -> bool:
-    """Whether it can be a value at all, of whatever type; Python's numbers and texts cannot."""
+    """Return True unless it is a number or text of Python, which no value can be."""
     return not isinstance(value, int | float | complex | str | bytes)
 
 
@@ -58,23 +58,23 @@ def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
         return _text_check(declared)
     dtype: np.dtype[Any] = np.dtype(numpy_dtype(declared.element_type))
     shape = declared.shape if with_shape else None
-    known = [(at, size) for at, size in enumerate(shape or ()) if isinstance(size, int)]
+    fixed = [(axis, size) for axis, size in enumerate(shape or ()) if isinstance(size, int)]
     kinds = "OUS" if declared.element_type is ElementType.STRING else ""
 
     def fits(value: Value) -> bool:
         if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
-            return True  # as nearly always, and quickly
+            return True  # the usual case, checked quickly
         if not isinstance(value, np.ndarray | DeviceTensor):
             return False
         if value.dtype is not dtype and value.dtype != dtype and value.dtype.kind not in kinds:
             return False
         if shape is None:
             return True
-        found = value.shape
-        if len(found) != len(shape):
+        sizes = value.shape
+        if len(sizes) != len(shape):
             return False
-        for at, size in known:  # noqa: SIM110 - all(...) would make a generator at each run
-            if found[at] != size:
+        for axis, size in fixed:  # noqa: SIM110 - all(...) would make a generator at each run
+            if sizes[axis] != size:
                 return False
         return True
 
@@ -82,30 +82,30 @@ def _tensor_check(declared: TensorType, *, with_shape: bool) -> Fits | None:
 
 
 def _text_check(declared: TensorType) -> Fits:
-    """Look through texts, too, since an array of objects may hold anything."""
+    """Return a check that looks at each element, since an array of objects may hold anything."""
     shape = declared.shape
 
     def fits(value: Value) -> bool:
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "OU":
             return False
-        if value.dtype.kind == "O" and not all(isinstance(each, str) for each in value.flat):
+        if value.dtype.kind == "O" and not all(isinstance(element, str) for element in value.flat):
             return False
-        known = shape if shape is not None else value.shape
-        pairs = zip(known, value.shape, strict=False)
-        return len(known) == value.ndim and all(
-            not isinstance(size, int) or size == found for size, found in pairs
+        sizes = shape if shape is not None else value.shape
+        pairs = zip(sizes, value.shape, strict=False)
+        return len(sizes) == value.ndim and all(
+            not isinstance(size, int) or size == actual for size, actual in pairs
         )
 
     return fits
 
 
 def shown_type(declared: ValueType | None) -> str:
-    """For messages: "tensor(float)[2, 'N']"."""
+    """Return a type for messages: "tensor(float)[2, 'N']"."""
     shape = declared.shape if isinstance(declared, TensorType) else None
     return f"{declared}{'' if shape is None else list(shape)}"
 
 
 def shown_value(value: Value) -> str:
-    """For messages: "float64[2]", or the name of its class."""
+    """Return a description of a value for messages: "float64[2]", or the name of its class."""
     is_tensor = isinstance(value, np.ndarray | DeviceTensor)
     return unquoted(f"{value.dtype}{list(value.shape)}" if is_tensor else type(value).__name__)

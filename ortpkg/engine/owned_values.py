@@ -1,4 +1,4 @@
-"""Whose memory a value lies in: what a run keeps and gives away must not change under its owner."""
+"""Ownership of values' memory: what a run keeps or returns must not change under its owner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ortpkg.kernels.op_kernel import Tensor, Value
 
 
 def as_shaped(buffer: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    """The same bytes under another shape and element type of the same total size."""
+    """Return the same bytes with another shape and element type of the same total size."""
     if buffer.shape == shape and buffer.dtype == dtype:
         return buffer
     if isinstance(buffer, DeviceTensor):
@@ -27,8 +27,8 @@ def _arrays_of(values: Sequence[Value]) -> Iterator[Tensor]:
 
 
 def may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
-    """Whether ``array`` lies in the memory of one of the tensors that a kernel was given."""
-    for argument in arguments:  # plain, since every result of a library comes by here
+    """Return True if ``array`` may lie in the memory of one of a kernel's inputs."""
+    for argument in arguments:  # a plain loop, since every result of a library passes here
         if array is argument:
             return True
         if (
@@ -41,7 +41,7 @@ def may_share_memory(array: Tensor, arguments: Sequence[Value]) -> bool:
 
 
 def without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -> list[Value]:
-    """A sequence none of whose elements lies in memory of tensors that the kernel was given."""
+    """Return a sequence whose elements share no memory with the inputs of the kernel."""
     return [
         (
             element.copy()
@@ -54,7 +54,7 @@ def without_shared_elements(sequence: list[Value], arguments: Sequence[Value]) -
 
 
 def copied(value: Value) -> Value:
-    """A deep copy of a value's arrays."""
+    """Return a deep copy of a value's arrays."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Run nodes on several threads as soon as their inputs are there (``ORT_PARALLEL``).
+"""Run nodes on several threads as soon as their inputs are ready (``ORT_PARALLEL``).
 
 The thread that calls ``run`` works too, so that a run makes progress even when other runs keep the
-pool busy. Which values die when is counted at run time here, for the order is not the plan's.
+pool busy. Uses of values are counted at run time, because the order is not the plan's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ortpkg.kernels.polling import polled
 
 
 class ParallelExecutor:
-    """Runs a plan's instructions on up to ``thread_count`` threads, the caller's among them.
+    """Executor of a plan's instructions on up to ``thread_count`` threads, including the caller's.
 
     The plan's allocation must have been made for parallel execution.
     """
@@ -105,7 +105,7 @@ class _ParallelRun:
         self._helping: list[threading.Lock] = []
         self._has_ended = False
         self.error: BaseException | None = None
-        #: Nodes to run; None tells one thread that there are no more.
+        #: Nodes to run; None ends one thread.
         self._ready: SimpleQueue[int | None] = SimpleQueue()
         for number, count in enumerate(waits):
             if count == 0:
@@ -165,18 +165,18 @@ class _ParallelRun:
             frame.store(context, instruction.compute(context, *context.arguments))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a plug-in may raise what ends processes or generators
+        except BaseException as error:  # a plug-in may raise SystemExit or GeneratorExit
             pass_on_handlers_error(error)
             raise run_error(error, instruction) from error
 
     def _finish(self, number: int) -> None:
-        made = (
+        outputs = (
             slot.value_index
             for slot in self._instructions[number].outputs
             if slot.value_index != ABSENT
         )
         with self._lock:
-            for index in (*made, *self._used[number]):
+            for index in (*outputs, *self._used[number]):
                 self._uses[index] -= 1
                 if self._uses[index] == 0:
                     self._frame.forget(index)

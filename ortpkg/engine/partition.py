@@ -1,4 +1,4 @@
-"""What one execution provider runs of a graph, and the constants that it takes in."""
+"""Partitions: the nodes of a graph that one execution provider runs, and their constants."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Partition:
     """Nodes of a graph that one provider runs.
 
     Attributes:
-        provider: its name.
-        graph_path: "" for the main graph, else the way to the sub-graph, e.g.
+        provider: name of the provider.
+        graph_path: "" for the main graph, else the path of the sub-graph, e.g.
             ``"if_0.then_branch"``.
         work: estimated operations of all nodes; sizes known only at run time count as 64.
-        refusals: node name → provider that was asked before and left it → why, as far as they say.
-        weights_of: node name → bytes of the constants that it is the first of the nodes to read, in
-            a fused node with those of graphs inside it. What an earlier partition of the same
-            provider reads counts there.
+        refusals: node name → provider that left it → reason, as far as providers give one.
+        weights_of: node name → bytes of the constants that no node before it reads; for a fused
+            node including those of graphs inside it. A constant that an earlier partition of the
+            same provider reads counts there.
         node_names, op_types, domains: the nodes, as they were before fusing.
-        fused_node: name of the node that stands for them; "" where the nodes run one by one.
+        fused_node: name of the node that replaced them; "" if the nodes run one by one.
     """
 
     provider: str
@@ -39,18 +39,18 @@ class Partition:
 
     @property
     def weight_nbytes(self) -> int:
-        """Bytes of the constants that the partition takes in."""
+        """Bytes of the constants that the partition reads."""
         return sum(self.weights_of.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """The outcome for a graph and all graphs inside it.
+    """The outcome of partitioning a graph and all graphs inside it.
 
     Attributes:
-        partitions: in order of assignment, the main graph's first.
+        partitions: partitions in order of assignment, the main graph's first.
         fused: the compiled partition behind each fused node.
-        choices: per graph, what both policies give, where cost decides.
+        choices: per graph, the results of both policies, if cost decides.
     """
 
     partitions: tuple[Partition, ...]
@@ -59,15 +59,18 @@ class PartitionResult:
 
 
 def constants_of(
-    graph: Graph, node: Node, with_subgraphs: bool, seen: set[int]
+    graph: Graph, node: Node, with_subgraphs: bool, counted: set[int]
 ) -> Iterator[Initializer]:
-    """Constants that ``node`` reads and whose identities are not in ``seen``, but then are."""
+    """Yield the constants of ``node`` that are not counted yet.
+
+    Their identities are added to ``counted``.
+    """
     for value in node.inputs:
         constant = graph.constant(value) if value else None
-        if constant is not None and id(constant) not in seen:
-            seen.add(id(constant))
+        if constant is not None and id(constant) not in counted:
+            counted.add(id(constant))
             yield constant
     if with_subgraphs:
         for subgraph in node.subgraphs.values():
             for inner in subgraph.nodes:
-                yield from constants_of(subgraph, inner, with_subgraphs, seen)
+                yield from constants_of(subgraph, inner, with_subgraphs, counted)

@@ -1,9 +1,9 @@
-"""What it costs to run a node on a provider or bring a value there: stated, measured, assumed.
+"""Costs of running a node on a provider and of transfers: stated, measured, or assumed.
 
-Of the sources for a provider the first that there is counts: a time per operation of the node's
-operator; one for all operators; the measured time of the whole model on that provider, divided
-among the nodes by their work; what the provider itself says; an assumption that is the same for
-all. Operations are counted from shapes, symbolic dimensions as :data:`NOMINAL_DIMENSION`.
+For each provider, the first available source is used: a time per operation of the node's operator;
+one for all operators; the measured time of the whole model on that provider, divided among the
+nodes by their work; the provider's own estimate; an assumption that is the same for all. Operations
+are counted from shapes, with symbolic dimensions as :data:`NOMINAL_DIMENSION`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from ortpkg.graph.types import ElementType, TensorType, stored_nbytes
 from ortpkg.providers.execution_provider import ExecutionProvider
 from ortpkg.providers.node_work import node_work, operation_count, value_size
 
-#: Of a provider of which nobody says anything.
+#: Costs of a provider about which nothing is known.
 ASSUMED_SECONDS_PER_OPERATION = 2e-10
 ASSUMED_SECONDS_PER_NODE = 5e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCosts:
-    """What is known of one provider; None where nothing is.
+    """Known costs of one provider; None for unknown ones.
 
     Attributes:
         operators: operator → seconds per operation.
-        seconds_per_operation: of all other operators.
-        seconds_per_node: of calling a node, whatever it computes.
-        seconds_per_crossing: for each value that it takes from another provider, and for each that
-            others take from it.
-        model_s: what a run of the whole model takes on it, as measured.
+        seconds_per_operation: seconds per operation of all other operators.
+        seconds_per_node: seconds to call a node, whatever it computes.
+        seconds_per_crossing: seconds for each value that it takes from another provider, and for
+            each that others take from it.
+        model_s: measured seconds of a run of the whole model on it.
         memory_nbytes: most bytes of constants that it can hold.
     """
 
@@ -46,7 +46,7 @@ class ProviderCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferCosts:
-    """A copy between the CPU's memory and another: its own time, and that of each byte."""
+    """Costs of a copy between the CPU's memory and another, per copy and per byte, in seconds."""
 
     seconds_per_copy: float
     seconds_per_byte: float
@@ -54,11 +54,11 @@ class TransferCosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCosts:
-    """What the caller states, or had measured.
+    """Costs that the caller states, or has measured.
 
     Attributes:
-        providers: by name.
-        transfers: by name of the memory; for one that is not there its allocator says.
+        providers: costs by name of the provider.
+        transfers: costs by name of the memory; the allocator estimates those that are missing.
     """
 
     providers: Mapping[str, ProviderCosts] = field(default_factory=dict)
@@ -66,21 +66,21 @@ class PartitionCosts:
 
 
 class NodeCosts:
-    """What each node of a model costs on each provider."""
+    """Costs of each node of a model on each provider."""
 
     def __init__(self, model: Graph, costs: PartitionCosts) -> None:
-        """``model``: the main graph, of which measured times are."""
+        """Create the costs; ``model`` is the main graph, to which measured times refer."""
         self._costs = costs
         self._work = sum(
             node_work(graph, node) for graph in all_graphs(model) for node in graph.nodes
         )
 
     def source(self, nodes: Sequence[Node], provider: ExecutionProvider) -> str:
-        """Where costs are from: "stated", "measured", "its own" (estimates), or "assumed"."""
-        stated = self._costs.providers.get(provider.name, ProviderCosts())
-        if stated.operators or stated.seconds_per_operation is not None:
+        """Return the source of costs: "stated", "measured", "its own" (estimates), or "assumed"."""
+        costs = self._costs.providers.get(provider.name, ProviderCosts())
+        if costs.operators or costs.seconds_per_operation is not None:
             return "stated"
-        if stated.model_s is not None:
+        if costs.model_s is not None:
             return "measured"
         return (
             "its own"
@@ -89,28 +89,31 @@ class NodeCosts:
         )
 
     def seconds(self, graph: Graph, node: Node, provider: ExecutionProvider) -> float:
-        """Of one node of ``graph``, the model's or one inside it, in one run."""
-        stated = self._costs.providers.get(provider.name, ProviderCosts())
+        """Return the seconds of one node of ``graph`` in one run.
+
+        ``graph`` may lie inside the model's.
+        """
+        costs = self._costs.providers.get(provider.name, ProviderCosts())
         operations = operation_count(graph, node)
-        per_operation = stated.operators.get(node.op_type, stated.seconds_per_operation)
-        if per_operation is None and stated.model_s is not None:
-            return stated.model_s * node_work(graph, node) / self._work
+        per_operation = costs.operators.get(node.op_type, costs.seconds_per_operation)
+        if per_operation is None and costs.model_s is not None:
+            return costs.model_s * node_work(graph, node) / self._work
         if per_operation is None:
-            said = provider.estimate_node_s(node, operations)
-            if said is not None:
-                return said
+            estimate = provider.estimate_node_s(node, operations)
+            if estimate is not None:
+                return estimate
             per_operation = ASSUMED_SECONDS_PER_OPERATION
         per_node = (
-            ASSUMED_SECONDS_PER_NODE if stated.seconds_per_node is None else stated.seconds_per_node
+            ASSUMED_SECONDS_PER_NODE if costs.seconds_per_node is None else costs.seconds_per_node
         )
         return per_node + operations * per_operation
 
 
 def value_nbytes(graph: Graph, value: str) -> int:
-    """Bytes of a value, unknown dimensions counted as nominal ones."""
-    found = graph.type_of(value)
-    if not isinstance(found, TensorType):
+    """Return the bytes of a value, with nominal sizes for unknown dimensions."""
+    value_type = graph.type_of(value)
+    if not isinstance(value_type, TensorType):
         return 0
-    if found.element_type in {ElementType.STRING, ElementType.UNDEFINED}:
+    if value_type.element_type in {ElementType.STRING, ElementType.UNDEFINED}:
         return 0
-    return stored_nbytes(found.element_type, value_size(graph, value))
+    return stored_nbytes(value_type.element_type, value_size(graph, value))

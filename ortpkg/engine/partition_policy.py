@@ -1,9 +1,9 @@
-"""Partitioning by cost: which provider gets each node, weighed by operator, limits and transfers.
+"""Partition by cost: weigh operators, memory limits and transfers for each node's provider.
 
 First come, first served stays the default. Under this policy all providers are asked what they
-would run of a graph of which nothing is taken; of these claims the cheapest placement is found
-(:mod:`ortpkg.engine.placement_search`), held against what first come would give, and the cheaper of
-the two is used.
+would run of an unassigned graph. The cheapest placement is searched among these claims
+(:mod:`ortpkg.engine.placement_search`) and compared with the placement by first come; the cheaper
+of the two is used.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from ortpkg.graph.topology import topological_order
 from ortpkg.providers.allocator import DeviceAllocator
 from ortpkg.providers.execution_provider import ExecutionProvider
 
-#: What a value costs that goes into or comes out of a native library, where nobody says.
+#: Cost of a value that enters or leaves a native library, in seconds, if it is not stated.
 ASSUMED_SECONDS_PER_CROSSING = 10e-6
 _PICOSECONDS = 1e12
 
-#: Groups of nodes that a provider would take, each as a whole.
+#: Groups of node indices that a provider would take, each as a whole.
 Claims = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeighedPlacement:
-    """What a policy gives for one graph, in seconds of one run as far as the costs are right.
+    """The result of a policy for one graph, in estimated seconds of one run.
 
     Attributes:
-        compute_s, transfer_s: of all nodes, and of all values that cross.
-        node_counts: provider → nodes, in order of priority.
-        is_within_limits: whether the weights fit into the memories of the devices.
+        compute_s, transfer_s: seconds of all nodes, and of all values that cross.
+        node_counts: provider → number of nodes, in order of priority.
+        is_within_limits: True if the weights fit into the memories of the devices.
     """
 
     compute_s: float
@@ -53,21 +53,21 @@ class WeighedPlacement:
 
     @property
     def total_s(self) -> float:
-        """Of both together."""
+        """Seconds of nodes and transfers together."""
         return self.compute_s + self.transfer_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChoice:
-    """Both policies' answers for one graph.
+    """The results of both policies for one graph.
 
     Attributes:
-        graph_path: "" for the main graph, else the way to the sub-graph.
-        first_come, cost: what each gives; ``cost`` is never dearer, but where only it keeps to the
+        graph_path: "" for the main graph, else the path of the sub-graph.
+        first_come, cost: the results; ``cost`` is never more expensive, unless only it keeps the
             limits.
-        is_exact: whether no placement is cheaper than ``cost``, for certain.
-        differs: whether they give nodes to different providers.
-        sources: provider → where its costs are from, see :meth:`NodeCosts.source`.
+        is_exact: True if certainly no placement is cheaper than ``cost``.
+        differs: True if they give nodes to different providers.
+        sources: provider → source of its costs, see :meth:`NodeCosts.source`.
     """
 
     graph_path: str
@@ -79,14 +79,17 @@ class PartitionChoice:
 
 
 class CostPolicy:
-    """Chooses providers for the graphs of one model."""
+    """Choice of providers by cost for the graphs of one model."""
 
     def __init__(
         self, model: Graph, providers: Sequence[ExecutionProvider], costs: PartitionCosts
     ) -> None:
-        """``providers``: in order of priority.
+        """Prepare the costs of a model.
 
-        The last takes what is left, as in first come, first served.
+        Args:
+            model: the main graph.
+            providers: execution providers in order of priority; the last takes what is left.
+            costs: stated or measured costs.
         """
         by_name = {provider.name: provider for provider in providers}
         self._providers = [
@@ -101,21 +104,24 @@ class CostPolicy:
         self._memory_of = [
             0 if device.is_host_accessible else far.index(device) + 1 for device in devices
         ]
-        said = [memories.device_allocator(device) for device in far]
-        self._transfers = [costs.transfers.get(each.name, _transfers_of(each)) for each in said]
+        allocators = [memories.device_allocator(device) for device in far]
+        self._transfers = [
+            costs.transfers.get(allocator.name, _transfers_of(allocator))
+            for allocator in allocators
+        ]
 
     def choose(
         self, graph: Graph, graph_path: str, ask: Callable[[ExecutionProvider], Claims]
     ) -> tuple[Mapping[int, str], PartitionChoice | None]:
-        """The provider of each node of ``graph`` by its index, and how it was chosen.
+        """Return the provider of each node of ``graph`` by its index, and how it was chosen.
 
-        None is chosen, and nothing assigned, for a graph with compiled contexts: these are for one
-        provider each.
+        Nothing is chosen or assigned for a graph with compiled contexts: each of them needs one
+        provider.
 
         Args:
-            graph: nothing of it is assigned yet.
-            graph_path: where it lies in its model.
-            ask: what a provider would run of it.
+            graph: the graph, without assigned nodes.
+            graph_path: path of the graph in its model.
+            ask: returns the nodes that a provider would run.
         """
         nodes = [graph.node(index) for index in topological_order(graph)]
         if not nodes or any(map(is_ep_context, nodes)):
@@ -144,16 +150,18 @@ class CostPolicy:
     def _first_come(
         self, nodes: Sequence[Node], problem: PlacementProblem, claims: Sequence[Claims]
     ) -> list[int]:
-        """Who gets each node where each claim holds for which all nodes are still free."""
-        taken: dict[int, int] = {}
+        """Return the provider of each node if each claim whose nodes are all free wins."""
+        provider_of: dict[int, int] = {}
         for provider, groups in enumerate(claims):
             for group in groups:
-                if not any(index in taken for index in group):
-                    taken.update(dict.fromkeys(group, provider))
+                if not any(index in provider_of for index in group):
+                    provider_of.update(dict.fromkeys(group, provider))
         left_over = [
             min(costs) if self._last not in costs else self._last for costs in problem.costs
         ]
-        return [taken.get(node.index, spare) for node, spare in zip(nodes, left_over, strict=True)]
+        return [
+            provider_of.get(node.index, spare) for node, spare in zip(nodes, left_over, strict=True)
+        ]
 
     def _weighed(self, placement: Placement) -> WeighedPlacement:
         counts = Counter(placement.providers)
@@ -173,22 +181,25 @@ class CostPolicy:
     def _problem(
         self, graph: Graph, nodes: Sequence[Node], claims: Sequence[Claims]
     ) -> PlacementProblem:
-        made = {value for node in nodes for value in node.outputs if value}
+        outputs = {value for node in nodes for value in node.outputs if value}
         reads = [_variables(graph, node) for node in nodes]
-        given = [
+        graph_inputs = [
             value
             for value in dict.fromkeys(value for values in reads for value in values)
-            if value not in made
+            if value not in outputs
         ]
         numbers = {
-            value: number for number, value in enumerate((*given, *dict.fromkeys(_made(nodes))))
+            value: number
+            for number, value in enumerate((*graph_inputs, *dict.fromkeys(_made(nodes))))
         }
         return PlacementProblem(
             costs=self._costs_of(graph, nodes, claims),
             reads=[[numbers[value] for value in values] for values in reads],
             made=[[numbers[value] for value in node.outputs if value] for node in nodes],
-            given=[numbers[value] for value in given],
-            handed_out=[numbers[value] for value in dict.fromkeys(graph.outputs) if value in made],
+            given=[numbers[value] for value in graph_inputs],
+            handed_out=[
+                numbers[value] for value in dict.fromkeys(graph.outputs) if value in outputs
+            ],
             memory_of=self._memory_of,
             copy_costs=[self._copy_costs(value_nbytes(graph, value)) for value in numbers],
             crossing_costs=[
@@ -202,12 +213,12 @@ class CostPolicy:
         self, graph: Graph, nodes: Sequence[Node], claims: Sequence[Claims]
     ) -> list[dict[int, int]]:
         claimed = [{index for group in groups for index in group} for groups in claims]
-        found = []
+        costs = []
         for node in nodes:
             able = [number for number, indices in enumerate(claimed) if node.index in indices]
             if self._last not in able and (not able or self._has_kernel(graph, node)):
                 able.append(self._last)
-            found.append(
+            costs.append(
                 {
                     number: _picoseconds(
                         self._node_costs.seconds(graph, node, self._providers[number])
@@ -215,7 +226,7 @@ class CostPolicy:
                     for number in sorted(able)
                 }
             )
-        return found
+        return costs
 
     def _has_kernel(self, graph: Graph, node: Node) -> bool:
         return (
@@ -224,32 +235,33 @@ class CostPolicy:
 
     def _copy_costs(self, nbytes: int) -> tuple[int, ...]:
         copies = (
-            each.seconds_per_copy + nbytes * each.seconds_per_byte for each in self._transfers
+            transfer.seconds_per_copy + nbytes * transfer.seconds_per_byte
+            for transfer in self._transfers
         )
         return (0, *map(_picoseconds, copies))
 
-    def _stated(self, provider: ExecutionProvider) -> ProviderCosts:
+    def _stated_costs(self, provider: ExecutionProvider) -> ProviderCosts:
         return self._costs.providers.get(provider.name, ProviderCosts())
 
     def _crossing_s(self, provider: ExecutionProvider) -> float:
-        stated = self._stated(provider).seconds_per_crossing
-        if stated is not None:
-            return stated
+        seconds = self._stated_costs(provider).seconds_per_crossing
+        if seconds is not None:
+            return seconds
         return ASSUMED_SECONDS_PER_CROSSING if provider.computes_natively else 0.0
 
     def _limit(self, number: int) -> int | None:
-        """Bytes of constants that a provider's memory holds; the CPU's has no limit here."""
+        """Return the bytes of constants that a provider's memory holds; None for the CPU's."""
         provider = self._providers[number]
-        stated = self._stated(provider).memory_nbytes
-        if stated is not None or not self._memory_of[number]:
-            return stated
+        limit = self._stated_costs(provider).memory_nbytes
+        if limit is not None or not self._memory_of[number]:
+            return limit
         offered = [
-            each.device.memory_nbytes
-            for each in provider.get_ep_devices()
-            if each.device is not None
+            ep_device.device.memory_nbytes
+            for ep_device in provider.get_ep_devices()
+            if ep_device.device is not None
         ]
-        known = [nbytes for nbytes in offered if nbytes is not None]
-        return min(known) if known else None
+        sizes = [nbytes for nbytes in offered if nbytes is not None]
+        return min(sizes) if sizes else None
 
 
 def _transfers_of(allocator: DeviceAllocator) -> TransferCosts:
@@ -263,22 +275,24 @@ def _made(nodes: Sequence[Node]) -> Iterable[str]:
 
 
 def _variables(graph: Graph, node: Node) -> list[str]:
-    """What a node, or a graph inside it, takes that is no constant."""
-    taken = dict.fromkeys(value for value in (*node.inputs, *node.implicit_inputs) if value)
-    return [value for value in taken if graph.constant(value) is None]
+    """Return the inputs of a node, and of graphs inside it, that are not constants."""
+    inputs = dict.fromkeys(value for value in (*node.inputs, *node.implicit_inputs) if value)
+    return [value for value in inputs if graph.constant(value) is None]
 
 
 def _constants(graph: Graph, nodes: Sequence[Node]) -> list[list[tuple[int, int]]]:
-    """Per node: the constants that it reads, by number, and their bytes."""
+    """Return, per node, the constants that it reads, as (number, bytes)."""
     numbers: dict[int, int] = {}
-    found: list[list[tuple[int, int]]] = []
+    constants: list[list[tuple[int, int]]] = []
     for node in nodes:
-        found.append([])
+        constants.append([])
         for value in dict.fromkeys(value for value in node.inputs if value):
             constant = graph.constant(value)
             if constant is not None:
-                found[-1].append((numbers.setdefault(id(constant), len(numbers)), constant.nbytes))
-    return found
+                constants[-1].append(
+                    (numbers.setdefault(id(constant), len(numbers)), constant.nbytes)
+                )
+    return constants
 
 
 def _picoseconds(seconds: float) -> int:

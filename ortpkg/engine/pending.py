@@ -15,12 +15,12 @@ from typing import Any
 from ortpkg.host.turns import uninterrupted
 from ortpkg.kernels.op_kernel import Compute, OpKernelContext, Value
 
-#: How often a run that has limits, or can be ended, looks whether it should go on waiting.
+#: Seconds between checks whether a run with limits should go on waiting.
 _LOOK_S = 0.02
 
 
 class Pending:
-    """What an asynchronous kernel will return, and what to do with it before anybody sees it."""
+    """Future result of an asynchronous kernel, with functions to apply to it first."""
 
     def __init__(self, future: Future[Any], finish: Callable[[Any], Value] | None = None) -> None:
         self.future = future
@@ -29,58 +29,65 @@ class Pending:
         self._results: list[Value] = []
 
     def then(self, finish: Callable[[Any], Value]) -> Pending:
-        """This object, which applies ``finish`` to the result at last.
+        """Apply ``finish`` to the result, after earlier functions, and return this object.
 
-        Called before the result is asked for.
+        Must be called before the result is requested.
         """
         self._finish.append(finish)
         return self
 
     def result(self, timeout_s: float | None = None) -> Value:
-        """Waits.
+        """Wait for the result, and return it.
 
-        TimeoutError where it takes longer than ``timeout_s``; what the kernel raised is raised.
+        Raises:
+            TimeoutError: it takes longer than ``timeout_s``.
+            BaseException: whatever the kernel raised.
         """
-        found = self.future.result(timeout_s)
+        value = self.future.result(timeout_s)
         with self._lock:
             if not self._results:
                 for finish in self._finish:
-                    found = finish(found)
-                self._results.append(found)
+                    value = finish(value)
+                self._results.append(value)
             return self._results[0]
 
 
 class PendingValue:
-    """One output of a node under way, as a non-strict node takes it: ``result()`` waits for it."""
+    """Output of a node under way, for a non-strict node: ``result()`` waits for it."""
 
     def __init__(self, pending: Pending, position: int) -> None:
         self._pending = pending
         self._position = position
 
     def done(self) -> bool:
-        """Whether :meth:`result` would not wait."""
+        """Return True if :meth:`result` would not wait."""
         return self._pending.future.done()
 
     def result(self, timeout_s: float | None = None) -> Value:
-        """The value.
+        """Wait for the value, and return it.
 
-        TimeoutError where it takes longer than ``timeout_s``; what its node raised is raised.
+        Raises:
+            TimeoutError: it takes longer than ``timeout_s``.
+            BaseException: whatever the node raised.
         """
-        found = self._pending.result(timeout_s)
-        return found[self._position] if isinstance(found, tuple) else found
+        outputs = self._pending.result(timeout_s)
+        return outputs[self._position] if isinstance(outputs, tuple) else outputs
 
 
 def begun(result: Any) -> Value | Pending:
-    """What a compute function returned, a Future as a :class:`Pending`."""
+    """Return the result of a compute function, with a Future wrapped in a :class:`Pending`."""
     return Pending(result) if isinstance(result, Future) else result
 
 
 def finished(pending: Pending, context: OpKernelContext) -> Value:
-    """Wait for ``pending``.
+    """Wait for ``pending``, and return its result.
 
-    A run that should end looks for that meanwhile, and then cancels what can be cancelled.
+    A run that should end notices that meanwhile, and cancels what can be cancelled.
 
-    Raises what the kernel raised, LimitExceededError (time), CancelledError.
+    Raises:
+        LimitExceededError: the time limit was passed.
+        CancelledError: the caller ended the run.
+        BaseException: whatever the kernel raised.
     """
     while context.is_watched and not pending.future.done():
         context.check_cancelled()
@@ -89,13 +96,13 @@ def finished(pending: Pending, context: OpKernelContext) -> Value:
 
 
 def settle(futures: Iterable[Future[Any]]) -> None:
-    """Cancel what it can and waits for the rest, which reads memory of the next run."""
+    """Cancel what can be cancelled, and wait for the rest, which reads the run's memory."""
     remaining = list(futures)
     uninterrupted(lambda: wait([future for future in remaining if not future.cancel()]))
 
 
 def waiting(compute: Compute) -> Compute:
-    """``compute`` as a synchronous one, for where nothing could be done while it is under way."""
+    """Return ``compute`` as a synchronous function, if nothing could run while it is under way."""
 
     def synchronous(context: OpKernelContext, *inputs: Value) -> Value:
         result = begun(compute(context, *inputs))

@@ -1,13 +1,12 @@
-"""Which provider should run each node so that nodes and transfers together cost least.
+"""Search the provider of each node so that nodes and transfers together cost least.
 
-It computes with integers alone.
-
-A dynamic programme over the topological order. All that the rest of a graph needs to know of a
-choice so far is, for each value that somebody will still read, who made it and who has read it:
-choices that agree in that are one state, of which the cheapest stays (with limits on memory, those
-that no other beats in cost and bytes). So the result is exact, for any number of providers, as long
-as there are at most :data:`MOST_CHOICES` of these after each node; beyond that the cheapest are
-kept, and the result says that it may not be the best (docs/adr/0014-partition-by-cost.md).
+Computes with integers only. It is a dynamic programme over the topological order. The rest of a
+graph depends on the choices so far only by, for each value that will still be read, who made it and
+who has read it. Choices that agree in this form one state, of which the cheapest is kept (with
+memory limits: those that no other beats in cost and bytes). So the result is exact, for any number
+of providers, as long as there are at most :data:`MOST_CHOICES` of these after each node; beyond
+that the cheapest are kept, and the result says that it may not be the best
+(docs/adr/0014-partition-by-cost.md).
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-#: So many choices are followed from node to node. The live values of most models, two or three,
+#: Most choices that are followed from node to node. Most models have two or three live values, and
 #: need far fewer.
 MOST_CHOICES = 1024
-#: Of choices that differ in nothing but cost and bytes, where a limit on memory binds.
+#: Most choices of one state (they differ only in cost and bytes) under a memory limit.
 _MOST_OF_A_STATE = 32
 
-#: What makes the values that a graph is given, and reads those that it hands out.
+#: Maker of the graph's inputs, and reader of its outputs.
 HOST = -1
 
 
@@ -30,15 +29,14 @@ class PlacementProblem:
     """Nodes in topological order, each to be given to a provider; costs are in picoseconds.
 
     Attributes:
-        costs: per node: provider → cost; a provider that is not there cannot run it.
+        costs: per node: provider → cost; a missing provider cannot run it.
         reads: per node: values that it reads.
         made: per node: values that it makes.
-        given, handed_out: values that the graph is given (no constants), and those that it hands
-            out.
+        given, handed_out: values that the graph takes (no constants), and those that it returns.
         memory_of: per provider: its memory; 0 is the one that the CPU reads.
-        copy_costs: per value: per memory: a copy of it between that memory and memory 0.
-        crossing_costs: per provider: for each value that it takes from another provider, or that
-            others take from it.
+        copy_costs: per value: per memory: cost of a copy between that memory and memory 0.
+        crossing_costs: per provider: cost of each value that it takes from another provider, or
+            that others take from it.
         constants: per node: (constant, bytes) that it reads.
         limits: per provider: most bytes of constants; None for any number.
     """
@@ -55,24 +53,25 @@ class PlacementProblem:
     limits: Sequence[int | None]
 
     def memory(self, provider: int) -> int:
-        """The memory of a provider, or of the host."""
+        """Return the memory of a provider, or of the host."""
         return 0 if provider == HOST else self.memory_of[provider]
 
     def transfer_cost(self, value: int, home: int, readers: frozenset[int]) -> int:
-        """The cost of ``value``, made by ``home``, for ``readers``: each copy and crossing once.
+        """Return the cost of moving ``value`` from ``home`` to ``readers``.
 
-        From one memory that the CPU cannot read to another it goes by way of memory 0.
+        Each copy and crossing counts once. A copy between two memories that the CPU cannot read
+        goes by way of memory 0.
         """
         others = readers - {home}
-        own = self.memory(home)
-        needed = {self.memory(reader) for reader in others} - {own}
-        ways = needed - {0} | ({own} if needed and own else set())
+        home_memory = self.memory(home)
+        needed = {self.memory(reader) for reader in others} - {home_memory}
+        copied = needed - {0} | ({home_memory} if needed and home_memory else set())
         crossing = (
-            sum(self.crossing_costs[each] for each in (*others, home) if each != HOST)
+            sum(self.crossing_costs[provider] for provider in (*others, home) if provider != HOST)
             if others
             else 0
         )
-        return crossing + sum(self.copy_costs[value][memory] for memory in ways)
+        return crossing + sum(self.copy_costs[value][memory] for memory in copied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +79,10 @@ class Placement:
     """A provider for each node.
 
     Attributes:
-        providers: by node.
-        compute_cost, transfer_cost: in picoseconds.
-        is_within_limits: whether no provider is given more constants than its limit allows.
-        is_exact: whether no other placement within the limits is cheaper, for certain.
+        providers: providers by node.
+        compute_cost, transfer_cost: costs in picoseconds.
+        is_within_limits: True if no provider gets more constants than its limit allows.
+        is_exact: True if certainly no other placement within the limits is cheaper.
     """
 
     providers: tuple[int, ...]
@@ -94,14 +93,14 @@ class Placement:
 
     @property
     def cost(self) -> int:
-        """Of nodes and transfers together."""
+        """Cost of nodes and transfers together."""
         return self.compute_cost + self.transfer_cost
 
 
 def weigh(
     problem: PlacementProblem, providers: Sequence[int], *, is_exact: bool = False
 ) -> Placement:
-    """What a placement costs."""
+    """Return a placement with its costs."""
     homes = dict.fromkeys(problem.given, HOST)
     readers: dict[int, set[int]] = {value: set() for value in problem.given}
     held: dict[int, dict[int, int]] = {}
@@ -119,8 +118,8 @@ def weigh(
         providers=tuple(providers),
         compute_cost=sum(problem.costs[node][provider] for node, provider in enumerate(providers)),
         transfer_cost=sum(
-            problem.transfer_cost(value, homes[value], frozenset(by))
-            for value, by in readers.items()
+            problem.transfer_cost(value, homes[value], frozenset(value_readers))
+            for value, value_readers in readers.items()
         ),
         is_within_limits=all(
             limit is None or sum(held[provider].values()) <= limit
@@ -133,16 +132,23 @@ def weigh(
 def find_cheapest(
     problem: PlacementProblem, *, most_choices: int = MOST_CHOICES
 ) -> Placement | None:
-    """The cheapest placement within the limits; None where there is none.
+    """Return the cheapest placement within the limits; None if there is none.
 
-    Of several that cost the same, it is always the same one.
+    The choice among several of equal cost is deterministic.
     """
     return _Search(problem, most_choices).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """One way to a state: its cost, the constants' bytes per limited provider, nodes' choices."""
+    """A path to a state.
+
+    Attributes:
+        cost: cost of the nodes and transfers so far.
+        used: bytes of constants per limited provider.
+        provider: provider of the last node.
+        before: path to the node before; None at the start.
+    """
 
     cost: int
     used: tuple[int, ...]
@@ -150,26 +156,29 @@ class _Choice:
     before: _Choice | None
 
     def beats(self, other: _Choice) -> bool:
-        """Whether nothing speaks for ``other``."""
+        """Return True if ``other`` is better in neither cost nor bytes."""
         return self.cost <= other.cost and all(
             a <= b for a, b in zip(self.used, other.used, strict=True)
         )
 
 
-#: What is still to be known of a value that somebody will read: who made it, and who has read it.
-_Known = tuple[int, frozenset[int]]
-#: The same of all such values; constants with several readers are among them where there are
-#: limits.
-_State = tuple[_Known, ...]
+#: Maker and readers so far of a value that will still be read.
+_Uses = tuple[int, frozenset[int]]
+#: The same for all such values, and with limits for constants with several readers.
+_State = tuple[_Uses, ...]
 
 
 class _Search:
     def __init__(self, problem: PlacementProblem, most_choices: int) -> None:
         self._problem = problem
         self._most_choices = most_choices
-        # Where all constants together keep to a limit, it is none.
+        # A limit that all constants together keep is ignored.
         total = sum(
-            {each: nbytes for constants in problem.constants for each, nbytes in constants}.values()
+            {
+                constant: nbytes
+                for constants in problem.constants
+                for constant, nbytes in constants
+            }.values()
         )
         self._limited = [
             number
@@ -188,16 +197,16 @@ class _Search:
         self._last_use = last_use
 
     def run(self) -> Placement | None:
-        """The cheapest placement found; None where nothing keeps to the providers' limits."""
+        """Return the cheapest placement found; None if none keeps the providers' limits."""
         problem = self._problem
         handed_out = frozenset(problem.handed_out)
-        known = {
+        uses = {
             ("value", value): (HOST, frozenset({HOST}) if value in handed_out else self._nothing)
             for value in problem.given
         }
-        live = [key for key in known if key in self._last_use]
+        live = [key for key in uses if key in self._last_use]
         states: dict[_State, list[_Choice]] = {
-            tuple(known[key] for key in live): [_Choice(0, (0,) * len(self._limited), HOST, None)]
+            tuple(uses[key] for key in live): [_Choice(0, (0,) * len(self._limited), HOST, None)]
         }
         for node in range(len(problem.costs)):
             states, live = self._step(node, states, live, handed_out)
@@ -218,66 +227,63 @@ class _Search:
         live: Sequence[tuple[str, int]],
         out: frozenset[int],
     ) -> tuple[dict[_State, list[_Choice]], list[tuple[str, int]]]:
-        """All states after ``node``, and what they know of."""
+        """Return all states after ``node``, and the values that they cover."""
         problem = self._problem
         constants = (
             [("constant", constant) for constant, _ in problem.constants[node]]
             if self._limited
             else []
         )
-        made = [("value", value) for value in problem.made[node]]
+        outputs = [("value", value) for value in problem.made[node]]
         after = [
             key
-            for key in dict.fromkeys((*live, *constants, *made))
+            for key in dict.fromkeys((*live, *constants, *outputs))
             if self._last_use.get(key, -1) > node
         ]
-        found: dict[_State, list[_Choice]] = {}
+        next_states: dict[_State, list[_Choice]] = {}
         for state, choices in states.items():
             before = dict(zip(live, state, strict=True))
             for provider, cost in sorted(problem.costs[node].items()):
-                known = dict(before)
-                added = cost + self._read_and_make(node, provider, known, out)
-                used = self._used(node, provider, known)
-                target = found.setdefault(tuple(known[key] for key in after), [])
+                uses = dict(before)
+                added = cost + self._read_and_make(node, provider, uses, out)
+                used = self._used(node, provider, uses)
+                target = next_states.setdefault(tuple(uses[key] for key in after), [])
                 for choice in choices:
                     self._add(target, choice, added, used, provider)
         return {
-            state: self._unbeaten(choices) for state, choices in found.items() if choices
+            state: self._unbeaten(choices) for state, choices in next_states.items() if choices
         }, after
 
     def _read_and_make(
-        self, node: int, provider: int, known: dict[tuple[str, int], _Known], out: frozenset[int]
+        self, node: int, provider: int, uses: dict[tuple[str, int], _Uses], out: frozenset[int]
     ) -> int:
-        """Bring ``known`` up to date for the node's values.
-
-        Returns what that costs in transfers.
-        """
+        """Update ``uses`` for the node's inputs and outputs; return the cost of the transfers."""
         problem, added = self._problem, 0
         for value in dict.fromkeys(problem.reads[node]):
-            home, readers = known["value", value]
-            more = readers | {provider}
-            added += problem.transfer_cost(value, home, more) - problem.transfer_cost(
+            home, readers = uses["value", value]
+            new_readers = readers | {provider}
+            added += problem.transfer_cost(value, home, new_readers) - problem.transfer_cost(
                 value, home, readers
             )
-            known["value", value] = (home, more)
+            uses["value", value] = (home, new_readers)
         for value in problem.made[node]:
             readers = frozenset({HOST}) if value in out else self._nothing
             added += problem.transfer_cost(value, provider, readers)
-            known["value", value] = (provider, readers)
+            uses["value", value] = (provider, readers)
         return added
 
     def _used(
-        self, node: int, provider: int, known: dict[tuple[str, int], _Known]
+        self, node: int, provider: int, uses: dict[tuple[str, int], _Uses]
     ) -> tuple[int, ...]:
-        """Constants' bytes that ``provider`` still lacks for the node, per limited provider."""
+        """Return the bytes of the node's constants that a provider lacks, per limited provider."""
         if not self._limited:
             return ()
         nbytes = 0
         for constant, size in dict(self._problem.constants[node]).items():
-            _, holders = known.get(("constant", constant), (HOST, self._nothing))
+            _, holders = uses.get(("constant", constant), (HOST, self._nothing))
             nbytes += 0 if provider in holders else size
-            known["constant", constant] = (HOST, holders | {provider})
-        return tuple(nbytes if each == provider else 0 for each in self._limited)
+            uses["constant", constant] = (HOST, holders | {provider})
+        return tuple(nbytes if limited == provider else 0 for limited in self._limited)
 
     def _add(
         self,
@@ -288,7 +294,7 @@ class _Search:
         provider: int,
     ) -> None:
         total = tuple(a + b for a, b in zip(before.used, used, strict=True))
-        limits = (self._problem.limits[each] for each in self._limited)
+        limits = (self._problem.limits[provider_index] for provider_index in self._limited)
         if any(
             limit is not None and nbytes > limit
             for nbytes, limit in zip(total, limits, strict=True)
@@ -297,19 +303,19 @@ class _Search:
         target.append(_Choice(before.cost + cost, total, provider, before))
 
     def _unbeaten(self, choices: Sequence[_Choice]) -> list[_Choice]:
-        """Those that no other beats, cheapest first; of equal ones the first."""
-        kept: list[_Choice] = []
-        for choice in sorted(choices, key=lambda each: (each.cost, each.used)):
-            if any(known.beats(choice) for known in reversed(kept)):
+        """Return the choices that no other beats, cheapest first; of equal ones the first."""
+        unbeaten: list[_Choice] = []
+        for choice in sorted(choices, key=lambda candidate: (candidate.cost, candidate.used)):
+            if any(better.beats(choice) for better in reversed(unbeaten)):
                 continue
-            if len(kept) == _MOST_OF_A_STATE:
+            if len(unbeaten) == _MOST_OF_A_STATE:
                 self._is_exact = False
                 break
-            kept.append(choice)
-        return kept
+            unbeaten.append(choice)
+        return unbeaten
 
     def _cheapest(self, states: dict[_State, list[_Choice]]) -> dict[_State, list[_Choice]]:
-        """The cheapest :data:`MOST_CHOICES` of all."""
+        """Return the cheapest :data:`MOST_CHOICES` of all."""
         costs = sorted(choice.cost for choices in states.values() for choice in choices)
         if len(costs) <= self._most_choices:
             return states
@@ -322,9 +328,9 @@ class _Search:
 
     @staticmethod
     def _providers(last: _Choice) -> list[int]:
-        found: list[int] = []
+        providers: list[int] = []
         choice: _Choice | None = last
         while choice is not None and choice.before is not None:
-            found.append(choice.provider)
+            providers.append(choice.provider)
             choice = choice.before
-        return found[::-1]
+        return providers[::-1]

@@ -1,4 +1,4 @@
-"""One run of one node outside of a session: a constant is folded, or a context is tried."""
+"""Kernel context of one node outside of a session, to fold a constant or try a context."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Prove a plan safe: no live values share bytes, each is used while it lives, where it is read.
+"""Verify that a plan is safe: no live values share bytes, and each value is used where it lives.
 
-Where it is read: no kernel is handed a value in memory that it does not read.
-
-It shares no code with the planner: lifetimes are computed anew, backwards from the uses, and
-sharing is judged by byte ranges only. What it allows are the two ways in which sharing is meant: an
-output that *is* its input under another shape (``alias`` of the kernel), and an output written over
-an input that dies at that very node (``in_place``).
+No kernel may get a value in memory that it does not read, or outside of the value's lifetime. The
+verifier shares no code with the planner: lifetimes are computed anew, backwards from the uses, and
+sharing is judged by byte ranges only. It allows the two intended kinds of sharing: an output that
+*is* its input with another shape (``alias`` of the kernel), and an output written over an input
+that dies at that very node (``in_place``).
 """
 
 from __future__ import annotations
@@ -22,23 +21,22 @@ from ortpkg.errors import PlanVerificationError, quoted
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """Bytes of a value: a memory (a device's block, or a buffer of its own), a range in it."""
+    """Bytes of a value: a memory (a device's block, or a buffer of its own), and a range in it."""
 
     memory: object
     start: int
     stop: int
 
     def shares_bytes_with(self, other: _Range) -> bool:
-        """Whether some byte is in both; ranges of different memories share none."""
+        """Return True if a byte is in both ranges; ranges of different memories share none."""
         return self.memory == other.memory and self.start < other.stop and other.start < self.stop
 
 
 @dataclass(slots=True)
 class _Extents:
-    """The ranges of live values in one memory: those apart, in order, and others beside.
+    """Ranges of live values in one memory: disjoint ones in order, and others beside them.
 
-    What a planner makes lies apart or in the same place, so that a search looks at what it finds
-    only.
+    A planner's ranges are disjoint or equal, so that a search looks only at what it finds.
     """
 
     starts: list[int] = field(default_factory=list)
@@ -46,11 +44,11 @@ class _Extents:
     beside: list[tuple[int, int]] = field(default_factory=list)
 
     def overlapping(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """All that share bytes with the range from ``start`` to ``stop``."""
+        """Return all ranges that share bytes with the range from ``start`` to ``stop``."""
         first, last = bisect_right(self.stops, start), bisect_left(self.starts, stop)
-        found = list(zip(self.starts[first:last], self.stops[first:last], strict=True))
+        disjoint = list(zip(self.starts[first:last], self.stops[first:last], strict=True))
         return [
-            *found,
+            *disjoint,
             *(extent for extent in self.beside if extent[0] < stop and start < extent[1]),
         ]
 
@@ -64,7 +62,7 @@ class _Extents:
             self.stops.insert(position, stop)
 
     def remove(self, start: int, stop: int) -> None:
-        """Take away a range that :meth:`add` was given."""
+        """Remove a range that was added."""
         position = bisect_left(self.starts, start)
         if self.starts[position : position + 1] == [start] and self.stops[position] == stop:
             del self.starts[position], self.stops[position]
@@ -73,28 +71,28 @@ class _Extents:
 
 
 class _LiveValues:
-    """The values that are still needed, found by the bytes that they lie in."""
+    """Values that are still needed, found by their bytes."""
 
     def __init__(self) -> None:
         self._values: dict[_Range, dict[int, None]] = {}
         self._extents: dict[object, _Extents] = {}
 
-    def add(self, index: int, lies: _Range) -> None:
-        """Add a value. Several may lie in the same range."""
-        if lies not in self._values:
-            self._extents.setdefault(lies.memory, _Extents()).add(lies.start, lies.stop)
-        self._values.setdefault(lies, {})[index] = None
+    def add(self, index: int, extent: _Range) -> None:
+        """Add a value; several may have the same range."""
+        if extent not in self._values:
+            self._extents.setdefault(extent.memory, _Extents()).add(extent.start, extent.stop)
+        self._values.setdefault(extent, {})[index] = None
 
-    def remove(self, index: int, lies: _Range) -> None:
-        """Take a value away that was added with that range."""
-        values = self._values[lies]
+    def remove(self, index: int, extent: _Range) -> None:
+        """Remove a value that was added with this range."""
+        values = self._values[extent]
         del values[index]
         if not values:
-            del self._values[lies]
-            self._extents[lies.memory].remove(lies.start, lies.stop)
+            del self._values[extent]
+            self._extents[extent.memory].remove(extent.start, extent.stop)
 
     def sharing_bytes_with(self, born: _Range) -> Iterator[int]:
-        """Every value of which some byte lies in ``born``."""
+        """Yield each value that shares a byte with ``born``."""
         extents = self._extents.get(born.memory)
         for start, stop in [] if extents is None else extents.overlapping(born.start, born.stop):
             yield from self._values[_Range(born.memory, start, stop)]
@@ -118,9 +116,9 @@ class _Verifier:
         self._same_bytes: dict[int, int] = {}
 
     def _find_last_uses(self) -> dict[int, float]:
-        """Value → last step that needs it, scanning backwards.
+        """Return value → last step that needs it, scanning backwards.
 
-        Infinity for what the graph hands out or was given.
+        Infinity for inputs and outputs of the graph.
         """
         forever = (
             *self._plan.outputs,
@@ -141,21 +139,21 @@ class _Verifier:
         self._verify_pattern_bounds()
         self._verify_interface()
         live = _LiveValues()
-        known = {*self._plan.inputs, *self._plan.initializers, *self._plan.outer_values}
-        for index in known:
+        existing = {*self._plan.inputs, *self._plan.initializers, *self._plan.outer_values}
+        for index in existing:
             live.add(index, self._range_of(index))
         ending: dict[float, list[int]] = {}
         for index, last in self._last_use.items():
             ending.setdefault(last, []).append(index)
         for number, step in enumerate(self._plan.steps):
-            self._verify_uses(number, step, known)
+            self._verify_uses(number, step, existing)
             self._verify_memories(number, step)
             for slot, index in enumerate(step.outputs):
                 if index == ABSENT:
                     continue
-                if index in known:
+                if index in existing:
                     raise self._error(index, f"is produced a second time, at step {number}")
-                known.add(index)
+                existing.add(index)
                 self._verify_birth(number, step, slot, index, live)
                 live.add(index, self._range_of(index))
             self._verify_releases(number)
@@ -163,11 +161,11 @@ class _Verifier:
                 live.remove(index, self._range_of(index))
         self._verify_buffer_releases()
 
-    def _verify_uses(self, number: int, step: NodeStep, known: set[int]) -> None:
+    def _verify_uses(self, number: int, step: NodeStep, existing: set[int]) -> None:
         for index in (*step.inputs, *step.implicit_inputs):
             if index == ABSENT:
                 continue
-            if index not in known:
+            if index not in existing:
                 raise self._error(index, f"is used at step {number} before anything produces it")
             counter = self._allocation.values[index].program_counter
             ends = [*counter.ends, float("inf")]
@@ -179,7 +177,7 @@ class _Verifier:
                 )
 
     def _verify_interface(self) -> None:
-        """What a graph is given and hands out lies in memory that the CPU reads."""
+        """Check that a graph's inputs and outputs lie in memory that the CPU reads."""
         for index in (*self._plan.inputs, *self._plan.outputs):
             if not self._plan.locations[index].is_host_accessible:
                 raise self._error(
@@ -192,18 +190,20 @@ class _Verifier:
         for slot, index in enumerate(step.inputs):
             if index == ABSENT:
                 continue
-            lies, reads = self._plan.locations[index], self._plan.memory_of_input(step, slot)
-            if lies != reads and not (lies.is_host_accessible and reads.is_host_accessible):
+            location, expected = self._plan.locations[index], self._plan.memory_of_input(step, slot)
+            if location != expected and not (
+                location.is_host_accessible and expected.is_host_accessible
+            ):
                 raise self._error(
                     index,
-                    f"lies in memory {quoted(lies.name)}, but is read at step {number} in"
-                    f" {quoted(reads.name)}",
+                    f"lies in memory {quoted(location.name)}, but is read at step {number} in"
+                    f" {quoted(expected.name)}",
                 )
 
     def _verify_birth(
         self, number: int, step: NodeStep, slot: int, index: int, live: _LiveValues
     ) -> None:
-        """Nothing that is still needed may share bytes with a value that is written now."""
+        """Check that a value that is written now shares no bytes with one that is still needed."""
         born = self._range_of(index)
         aliased = {
             step.inputs[i] for i, o in step.kernel.alias if o == slot and i < len(step.inputs)
@@ -267,7 +267,7 @@ class _Verifier:
                     )
 
     def _range_of(self, index: int) -> _Range:
-        """The bytes of a value: its place in the pattern, or the whole buffer that it lies in."""
+        """Return the bytes of a value: its range in the pattern, or the whole buffer it uses."""
         value = self._allocation.values[index]
         owner = value.reused_buffer
         if self._allocation.values[owner].reused_buffer != owner:
@@ -295,7 +295,7 @@ class _Verifier:
         return index != ABSENT and self._range_of(index).shares_bytes_with(extent)
 
     def _bytes_of(self, index: int) -> int:
-        """The first of the values that are the same bytes by alias."""
+        """Return the first of the values that are the same bytes by alias."""
         return self._same_bytes.get(index, index)
 
     def _name(self, index: int) -> str:

@@ -1,4 +1,4 @@
-"""Times nodes and phases, and writes a Chrome trace, for ``chrome://tracing`` or Perfetto."""
+"""Profiler that times nodes and phases, and writes a trace for ``chrome://tracing`` or Perfetto."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Profiler:
 
     @property
     def origin_ns(self) -> int:
-        """When the profile began, on ``time.perf_counter_ns``'s clock."""
+        """Start of the profile on ``time.perf_counter_ns``'s clock."""
         return self._origin_ns
 
     def record(
@@ -58,13 +58,13 @@ class Profiler:
             self._events.append(event)
 
     def profiled(self, compute: Compute, step: NodeStep) -> Compute:
-        """``compute`` with an event per call: operator, provider, bytes in and out."""
+        """Return ``compute`` with an event per call: operator, provider, bytes in and out."""
 
         def timed(context: OpKernelContext, *inputs: Value) -> Value:
             start_ns = time.perf_counter_ns()
             result = begun(compute(context, *inputs))
             if isinstance(result, Pending):
-                return result.then(lambda found: recorded(found, inputs, start_ns))
+                return result.then(lambda value: recorded(value, inputs, start_ns))
             return recorded(result, inputs, start_ns)
 
         def recorded(result: Value, inputs: tuple[Value, ...], start_ns: int) -> Value:
@@ -84,13 +84,13 @@ class Profiler:
         return timed
 
     def node_durations_s(self) -> dict[tuple[str, str], float]:
-        """(provider, node name) → seconds in all runs, without those of nodes inside it."""
+        """Return (provider, node name) → seconds in all runs, without those of nodes inside it."""
         with self._lock:
             nodes = [event for event in self._events if event["cat"] == "Node"]
         durations: dict[tuple[str, str], float] = defaultdict(float)
-        around: list[tuple[float, tuple[str, str]]] = []  # of the same thread: end, and whose
+        around: list[tuple[float, tuple[str, str]]] = []  # open events of the thread: end, key
         thread = None
-        for event in sorted(nodes, key=lambda each: (each["tid"], each["ts"], -each["dur"])):
+        for event in sorted(nodes, key=lambda event: (event["tid"], event["ts"], -event["dur"])):
             key = (event["args"]["provider"], event["name"].removesuffix("_kernel_time"))
             if event["tid"] != thread:
                 thread, around = event["tid"], []
@@ -104,13 +104,14 @@ class Profiler:
         return dict(durations)
 
     def end(self, prefix: str) -> str:
-        """Write the trace and returns the file's path; "" where that was done.
+        """Write the trace and return the file's path; "" if it was written before.
 
-        The trace is a JSON array of events by start time, one a line, as onnxruntime writes it. So
-        is the name: prefix, time of day and milliseconds of the beginning; of two that began
-        together the second has a later one.
+        The trace is a JSON array of events by start time, one a line, as onnxruntime writes it. The
+        name is onnxruntime's, too: prefix, time of day and milliseconds of the beginning. Of two
+        profiles that began together, the second gets a later time.
 
-        Raises SessionError where the file cannot be written.
+        Raises:
+            SessionError: the file cannot be written.
         """
         with self._lock:
             if self._is_ended:
@@ -136,9 +137,12 @@ def _stamp(time_ms: int) -> str:
 
 
 def _types_and_shapes(values: tuple[Value, ...]) -> list[dict[str, list[int]]]:
-    """Of the tensors among them, as onnxruntime has them in its traces: ``{"float": [3, 2]}``."""
+    """Return types and shapes of the tensors, in the form of onnxruntime's traces.
+
+    An example is ``{"float": [3, 2]}``.
+    """
     tensors = [value for value in values if isinstance(value, np.ndarray)]
-    return [{element_type_of(each.dtype).name.lower(): list(each.shape)} for each in tensors]
+    return [{element_type_of(tensor.dtype).name.lower(): list(tensor.shape)} for tensor in tensors]
 
 
 def _nbytes(values: tuple[Value, ...]) -> int:

@@ -1,4 +1,4 @@
-"""Check what EPs answer while a graph is partitioned: a plug-in may answer anything."""
+"""Check the answers of EPs while a graph is partitioned: a plug-in may return anything."""
 
 from __future__ import annotations
 
@@ -34,38 +34,39 @@ def capabilities_of(
     viewer: GraphViewer,
     types_of: Callable[[Node], Mapping[str, ElementType]],
 ) -> list[ComputeCapability]:
-    """What ``provider`` claims of the graph.
+    """Return the capabilities that ``provider`` claims of the graph.
 
-    ExecutionProviderError where that is no list of capabilities of it.
+    Raises:
+        ExecutionProviderError: the answer is not a list of capabilities of this graph.
     """
     with guard(provider, "say which nodes it runs"):
-        found = answers_of(
+        capabilities = answers_of(
             ComputeCapability,
             list(provider.get_capability(viewer, types_of)),
             provider,
             "get_capability",
         )
-        for capability in found:
+        for capability in capabilities:
             verified_indices(provider.name, "get_capability", capability.node_indices, viewer.graph)
             if capability.meta_def is not None:
                 _verify_meta(provider, capability.meta_def)
-    return found
+    return capabilities
 
 
 def _verify_meta(provider: ExecutionProvider, meta: object) -> None:
-    """Raise ExecutionProviderError for what no node can be called, or be connected by."""
+    """Raise ExecutionProviderError if a node cannot have such a name, inputs and outputs."""
     name: object = getattr(meta, "name", "")
     borders: list[Any] = [getattr(meta, "inputs", None), getattr(meta, "outputs", None)]
     are_names = all(
-        isinstance(each, list | tuple) and all(isinstance(value, str) for value in each)
-        for each in borders
+        isinstance(names, list | tuple) and all(isinstance(value, str) for value in names)
+        for names in borders
     )
     if not isinstance(meta, MetaDef) or not isinstance(name, str) or not name or not are_names:
         wrong = (
             f"{quoted(meta)} where a MetaDef with a name, and tuples of names as inputs and"
             " outputs, belongs"
         )
-    elif any(len(set(each)) < len(each) for each in borders):
+    elif any(len(set(names)) < len(names) for names in borders):
         wrong = f"a MetaDef {quoted(meta.name)} that has the same input or output twice"
     else:
         return
@@ -75,7 +76,7 @@ def _verify_meta(provider: ExecutionProvider, meta: object) -> None:
 
 
 def allocator_of(provider: ExecutionProvider) -> Allocator:
-    """The memory of ``provider``; ExecutionProviderError where it says something else."""
+    """Return the allocator of ``provider``; ExecutionProviderError if it is not one."""
     with guard(provider, "say which memory it works in"):
         allocator = provider.create_allocator()
         if not isinstance(allocator, Allocator):
@@ -86,7 +87,7 @@ def allocator_of(provider: ExecutionProvider) -> Allocator:
 
 
 def guarded_kernel(kernel: KernelDef, provider: ExecutionProvider) -> KernelDef:
-    """The kernel of a plug-in, whose making is an error of the plug-in's where it fails."""
+    """Return a plug-in's kernel whose creation raises errors that name the plug-in."""
 
     def factory(info: OpKernelInfo) -> Compute:
         with guard(provider, f"make its kernel of node {info.node.name}"):
@@ -96,10 +97,7 @@ def guarded_kernel(kernel: KernelDef, provider: ExecutionProvider) -> KernelDef:
 
 
 def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
-    """Call ``end``, with which something of ``provider`` ends.
-
-    A plug-in that fails there is logged, and no more.
-    """
+    """Call ``end``, which ends a part of ``provider``; log errors of a plug-in."""
     try:
         with guard(provider, "end"):
             end()
@@ -108,21 +106,21 @@ def end_quietly(provider: ExecutionProvider, end: Callable[[], None]) -> None:
 
 
 def answers_of(
-    kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, asked: str
+    kind: type[_T], answers: Sequence[Any], provider: ExecutionProvider, function: str
 ) -> list[_T]:
-    """``answers``; ExecutionProviderError for the first that is something else than ``kind``."""
-    for each in answers:
-        if not isinstance(each, kind):
+    """Return ``answers``; ExecutionProviderError if one of them is not of ``kind``."""
+    for answer in answers:
+        if not isinstance(answer, kind):
             raise ExecutionProviderError(
-                f"{provider.name}: {asked} returned {type(each).__name__} where {kind.__name__}"
-                " belongs",
+                f"{provider.name}: {function} returned {type(answer).__name__} where"
+                f" {kind.__name__} belongs",
                 ep_name=provider.name,
             )
     return list(answers)
 
 
 def verify_callable(provider: ExecutionProvider, compute_infos: Sequence[NodeComputeInfo]) -> None:
-    """Raise ExecutionProviderError for one that cannot be called, before anybody counts on it."""
+    """Raise ExecutionProviderError if a function of ``compute_infos`` cannot be called."""
     for info in compute_infos:
         for name in ("compute", "create_state", "release_state"):
             if not callable(getattr(info, name)):
@@ -134,10 +132,13 @@ def verify_callable(provider: ExecutionProvider, compute_infos: Sequence[NodeCom
 
 
 def guard(provider: ExecutionProvider, doing: str) -> AbstractContextManager[None]:
-    """Around code of a plug-in; nothing around our own, whose unknown errors are bugs."""
+    """Return a context that turns errors of plug-ins into ExecutionProviderError.
+
+    Our own providers run unguarded: their unknown errors are bugs.
+    """
     return foreign_code(provider.name, doing) if is_foreign(provider) else nullcontext()
 
 
 def is_foreign(provider: ExecutionProvider) -> bool:
-    """Whether a plug-in brings the provider."""
+    """Return True if the provider comes from a plug-in."""
     return provider.backend not in BUILT_IN_BACKENDS

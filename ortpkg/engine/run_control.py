@@ -1,7 +1,7 @@
-"""What bounds one run: a memory limit, a deadline, and the caller's wish to end it.
+"""Limits of one run: memory, a deadline, and cancellation by the caller.
 
-One object per ``InferenceSession.run``, shared by the frames of its sub-graphs and, in parallel
-execution, by threads.
+There is one object per ``InferenceSession.run``, shared by the frames of its sub-graphs and, in
+parallel execution, by threads.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ortpkg.quantities import amount_text, limit_text, time_limit_text
 
 
 class RunControl:
-    """Limits of one run, and what it uses of them.
+    """Limits of one run, and the memory that it uses.
 
     Attributes:
-        is_watched: whether :meth:`check` can ever raise, or the caller has set a limit; a run that
-            is not watched skips the call.
-        stated_limit_nbytes: the memory limit that the caller has set; None: there is none.
+        is_watched: True if :meth:`check` may raise, or the caller has set a limit; other runs skip
+            the call.
+        stated_limit_nbytes: the memory limit that the caller has set; None for no limit.
     """
 
     __slots__ = (
@@ -44,9 +44,17 @@ class RunControl:
         is_terminated: Callable[[], bool] | None = None,
         weight_nbytes: int = 0,
     ) -> None:
-        """``weight_nbytes`` is the size of the model's weights, which the caller's limit counts.
+        """Create the limits of a run that starts now.
 
-        LimitExceededError where they alone pass it.
+        Args:
+            memory_limit_nbytes: most bytes that the run may use, weights included; None for the
+                machine's memory.
+            timeout_s: most seconds of the run; None for no limit.
+            is_terminated: returns True once the caller has ended the run.
+            weight_nbytes: size of the model's weights.
+
+        Raises:
+            LimitExceededError: the weights alone pass the memory limit.
         """
         self._limit = (
             machine_memory_nbytes() if memory_limit_nbytes is None else memory_limit_nbytes
@@ -63,27 +71,28 @@ class RunControl:
                 limit="memory",
             )
         self._lock = threading.Lock()
-        #: Of parts that several values hold: identity → how often, and its bytes.
+        #: Parts that several values hold: identity → number of holders, and bytes.
         self._shared: dict[int, tuple[int, int]] = {}
-        # A limit of memory is watched too: a native kernel takes memory without asking.
+        # A memory limit is watched too: a native kernel allocates memory without asking.
         self.is_watched = (
             timeout_s is not None or is_terminated is not None or memory_limit_nbytes is not None
         )
 
     @property
     def is_memory_limited(self) -> bool:
-        """Whether the caller has set a memory limit."""
+        """True if the caller has set a memory limit."""
         return self.stated_limit_nbytes is not None
 
     @property
     def time_left_s(self) -> float | None:
-        """Until its deadline, a moment at least; None where it has none."""
+        """Seconds until the deadline, at least a moment; None without a deadline."""
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
 
     def charge(self, nbytes: int) -> None:
         """Count ``nbytes`` more.
 
-        LimitExceededError, and nothing counted, where that passes the limit.
+        Raises:
+            LimitExceededError: they pass the limit; nothing is counted.
         """
         with self._lock:
             self._check_room(nbytes)
@@ -97,7 +106,8 @@ class RunControl:
     def charge_shared(self, parts: Mapping[int, int]) -> None:
         """Count the parts (identity → bytes) that no other value of the run holds yet.
 
-        LimitExceededError, and nothing counted, where they pass the limit.
+        Raises:
+            LimitExceededError: they pass the limit; nothing is counted.
         """
         with self._lock:
             new_nbytes = sum(nbytes for part, nbytes in parts.items() if part not in self._shared)
@@ -108,7 +118,7 @@ class RunControl:
                 self._shared[part] = uses + 1, nbytes
 
     def discharge_shared(self, parts: Iterable[int]) -> None:
-        """Give back what :meth:`charge_shared` counted, where nobody else holds it."""
+        """Give back what :meth:`charge_shared` counted, unless another value holds it."""
         with self._lock:
             for part in parts:
                 uses, nbytes = self._shared.pop(part)
@@ -118,7 +128,7 @@ class RunControl:
                     self._charged -= nbytes
 
     def check_allocation(self, nbytes: int) -> None:
-        """Raise LimitExceededError where ``nbytes`` more would pass the memory limit."""
+        """Raise LimitExceededError if ``nbytes`` more would pass the memory limit."""
         self._check_room(nbytes)
 
     def _check_room(self, nbytes: int) -> None:

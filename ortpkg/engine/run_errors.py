@@ -1,4 +1,4 @@
-"""What a run raises for what a node raised."""
+"""Errors of runs, made from the errors of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortpkg.errors import (
 
 
 def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
-    """A kernel's failure as the caller sees it: node, operator, and the kernel's own text."""
+    """Return the error that a run raises for a kernel's failure, with node, operator and text."""
     where = f"node {quoted(instruction.node_name)} ({instruction.op_type})"
     if isinstance(error, LimitExceededError):
         if error.node_name is not None:
@@ -30,9 +30,9 @@ def run_error(error: BaseException, instruction: Instruction) -> OrtpkgError:
             limit="memory",
             node_name=instruction.node_name,
         )
-    said = printable(error) or type(error).__name__
+    text = printable(error) or type(error).__name__
     if not isinstance(error, Exception) or isinstance(
         error, KeyError
-    ):  # whose texts alone say nothing
-        said = f"{type(error).__name__}: {said}"
-    return RunError(f"{where} failed: {said}", node_name=instruction.node_name)
+    ):  # their texts alone are not clear
+        text = f"{type(error).__name__}: {text}"
+    return RunError(f"{where} failed: {text}", node_name=instruction.node_name)

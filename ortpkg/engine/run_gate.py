@@ -1,6 +1,6 @@
-"""Let runs into a session while it is open and its mapped files are whole.
+"""Gate that admits runs to a session while it is open and its mapped files are complete.
 
-Closing waits for those that are in.
+Closing waits for the runs that are inside.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ortpkg.errors import SessionError
 
 
 class MappedSource(Protocol):
-    """A file whose bytes weights lie in."""
+    """A file that holds weights."""
 
     def verify_length(self) -> None:
-        """Raise ModelFileError where the file has become shorter than what was mapped of it."""
+        """Raise ModelFileError if the file has become shorter than its mapped part."""
         ...
 
 
@@ -26,7 +26,7 @@ class RunGate:
     """Keeps track of the runs of a session, from any number of threads; each session has one.
 
     A run is inside while its ticket, a lock, is held, so that an interrupt cannot leave it inside
-    for ever (:mod:`ortpkg.host.turns`)::
+    forever (:mod:`ortpkg.host.turns`)::
 
         ticket = gate.ticket()
         with ticket:
@@ -36,9 +36,10 @@ class RunGate:
     """
 
     def __init__(self, sources: Sequence[MappedSource] = ()) -> None:
-        """``sources``: checked before each run.
+        """Create an open gate.
 
-        Touching a mapped page behind a file's end kills the process.
+        ``sources``: files to check before each run: touching a mapped page behind a file's end
+        kills the process.
         """
         self._sources = tuple(sources)
         self._is_closed = False
@@ -46,9 +47,9 @@ class RunGate:
         _GATES.add(self)
 
     def forget(self) -> None:
-        """Start anew in a fork, which lacks the threads whose runs were inside.
+        """Start anew in a forked process, which lacks the threads whose runs were inside.
 
-        A run of the thread that forked is not counted any more when it leaves.
+        A run of the thread that forked is no longer counted when it leaves.
         """
         self._threads: dict[threading.Lock, int] = {}
 

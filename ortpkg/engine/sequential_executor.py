@@ -52,13 +52,13 @@ def _execute(instructions: Sequence[Instruction], frame: ExecutionFrame) -> None
                 and (parts is None or not result.dtype.hasobject)
             ):
                 values[outputs[0].value_index] = (
-                    result  # what store does, for what nearly all kernels return
+                    result  # a fast path of store() for nearly all kernels
                 )
             else:
                 frame.store(context, result)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a plug-in may raise what ends processes or generators
+        except BaseException as error:  # a plug-in may raise SystemExit or GeneratorExit
             pass_on_handlers_error(error)
             raise run_error(error, instruction) from error
         for index in releases:

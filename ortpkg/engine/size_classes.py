@@ -1,12 +1,11 @@
 """Memory patterns for graphs with symbolic sizes: one serves a whole range of sizes.
 
-The sizes of all buffers are expressions of the symbols of the graph's inputs, so a pattern needs no
-run that is traced: it is laid out for the sizes that a run brings. Symbols that turn out to change
-from run to run, as the length of a cache does with each token, get room to grow, as far as that
-costs little memory: then the next lengths find their pattern ready. Where some sizes only a run can
-tell, the first run of a class is traced.
-
-A pattern is never wrong: a value that finds less room than it needs gets an array of its own.
+The sizes of all buffers are expressions of the symbols of the graph's inputs, so that a pattern
+needs no traced run: it is laid out for the sizes of the current run. Symbols that change from run
+to run, as the length of a cache does with each token, get room to grow if that costs little memory:
+the next lengths then find their pattern ready. If some sizes are known in a run only, the first run
+of a class is traced. A pattern is never wrong: a value that needs more room than it has gets an
+array of its own.
 """
 
 from __future__ import annotations
@@ -24,45 +23,44 @@ from ortpkg.kernels.op_kernel import Value
 from ortpkg.planning.buffer_layout import Buffer, least_possible_peak
 from ortpkg.shapes.expressions import Size, evaluate, symbols_of
 
-#: How much more a symbol that changes may become without a new pattern: so many, or this part of
-#: what it is.
+#: Growth of a changing symbol that a pattern allows: this number, or this part of its value.
 _STEPS_TO_GROW = 64
 _PART_TO_GROW = 8
-#: So many symbols at most get room to grow, each tried with what all buffers then take. Those of
-#: the same value, such as the lengths of a model's caches where these have no names, count as one.
+#: Most symbols that get room to grow; each is tried with the size of all buffers. Symbols of equal
+#: value, such as the unnamed lengths of a model's caches, count as one.
 _MOST_GROWING = 8
-#: A pattern with room to grow takes at most this part more than one without, or so many bytes more.
+#: A pattern with room to grow may be larger than one without by this part, or this many bytes.
 _MOST_PART_MORE = 8
 _MOST_NBYTES_MORE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SizeClass:
-    """A range for each symbol, both ends included: what one pattern serves."""
+    """The sizes that one pattern serves: a range for each symbol, both ends included."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is one value for each symbol."""
+        """True if each symbol has a single value."""
         return self.low == self.high
 
     def covers(self, values: Sequence[int]) -> bool:
-        """Whether each symbol's value lies in its range."""
+        """Return True if each symbol's value lies in its range."""
         return all(map(le, self.low, values)) and all(map(ge, self.high, values))
 
 
-#: Of a graph without symbols: one pattern serves every run.
+#: Class of a graph without symbols: one pattern serves every run.
 STATIC_CLASS = SizeClass((), ())
 
 
 class SizeClassPlanner:
-    """Lays out patterns for classes of sizes.
+    """Planner of patterns for classes of sizes.
 
     Attributes:
-        symbols: names of the symbols that a run gives numbers to.
-        is_complete: whether all sizes follow from the symbols, so that no run need be traced.
+        symbols: names of the symbols that a run determines.
+        is_complete: True if all sizes follow from the symbols, so that no run is traced.
     """
 
     def __init__(
@@ -73,12 +71,12 @@ class SizeClassPlanner:
         *,
         verifies: bool = False,
     ) -> None:
-        """Plan for one graph.
+        """Create the planner of one graph.
 
         Args:
-            plan, allocation: of the graph.
-            sources: symbol → (position of the feed, axis) that says what it is in a run.
-            verifies: whether each pattern is proven to be safe before it is used.
+            plan, allocation: plans of the graph.
+            sources: symbol → (position of the feed, axis) that has its value in a run.
+            verifies: True to verify each pattern before it is used.
         """
         self._plan = plan
         self._allocation = allocation
@@ -94,15 +92,16 @@ class SizeClassPlanner:
                 self._sizes_of.setdefault(value.reused_buffer, []).append(number)
         self._sizes = tuple(numbers)
         self._is_open = [
-            any(each.name not in sources for each in symbols_of(size)) for size in self._sizes
+            any(variable.name not in sources for variable in symbols_of(size))
+            for size in self._sizes
         ]
         self.is_complete = not any(self._is_open)
 
     def sizes_of(self, feeds: Sequence[Value]) -> tuple[int, ...] | None:
-        """The values of the symbols in a run; None where the feeds do not say."""
+        """Return the values of the symbols in a run; None if the feeds do not determine them."""
         try:
             return tuple([feeds[position].shape[axis] for position, axis in self._places])
-        except (AttributeError, IndexError):  # a default, or what is no tensor
+        except (AttributeError, IndexError):  # a default value, or not a tensor
             return None
 
     def plan_class(
@@ -111,13 +110,13 @@ class SizeClassPlanner:
         before: Sequence[SizeClass],
         traced: Mapping[int, int] | None = None,
     ) -> tuple[SizeClass, MemoryPatternGroup]:
-        """A class for ``values``, and the patterns that serve it.
+        """Return a class that contains ``values``, and its patterns.
 
         Args:
-            values: of the symbols.
-            before: classes that there are: symbols that were others in them may grow.
-            traced: buffer → bytes that a run with these values took in it, where sizes do not
-                follow from the symbols.
+            values: values of the symbols.
+            before: existing classes; symbols that have other values in them may grow.
+            traced: buffer → bytes that a run with these values used, if sizes do not follow from
+                the symbols.
         """
         size_class = SizeClass(tuple(values), self._grown(values, before))
         sizes = self._nbytes_in(size_class)
@@ -133,11 +132,11 @@ class SizeClassPlanner:
         return size_class, patterns
 
     def patterns_at(self, values: Sequence[int]) -> MemoryPatternGroup:
-        """The patterns for exactly these values of the symbols."""
+        """Return the patterns for exactly these values of the symbols."""
         return self.plan_class(values, [])[1]
 
     def least_peak(self, values: Sequence[int]) -> int:
-        """The fewest bytes that any layout needs for these values of the symbols."""
+        """Return the fewest bytes that any layout needs for these values of the symbols."""
         return self._least_peak_in(SizeClass(tuple(values), tuple(values)))
 
     def _least_peak_in(self, size_class: SizeClass) -> int:
@@ -154,10 +153,13 @@ class SizeClassPlanner:
         )
 
     def _grown(self, values: Sequence[int], before: Sequence[SizeClass]) -> tuple[int, ...]:
-        """How far the class goes: up for symbols that changed, if it costs little memory."""
+        """Return the upper ends of the class, raised for symbols that changed if that is cheap."""
         changing: dict[int, list[int]] = {}
         for number, value in enumerate(values):
-            if any(known.low[number] != value or known.high[number] != value for known in before):
+            if any(
+                size_class.low[number] != value or size_class.high[number] != value
+                for size_class in before
+            ):
                 changing.setdefault(value, []).append(number)
         high = list(values)
         if not changing:
@@ -174,27 +176,27 @@ class SizeClassPlanner:
         return tuple(high)
 
     def _nbytes_in(self, size_class: SizeClass) -> dict[int, int]:
-        """Buffer → bytes, at either end of the class the more.
+        """Return buffer → bytes, the larger of both ends of the class.
 
-        What cannot be said of these sizes is left out.
+        Buffers whose sizes the symbols do not determine are left out.
         """
         nbytes = self._nbytes_at(size_class.high)
         if not size_class.is_exact:
             nbytes = list(map(max, nbytes, self._nbytes_at(size_class.low)))
-        found = {
+        nbytes_by_owner = {
             owner: max(nbytes[number] for number in numbers)
             for owner, numbers in self._sizes_of.items()
         }
-        return {owner: size for owner, size in found.items() if size > 0}
+        return {owner: size for owner, size in nbytes_by_owner.items() if size > 0}
 
     def _nbytes_at(self, values: Sequence[int]) -> list[int]:
-        """Of each size."""
-        given = dict(zip(self._symbols, values, strict=True))
-        return [_nbytes(size, given) for size in self._sizes]
+        """Return the bytes of each size."""
+        value_of = dict(zip(self._symbols, values, strict=True))
+        return [_nbytes(size, value_of) for size in self._sizes]
 
 
 def _nbytes(size: Size, values: Mapping[str, int]) -> int:
-    """0 where the values make no size, or leave it open."""
+    """Return the bytes of a size; 0 if the values do not determine it."""
     if isinstance(size, int):
         return size
     try:

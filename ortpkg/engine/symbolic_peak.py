@@ -9,46 +9,46 @@ from ortpkg.shapes.expression_bounds import is_at_least
 from ortpkg.shapes.expressions import Size, TooLargeError, symbols_of
 from ortpkg.shapes.size_operations import larger, total
 
-#: More formulas than these tell nobody anything.
+#: More formulas than this are no help to a reader.
 _MOST_FORMULAS = 6
-#: With more of which none is the largest for certain, the search ends.
+#: The search ends when this many sums cannot be ordered.
 _MOST_COMPARED = 64
 
 
 def peak_formulas(
     allocation: AllocationPlan, symbols: Collection[str] | None = None
 ) -> tuple[Size, ...]:
-    """Sizes, in bytes without alignment, the largest of which is the least possible peak.
+    """Return sizes in bytes, without alignment; the largest is the least possible peak.
 
-    Each is the sum of the buffers in use at some step; those that another is never below are left
-    out. Empty where there are no planned buffers, or too many such sums.
+    Each is the sum of the buffers in use at some step; sums that are never above another are left
+    out. Empty if there are no planned buffers, or too many such sums.
 
     Args:
         allocation: the plan.
-        symbols: names that may stand in the formulas; buffers of other sizes, which only a run can
-            tell, are left out. None: all.
+        symbols: names that formulas may contain; buffers of other sizes, which only a run can tell,
+            are left out. None: all.
     """
     try:
-        found = _largest(_sums(allocation, _buffer_sizes(allocation, symbols)))
+        formulas = _largest(_sums(allocation, _buffer_sizes(allocation, symbols)))
     except TooLargeError:
         return ()
-    return found if len(found) <= _MOST_FORMULAS else ()
+    return formulas if len(formulas) <= _MOST_FORMULAS else ()
 
 
 def _buffer_sizes(allocation: AllocationPlan, symbols: Collection[str] | None) -> dict[int, Size]:
-    """Buffer → bytes that its values take in it at most."""
+    """Return buffer → most bytes that a value takes in it."""
     sizes: dict[int, Size] = {}
     for value in allocation.values:
         size, owner = value.size, value.reused_buffer
         if size is None or owner not in allocation.buffers:
             continue
-        if symbols is None or all(each.name in symbols for each in symbols_of(size)):
+        if symbols is None or all(variable.name in symbols for variable in symbols_of(size)):
             sizes[owner] = larger(sizes[owner], size) if owner in sizes else size
     return sizes
 
 
 def _sums(allocation: AllocationPlan, sizes: dict[int, Size]) -> list[Size]:
-    """The bytes in use at each step, each sum once."""
+    """Return the bytes in use at each step, each sum once."""
     changes: dict[int, list[Size]] = {}
     for owner, size in sizes.items():
         counter = allocation.buffers[owner]
@@ -64,13 +64,13 @@ def _sums(allocation: AllocationPlan, sizes: dict[int, Size]) -> list[Size]:
 
 
 def _largest(sums: list[Size]) -> tuple[Size, ...]:
-    """Those that no other is always as large as."""
-    found: list[Size] = []
+    """Return the sums to which no other is always at least equal."""
+    largest: list[Size] = []
     for size in sums:
-        if any(is_at_least(other, size) for other in found):
+        if any(is_at_least(other, size) for other in largest):
             continue
-        found = [other for other in found if not is_at_least(size, other)]
-        found.append(size)
-        if len(found) > _MOST_COMPARED:
+        largest = [other for other in largest if not is_at_least(size, other)]
+        largest.append(size)
+        if len(largest) > _MOST_COMPARED:
             raise TooLargeError
-    return tuple(size for size in found if size != 0)
+    return tuple(size for size in largest if size != 0)

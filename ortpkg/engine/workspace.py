@@ -1,8 +1,8 @@
-"""The memory that a run computes in: blocks kept between runs, never shared by two of them.
+"""Blocks of memory in which runs compute: kept between runs, never shared by two of them.
 
 A *workspace* is one set of blocks with the arrays cut out of them. A run takes one, and gives it
-back when it is done; two runs at the same time have two. The arrays are made once, so that in the
-steady state a kernel's output costs a list access.
+back when it is done; two runs at the same time have two. The arrays are created once, so that in
+the steady state a kernel's output costs a list access.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from ortpkg.engine.size_classes import SizeClass
 from ortpkg.errors import PlanVerificationError
 from ortpkg.kernels.device_tensor import DeviceTensor
 
-#: So many classes of sizes keep their pattern and their blocks; the one not used for longest goes
-#: first.
+#: Most classes of sizes that keep their pattern and blocks; the least recently used is dropped.
 MOST_CLASSES = 8
 
-#: A block of a device's memory: an array of bytes where the CPU reads it, else what its allocator
-#: understands.
+#: Allocates a block of a device's memory: an array of bytes if the CPU can read it, else an object
+#: of its allocator.
 AllocateBlock = Callable[[OrtDevice, int], Any]
 
 
 def tensor_at(
     location: OrtDevice, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """The tensor at ``offset`` of a block: an array, or a DeviceTensor beyond the CPU's reach."""
+    """Return the tensor at ``offset`` of a block: an array, or a DeviceTensor.
+
+    It is a DeviceTensor in memory that the CPU cannot read.
+    """
     if not location.is_host_accessible:
         return DeviceTensor(
             memory=location.name, block=block, offset=offset, shape=shape, dtype=dtype
@@ -41,8 +43,8 @@ def tensor_at(
     return np.ndarray(shape, dtype, buffer=block, offset=offset)
 
 
-class _Place(NamedTuple):
-    """Where a value lies: a block, an offset in it, and how many bytes are kept there."""
+class _Location(NamedTuple):
+    """Location of a value: a block, an offset in it, and the bytes reserved there."""
 
     location: OrtDevice
     block: Any
@@ -54,12 +56,12 @@ class Workspace:
     """Blocks of one memory pattern, and the arrays cut out of them so far.
 
     Attributes:
-        patterns: what the blocks are laid out by.
-        views: by value index: the array that the value's kernel got last; None for none yet.
-        nbytes: of all blocks together.
+        patterns: layout of the blocks.
+        views: by value index: the last array of the value's kernel; None for none yet.
+        nbytes: bytes of all blocks together.
     """
 
-    __slots__ = ("_allocation", "_blocks", "_places", "nbytes", "patterns", "views")
+    __slots__ = ("_allocation", "_blocks", "_location_by_value", "nbytes", "patterns", "views")
 
     def __init__(
         self, allocation: AllocationPlan, patterns: MemoryPatternGroup, allocate: AllocateBlock
@@ -71,56 +73,55 @@ class Workspace:
             for location, pattern in zip(patterns.locations, patterns.patterns, strict=True)
             if pattern.peak_size
         }
-        self._places: dict[int, _Place | None] = {}
+        self._location_by_value: dict[int, _Location | None] = {}
         self.views: list[Any] = [None] * len(allocation.values)
         self.nbytes = patterns.peak_size
 
     def has_room(self, value_index: int, nbytes: int) -> bool:
-        """Whether the pattern keeps at least ``nbytes`` bytes for the value's buffer."""
-        place = self._place_of(value_index)
-        return place is not None and 0 < nbytes <= place.nbytes
+        """Return True if the pattern reserves at least ``nbytes`` bytes for the value's buffer."""
+        location = self._location_of(value_index)
+        return location is not None and 0 < nbytes <= location.nbytes
 
     def cut(self, value_index: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """The tensor of a value for which there is room, in its place in the block.
+        """Return the tensor of a value at its location in the block.
 
-        Raises PlanVerificationError where the pattern has no place for the value.
+        Raises:
+            PlanVerificationError: the pattern has no location for the value.
         """
-        place = self._place_of(value_index)
-        if place is None:
-            location = self._allocation.values[value_index].location
-            if location not in self._blocks:
-                raise PlanVerificationError(
-                    f"there is no memory pattern for device {location.name}"
-                )
+        location = self._location_of(value_index)
+        if location is None:
+            device = self._allocation.values[value_index].location
+            if device not in self._blocks:
+                raise PlanVerificationError(f"there is no memory pattern for device {device.name}")
             raise PlanVerificationError(f"the memory pattern has no offset for value {value_index}")
-        tensor = tensor_at(place.location, place.block, place.offset, shape, dtype)
+        tensor = tensor_at(location.location, location.block, location.offset, shape, dtype)
         self.views[value_index] = tensor
         return tensor
 
-    def _place_of(self, value_index: int) -> _Place | None:
+    def _location_of(self, value_index: int) -> _Location | None:
         try:
-            return self._places[value_index]
+            return self._location_by_value[value_index]
         except KeyError:
-            place = self._places[value_index] = self._find_place(value_index)
-            return place
+            location = self._location_by_value[value_index] = self._find_location(value_index)
+            return location
 
-    def _find_place(self, value_index: int) -> _Place | None:
+    def _find_location(self, value_index: int) -> _Location | None:
         value = self._allocation.values[value_index]
         pattern, block = self.patterns.pattern_of(value.location), self._blocks.get(value.location)
         offset = None if pattern is None else pattern.offset_of(value.reused_buffer)
         if pattern is None or offset is None or block is None:
             return None
-        return _Place(value.location, block, offset, pattern.sizes.get(value.reused_buffer, 0))
+        return _Location(value.location, block, offset, pattern.sizes.get(value.reused_buffer, 0))
 
 
 @dataclass(slots=True)
 class PatternEntry:
-    """What a pool keeps for a class of sizes.
+    """Data of a pool for one class of sizes.
 
     Attributes:
-        size_class: which sizes its pattern serves.
-        patterns: one per memory.
-        idle: workspaces that nobody uses.
+        size_class: sizes that the pattern serves.
+        patterns: patterns, one per memory.
+        idle: workspaces that no run uses.
     """
 
     size_class: SizeClass
@@ -129,12 +130,15 @@ class PatternEntry:
 
 
 class WorkspacePool:
-    """Patterns by class of sizes, with their idle workspaces. Many threads may use it at once."""
+    """Patterns by class of sizes, with their idle workspaces; safe for threads."""
 
     def __init__(
         self, allocation: AllocationPlan, allocate: AllocateBlock, *, keeps_blocks: bool = True
     ) -> None:
-        """``keeps_blocks``: whether blocks outlive the run (``enable_cpu_mem_arena``)."""
+        """Create an empty pool.
+
+        ``keeps_blocks``: True if blocks outlive the run (``enable_cpu_mem_arena``).
+        """
         self._allocation = allocation
         self._allocate = allocate
         self._keeps_blocks = keeps_blocks
@@ -142,20 +146,20 @@ class WorkspacePool:
         self._lock = threading.RLock()  # a signal handler may run the session while it is held
 
     def find(self, sizes: Sequence[int]) -> PatternEntry | None:
-        """The patterns for a run of these values of the symbols.
+        """Return the patterns for a run of these values of the symbols.
 
-        None where none of them serves it.
+        None if no pattern serves it.
         """
         with self._lock:
-            for place, entry in enumerate(self._entries):
+            for position, entry in enumerate(self._entries):
                 if entry.size_class.covers(sizes):
-                    if place:
-                        self._entries.insert(0, self._entries.pop(place))
+                    if position:
+                        self._entries.insert(0, self._entries.pop(position))
                     return entry
         return None
 
     def add(self, size_class: SizeClass, patterns: MemoryPatternGroup) -> PatternEntry:
-        """Keep the patterns of a class; those not used for longest go where there are too many."""
+        """Add the patterns of a class; drop the least recently used if there are too many."""
         entry = PatternEntry(size_class, patterns)
         with self._lock:
             self._entries.insert(0, entry)
@@ -164,12 +168,12 @@ class WorkspacePool:
 
     @property
     def classes(self) -> list[SizeClass]:
-        """The classes that there are patterns for, the one used last first."""
+        """Classes with patterns, the one used last first."""
         with self._lock:
             return [entry.size_class for entry in self._entries]
 
     def take(self, entry: PatternEntry) -> Workspace:
-        """A workspace for the caller alone: an idle one, or a new one."""
+        """Return a workspace for the caller alone: an idle one, or a new one."""
         try:
             return entry.idle.pop()
         except IndexError:
@@ -181,7 +185,7 @@ class WorkspacePool:
             entry.idle.append(workspace)
 
     def clear(self) -> None:
-        """Forget all idle blocks; patterns stay."""
+        """Drop all idle blocks; patterns stay."""
         with self._lock:
             for entry in self._entries:
                 entry.idle.clear()
