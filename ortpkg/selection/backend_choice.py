@@ -1,7 +1,7 @@
-"""Which backend runs a variant on a device: the one recorded as fastest there, if as accurate.
+"""Choose a variant's backend on a device: the one recorded as fastest, if it was accurate.
 
-It reads no file: records come in as arguments. Only what is equal in every criterion before
-"backend", on one device, is compared, and the ranks of these candidates change hands among them:
+No file is read: records come in as arguments. Only candidates that are equal in every criterion
+before "backend", on one device, are compared, and they exchange ranks only among themselves:
 records decide where a variant runs, never which variant is selected.
 """
 
@@ -18,68 +18,68 @@ from ortpkg.selection.policies import DeviceKind, device_kind
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement
 
-#: With fewer nothing was compared, and what was measured alone need not be fast.
+#: Least number of measured backends: a single one need not be fast.
 _LEAST_COMPARED = 2
 
 
 def choose_backends(
     candidates: Iterable[Candidate], hardware: Sequence[HardwareDevice]
 ) -> list[Candidate]:
-    """The candidates of one variant, with the ranks that measurements give them; in the same order.
+    """Return the candidates of one variant, in the same order, with ranks by measurements.
 
-    On each device the fastest of those whose outputs were accurate comes first, and with it, in
-    their usual order, those whose median lies within its interval; then slower ones; then what was
-    not measured, or was not compared with expected outputs. Where fewer than two were measured, the
+    On each device the fastest candidate with accurate outputs comes first, together with those
+    whose median lies within its interval, in their usual order; then slower ones; then those that
+    were not measured, or not compared with expected outputs. If fewer than two were measured, the
     usual order stays.
     """
-    found = list(candidates)
+    ranked = list(candidates)
     groups: dict[tuple[object, ...], list[int]] = {}
-    for position, candidate in enumerate(found):
+    for position, candidate in enumerate(ranked):
         if candidate.rank is not None and candidate.ep_device is not None:
             equal = candidate.rank._replace(backend=0, declared_at=0, ep_device_at=0)
             key = (equal, *_device_of(candidate.ep_device, hardware))
             groups.setdefault(key, []).append(position)
     for key, positions in groups.items():
-        usual = sorted(positions, key=lambda position: found[position].rank or ())
-        ranks = [found[position].rank for position in usual]
-        for rank, position in zip(ranks, _by_time(usual, found), strict=False):
-            found[position] = found[position]._replace(rank=rank, compared=key)
-    return found
+        usual = sorted(positions, key=lambda position: ranked[position].rank or ())
+        ranks = [ranked[position].rank for position in usual]
+        for rank, position in zip(ranks, _by_time(usual, ranked), strict=False):
+            ranked[position] = ranked[position]._replace(rank=rank, compared=key)
+    return ranked
 
 
 def _by_time(usual: Sequence[int], candidates: Sequence[Candidate]) -> list[int]:
-    """Positions in the order that times give; none where nothing was compared."""
+    """Return the positions in order of measured times; empty if nothing was compared."""
     times = {
-        position: each
+        position: measurement
         for position in usual
-        if (each := accurate_measurement(candidates[position])) is not None
+        if (measurement := accurate_measurement(candidates[position])) is not None
     }
     if len(times) < _LEAST_COMPARED:
         return []
-    fastest = min(times.values(), key=lambda each: each.p50_s)
+    fastest = min(times.values(), key=lambda timed: timed.p50_s)
     equal = [
         position for position in usual if position in times and is_within(times[position], fastest)
     ]
     slower = sorted(
         (position for position in times if position not in equal),
-        key=lambda each: times[each].p50_s,
+        key=lambda index: times[index].p50_s,
     )
     return [*equal, *slower, *(position for position in usual if position not in times)]
 
 
 def accurate_measurement(candidate: Candidate) -> Measurement | None:
-    """What was measured of it, where its outputs were within the package's tolerance."""
+    """Return the candidate's measurement if its outputs were within the package's tolerance."""
     measurement = candidate.judgement.measurement
     return measurement if measurement is not None and measurement.is_accurate else None
 
 
 def is_within(measurement: Measurement, fastest: Measurement) -> bool:
-    """Whether its median is no higher than the highest median of a round of the fastest."""
+    """Return True if the median is no higher than the highest median of a round of the fastest."""
     return measurement.p50_s <= max(fastest.p50_s, fastest.highest_s or 0.0)
 
 
 def _device_of(ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> tuple[object, ...]:
-    """The device, whoever reports it: a machine has one CPU, an EP without devices its own."""
+    """Return a key of the device: a machine has one CPU; an EP without devices counts as one."""
     kind, device = device_kind(ep_device, hardware), ep_device.device
     if kind is DeviceKind.CPU or device is None:
         return (kind, "" if kind is DeviceKind.CPU else ep_device.ep_name)
@@ -91,54 +91,57 @@ def _device_of(ep_device: EpDevice, hardware: Sequence[HardwareDevice]) -> tuple
 
 
 def choice_reason(loser: Candidate, winner: Candidate, decided_by: str, which: str) -> str:
-    """One sentence on why the winner was preferred, where measurements had a part in it; else "".
+    """Return a sentence on why the winner was preferred, if measurements decided that; else "".
 
     At least one of the two was compared; ``which`` names the winner in the sentence.
     """
     is_rival = loser.compared == winner.compared and loser.variant is winner.variant
-    own, won = accurate_measurement(loser), accurate_measurement(winner)
-    if not is_rival or won is None:
-        there = (
+    loser_measurement, winner_measurement = (
+        accurate_measurement(loser),
+        accurate_measurement(winner),
+    )
+    if not is_rival or winner_measurement is None:
+        text = (
             f"it can run, but {which} comes first in the order of backends, where what was measured"
             " here counts"
         )
-        return there if decided_by == "backend" else ""
-    there = (
-        f"on {_place(winner)} it was measured here as accurate, with a median of"
-        f" {duration_text(won.p50_s)}"
+        return text if decided_by == "backend" else ""
+    text = (
+        f"on {_backend_on_ep(winner)} it was measured here as accurate, with a median of"
+        f" {duration_text(winner_measurement.p50_s)}"
     )
-    if own is None:
-        why = (
+    if loser_measurement is None:
+        gap = (
             "not measured here"
             if loser.judgement.measurement is None
             else "not compared with expected outputs"
         )
-        return f"it can run, but {there}; this one was {why}"
-    # Of those that cannot be told apart the usual order takes one, which need not be the fastest of
-    # them.
-    is_slower = own.p50_s > won.p50_s and not is_within(own, won)
-    told = (
+        return f"it can run, but {text}; this one was {gap}"
+    # Among candidates that cannot be told apart, the usual order decides; the first need not be
+    # the fastest.
+    is_slower = loser_measurement.p50_s > winner_measurement.p50_s and not is_within(
+        loser_measurement, winner_measurement
+    )
+    comparison = (
         "which is faster"
         if is_slower
         else "which cannot be told apart and comes first by the usual order"
     )
-    return f"it can run, but {there}, {told}: this one has {duration_text(own.p50_s)}"
+    loser_text = duration_text(loser_measurement.p50_s)
+    return f"it can run, but {text}, {comparison}: this one has {loser_text}"
 
 
 def choice_note(winner: Candidate) -> str:
-    """What to add to the reason of a winner whose backend measurements chose.
-
-    "" where they did not.
-    """
+    """Return a text to add to the winner's reason if measurements chose its backend; else ""."""
     measurement = accurate_measurement(winner)
     if winner.compared is None or measurement is None:
         return ""
     return (
-        f"; of its backends on this device {_place(winner)} was measured as accurate, and as fast"
-        " as any"
+        f"; of its backends on this device {_backend_on_ep(winner)} was measured as accurate, and"
+        " as fast as any"
     )
 
 
-def _place(candidate: Candidate) -> str:
+def _backend_on_ep(candidate: Candidate) -> str:
     assert candidate.ep_device is not None
     return f"{candidate.ep_device.ep_name} ({candidate.ep_device.backend})"

@@ -1,4 +1,4 @@
-"""A variant on an EP device: what the rules say of it, and its rank where it is eligible."""
+"""Candidates: a variant on an EP device, with the judgement of the rules and a rank."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ if TYPE_CHECKING:
 
 
 class Judgement(NamedTuple):
-    """What rules say, one or several together: a rejection's code and reason, or neither.
-
-    And what was noted on the way.
+    """Result of one or several rules: a rejection's code and reason, or neither; and notes.
 
     Attributes:
-        code, reason: of a rejection.
+        code, reason: code and reason of a rejection.
         compatibility: the EP's rating.
-        architecture_distance: how far the device's architecture is from the constraint's, or from
-            what the EP says that it was compiled for; 0 where neither is known, NO_ARCHITECTURE
-            where nothing is stated or they cannot be compared.
-        notes: for the verdict.
-        unchecked: those of the notes that say what could not be told, which a winner is warned of.
-        measurement: what was measured of the variant there.
-        why_recompile: why the EP would rather have it compiled anew, as a sentence's end; "" where
-            it would not, or does not say.
+        architecture_distance: distance of the device's architecture from the constraint's, or from
+            the one that the EP says was compiled for; 0 if neither is known, NO_ARCHITECTURE if
+            none is stated or they cannot be compared.
+        notes: notes for the verdict.
+        unchecked: notes on what could not be checked; the winner's become warnings.
+        measurement: measurement of the variant there.
+        why_recompile: the EP's reason to compile the variant anew, as a sentence's end; "" if it
+            has none.
     """
 
     code: ReasonCode | None = None
@@ -43,7 +41,7 @@ class Judgement(NamedTuple):
     why_recompile: str = ""
 
     def and_then(self, later: Judgement) -> Judgement:
-        """This one, which is no rejection, with what later rules add."""
+        """Return this judgement, which is no rejection, combined with that of later rules."""
         is_rated = later.compatibility is not CompiledModelCompatibility.NOT_APPLICABLE
         return Judgement(
             code=later.code,
@@ -60,9 +58,13 @@ class Judgement(NamedTuple):
 class Candidate(NamedTuple):
     """A variant on an EP device, judged; without a rank it is rejected.
 
-    ``speed_reason``: why, compiled, it comes after its plain variant; "" where it does not.
-    ``compared``: what it has in common with the candidates with which measurements compared it;
-        None where none did.
+    Attributes:
+        variant, ep_device: the pair; ``ep_device`` is None if no EP device could be tried.
+        judgement: judgement of the rules.
+        rank: its place in the order; None for a rejection.
+        compared: key that it shares with the candidates with which measurements compared it; None
+            if none did.
+        speed_reason: reason why, compiled, it comes after its plain variant; "" if it does not.
     """
 
     variant: VariantInfo
@@ -74,6 +76,6 @@ class Candidate(NamedTuple):
 
 
 def best_first(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Those that are eligible, in the order of their ranks."""
-    ranked = [(each.rank, each) for each in candidates if each.rank is not None]
-    return [each for _, each in sorted(ranked, key=lambda pair: pair[0])]
+    """Return the eligible candidates in the order of their ranks."""
+    ranked = [(candidate.rank, candidate) for candidate in candidates if candidate.rank is not None]
+    return [candidate for _, candidate in sorted(ranked, key=lambda pair: pair[0])]

@@ -1,10 +1,9 @@
-"""Whether a compiled variant is worth its code: measured beside its plain one, else by its share.
+"""Judge whether a compiled variant is faster than its plain one: by measurements, else by share.
 
-What an execution provider rates as optimal may still be slower than the plain model on a fast
-library: where the code covers a part of the model, or the library is better. Records of ``bench``
-tell; without them, what part of the work the code covers.
-
-It reads no file. Ranks come from here as small integers, so that the order stays total.
+A variant that an execution provider rates as optimal may still be slower than the plain model on a
+fast library, if the code covers only a part of the model, or if the library is better. Records of
+``bench`` decide; without them, the share of the work that the code covers. No file is read. Speeds
+are small integers, so that the order of ranks stays total.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from ortpkg.selection.variant_facts import calls_of, share_of_work
 if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement
 
-#: A compiled variant whose code covers less of the work comes after a plain one that a library
-#: runs whole.
+#: Least share of the work that code must cover for a compiled variant to come before a plain one
+#: that a library runs whole.
 LEAST_SHARE = 0.9
 #: Backends up to this one run a plain model whole: OpenVINO, onnxruntime, plug-ins.
 _WHOLE = backend_preference("a plug-in")
@@ -33,9 +32,11 @@ _FASTEST, _FASTER, _USUAL, _SLOWER = range(4)
 
 
 class Speed(NamedTuple):
-    """The place of a variant on an EP device among compiled and plain ones; less is better.
+    """Position of a variant on an EP device among compiled and plain ones; less is better.
 
-    ``reason``: why it comes after others, as the end of a sentence; "" where it does not.
+    Attributes:
+        rank: the position.
+        reason: reason why it comes after others, as the end of a sentence; "" if it does not.
     """
 
     rank: int = _USUAL
@@ -44,7 +45,7 @@ class Speed(NamedTuple):
 
 USUAL = Speed()
 
-#: (position of the variant, position of the EP device) → its speed; what is not in it is usual.
+#: (position of the variant, position of the EP device) → its speed; missing ones are USUAL.
 Speeds = Mapping[tuple[int, int], Speed]
 
 
@@ -55,14 +56,14 @@ def compiled_speeds(
     ep_devices: Sequence[EpDevice],
     measurements: Mapping[tuple[str, int], Measurement],
 ) -> Speeds:
-    """The speeds of compiled variants, each compared with its plain one on the same kind of device.
+    """Return the speeds of compiled variants, compared with plain ones on the same kind of device.
 
     Args:
-        variants: of the component, in declaration order.
-        compiled: positions of those that state what they were compiled for.
-        ranks: what matches, by the usual criteria.
-        ep_devices: in the policy's order.
-        measurements: what counts of what was measured here.
+        variants: variants of the component, in declaration order.
+        compiled: positions of the variants that state what they were compiled for.
+        ranks: ranks of matching variants by the usual criteria.
+        ep_devices: EP devices in the policy's order.
+        measurements: valid measurements of this machine.
     """
     usual = sorted(ranks)
     plain: dict[tuple[int, int], list[Rank]] = {}
@@ -107,9 +108,9 @@ def _rivals(
     variants: Sequence[VariantInfo],
     plain: Mapping[tuple[int, int], list[Rank]],
 ) -> list[Rank]:
-    """The ranks, on the same kind of device, of the plain variant that it is compared with.
+    """Return the ranks, on the same kind of device, of the plain variant to compare with.
 
-    That is the one that it was made of; where it does not say, the first plain one.
+    That is the one that the variant was made from; if it does not say, the first plain one.
     """
     derivation = derivation_of(variant)
     for (device, declared_at), ranks in plain.items():
@@ -119,16 +120,16 @@ def _rivals(
     return []
 
 
-def _measured(own: Measurement, other: Measurement, rival: VariantInfo) -> Speed:
-    if own.p50_s <= max(other.p50_s, other.highest_s or 0.0):
-        # Where the two cannot be told apart the usual order stays.
-        is_clear = (own.highest_s or own.p50_s) < (other.lowest_s or other.p50_s)
+def _measured(compiled: Measurement, plain: Measurement, rival: VariantInfo) -> Speed:
+    if compiled.p50_s <= max(plain.p50_s, plain.highest_s or 0.0):
+        # If the two cannot be told apart, the usual order stays.
+        is_clear = (compiled.highest_s or compiled.p50_s) < (plain.lowest_s or plain.p50_s)
         return Speed(rank=_FASTER) if is_clear else USUAL
     return Speed(
         rank=_SLOWER,
         reason=(
             f"measured here, it is slower than plain variant {quoted(rival.name)}: median"
-            f" {duration_text(own.p50_s)}, and {duration_text(other.p50_s)} there"
+            f" {duration_text(compiled.p50_s)}, and {duration_text(plain.p50_s)} there"
         ),
     )
 
@@ -159,7 +160,7 @@ def is_mostly_compiled(share: float, calls: float) -> bool:
 
 
 def coverage_text(share: float, calls: float) -> str:
-    """Say what code covers, and where that would be enough, what calls add to it."""
+    """Return a text on the share that code covers, with the cost of calls if that matters."""
     text = f"{share:.0%} of the work"
     if share < LEAST_SHARE or calls <= 0:
         return text
@@ -174,10 +175,13 @@ def _fastest(measurements: Iterable[Measurement | None]) -> Measurement | None:
 
 
 def _accurate(measurement: Measurement | None) -> Measurement | None:
-    """The measurement, unless its outputs were wrong."""
+    """Return the measurement, unless its outputs were wrong."""
     return None if measurement is None or measurement.is_accurate is False else measurement
 
 
 def speed_reason(own: str, which: str) -> str:
-    """One sentence on why a variant, by its ``own`` reason if it has one, comes after ``which``."""
+    """Return a sentence on why a variant comes after ``which``.
+
+    ``own``: the variant's own reason, or "".
+    """
     return f"it can run, but {own or f'{which} is compiled, and was measured here as faster'}"

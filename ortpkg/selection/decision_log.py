@@ -1,9 +1,6 @@
-"""Log a decision: one structured record, for whoever asks for it on this machine.
+"""Log decisions of selection: one structured record for a function of the caller.
 
-Nothing is sent anywhere.
-
-It is the step that pull request 27786 calls LogTelemetry; here it is a value that the caller's
-function gets.
+Nothing is sent anywhere. Pull request 27786 of onnxruntime calls this step LogTelemetry.
 """
 
 from __future__ import annotations
@@ -18,22 +15,22 @@ if TYPE_CHECKING:
 
 DECISION_SCHEMA_VERSION = "1.0"
 
-#: Takes a record of a decision, a JSON object (docs/selection.md, "Log").
+#: Function that takes the record of a decision, a JSON object (docs/selection.md, "Log").
 DecisionLog = Callable[[dict[str, Any]], None]
 
 
 def log_decision(
     selection: Selection, package: PackageInfo, *, duration_s: float, log: DecisionLog | None
 ) -> None:
-    """Give ``log`` the record of the decision, and Python's logging one line at the level INFO.
+    """Pass the record of the decision to ``log``, and log one line at the level INFO.
 
     Args:
-        selection: what was decided.
-        package: of what.
-        duration_s: how long that took, with devices known.
-        log: None where nobody wants the record: then none is made.
+        selection: the decision.
+        package: the package.
+        duration_s: duration of the decision in seconds, with devices known.
+        log: receives the record; None to make none.
     """
-    if "logging" in sys.modules:  # where nobody has loaded it, nobody listens
+    if "logging" in sys.modules:  # if nobody has imported it, nobody listens
         import logging
 
         logger = logging.getLogger(__name__)
@@ -49,8 +46,8 @@ def log_decision(
 def decision_record(
     selection: Selection, package: PackageInfo, *, duration_s: float
 ) -> dict[str, Any]:
-    """The record: when, of which package, how long it took, and all that ``select --json`` says."""
-    # Only where somebody wants a record.
+    """Return the record: time, package, duration, and the content of ``select --json``."""
+    # Imported only if a record is wanted.
     from datetime import UTC, datetime
 
     from ortpkg.selection.explanation import selection_to_json

@@ -1,8 +1,7 @@
-"""A selection as a tree that a person understands, and as a JSON object with the same content.
+"""Explanations of a selection: a tree for people, and a JSON object with the same content.
 
-It makes values; ``cli`` prints them.
-
-Every text in the tree is safe to print: names that come from a package are quoted and escaped.
+``cli`` prints them. Every text in the tree is safe to print: names from a package are quoted and
+escaped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SELECTION_SCHEMA_VERSION = 1
 
 
 class Status(StrEnum):
-    """How a line of the tree is to be shown."""
+    """Style of a line in the tree."""
 
     SELECTED = "selected"
     ELIGIBLE = "eligible"
@@ -41,7 +40,7 @@ class Explanation:
 
 
 def explain(selection: Selection) -> Explanation:
-    """The decision: what was asked, what the machine has, every variant with its reasons."""
+    """Return the decision as a tree: the request, the machine, every variant with its reasons."""
     parts = [_machine(selection), *_variants(selection)]
     if selection.ties:
         names = ", ".join(quoted(name) for name in selection.ties)
@@ -53,11 +52,11 @@ def explain(selection: Selection) -> Explanation:
 
 
 def selection_to_json(selection: Selection) -> dict[str, Any]:
-    """The same as a JSON object. Keys are only ever added while ``schema_version`` stays.
+    """Return the decision as a JSON object. Keys are only added while ``schema_version`` stays.
 
-    ``selected`` and each entry of ``verdicts`` point with ``ep_device`` into ``ep_devices`` (null
-    where no EP device could be tried); ``rank`` has a number per criterion, in the order in which
-    they decide, smaller is better.
+    ``selected`` and each entry of ``verdicts`` refer by ``ep_device`` to an index of ``ep_devices``
+    (null if no EP device could be tried). ``rank`` has a number per criterion, in the order in
+    which they decide; smaller is better.
     """
     positions = {id(ep_device): position for position, ep_device in enumerate(selection.ep_devices)}
     return {
@@ -117,7 +116,7 @@ def _machine(selection: Selection) -> Explanation:
 
 
 def _variants(selection: Selection) -> Iterable[Explanation]:
-    """One branch per variant, ordered by best verdict: eligible ones by rank, then as declared."""
+    """Yield one branch per variant: eligible ones by their best rank, then as declared."""
     by_name: dict[str, list[Verdict]] = {}
     for verdict in selection.verdicts:
         by_name.setdefault(verdict.variant.name, []).append(verdict)
@@ -132,14 +131,14 @@ def _variants(selection: Selection) -> Iterable[Explanation]:
 
 
 def _verdict_lines(verdicts: Sequence[Verdict], leading: Verdict) -> Iterable[Explanation]:
-    """A line per distinct judgement.
+    """Yield a line per distinct judgement.
 
-    EP devices that share one are named together, those of other EPs counted.
+    EP devices with the same judgement are named together, those of other EPs are counted.
     """
     groups: dict[tuple[ReasonCode, str, tuple[str, ...]], list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault((verdict.code, verdict.reason, verdict.notes), []).append(verdict)
-    # What says most of the variant stands first; the rest stays in the order of the EP devices.
+    # The most informative judgement comes first; the others stay in the order of the EP devices.
     for (code, reason, notes), members in sorted(
         groups.items(), key=lambda group: group[0][1] != leading.reason
     ):

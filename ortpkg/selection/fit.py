@@ -1,7 +1,7 @@
-"""Whether a variant fits the limits of caller and device, by recorded facts and measurements.
+"""Judge whether a variant fits the limits of caller and device, by facts and measurements.
 
-These rules follow those of ``matches_variant``. They are about a variant itself rather than about
-what it requires, and may read its model, so that they are asked only when its turn has come.
+These rules follow those of ``matches_variant``. They concern a variant itself rather than its
+requirements, and may read its model, so that they run only when its turn has come.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ortpkg.selection.measurements import Measurement
     from ortpkg.selection.record_index import RecordIndex, Rejection
 
-#: What of a device's free memory counts; the rest is for what else starts while the model runs.
+#: Usable share of a device's free memory; the rest is for other programs that start meanwhile.
 MEMORY_HEADROOM = 0.9
-#: What is free on a GPU that a probe leaves open is asked where a variant needs more of it than
-#: this, and counts then.
+#: If the probe does not tell a GPU's free memory, it is queried for variants that need more than
+#: this share of the GPU's memory.
 MUCH_OF_A_GPU = 0.25
 
 _ESTIMATED = "memory judged by the size of its files, a lower bound: no peak memory is recorded"
@@ -51,7 +51,13 @@ _RENEW = "ortpkg compile --renew makes it anew"
 
 
 class MemoryNeed(NamedTuple):
-    """How much memory a variant needs, and who says so; an estimate is a lower bound."""
+    """Memory that a variant needs.
+
+    Attributes:
+        nbytes: the number of bytes; an estimate is a lower bound.
+        source: where the number comes from.
+        is_estimate: True for an estimate.
+    """
 
     nbytes: int
     source: str
@@ -59,7 +65,7 @@ class MemoryNeed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For a reason: how much, and who says so."""
+        """Text for a reason: the number of bytes and its source."""
         return (
             f"it needs {'at least ' if self.is_estimate else ''}{nbytes_text(self.nbytes)} of"
             f" memory ({self.source})"
@@ -69,10 +75,10 @@ class MemoryNeed(NamedTuple):
 def judge_fit(
     variant: VariantInfo, ep_device_at: int, request: SelectionRequest, index: RecordIndex | None
 ) -> Judgement:
-    """The variant on one EP device: its source, its operators, all else; last, whether it is here.
+    """Judge a variant on one EP device: its source, its operators, its facts, and its presence.
 
-    ``index``: of the request's records; None where there are none. Of a variant that is absent
-    nobody can tell which operators it needs.
+    ``index``: records of the request; None if there are none. The operators of a variant whose
+    files are absent are unknown.
     """
     if refusal := request.why_stale(variant):
         return Judgement(code=ReasonCode.SOURCE_CHANGED, reason=f"{refusal}; {_RENEW}")
@@ -95,29 +101,29 @@ def judge_fit(
 def _judge_facts(
     variant: VariantInfo, ep_device_at: int, request: SelectionRequest, index: RecordIndex | None
 ) -> Judgement:
-    """Its facts, its memory there, then what was measured and what failed there."""
-    limits, place = request.limits, (variant.name, ep_device_at)
+    """Judge the facts of a variant, its memory, and then measurements and failures there."""
+    limits, key = request.limits, (variant.name, ep_device_at)
     device = request.ep_devices[ep_device_at].device
-    measurement = None if index is None else index.measurements.get(place)
+    measurement = None if index is None else index.measurements.get(key)
     need = _need_there(variant, measurement, device, request.sizes)
     memory = _memory_notes(need, device, request)
-    of_facts, unchecked = _check_facts(variant, request)
+    fact_rejections, unchecked = _check_facts(variant, request)
     unknown = (*unchecked, *(memory if limits.max_memory_nbytes is not None else ()))
     unmeasured = tuple(_unmeasured(measurement, limits))
-    found = (
-        next(iter(of_facts), None)
+    rejection = (
+        next(iter(fact_rejections), None)
         or _memory_rejection(need, device, request)
-        or (None if index is None else index.limit_rejection(place, limits))
+        or (None if index is None else index.limit_rejection(key, limits))
         or (_strict_rejection(unknown, unmeasured) if limits.strict_facts else None)
-        or (None if index is None else index.failure_rejection(place))
+        or (None if index is None else index.failure_rejection(key))
     )
-    code, reason = found or (None, "")
-    measured = () if index is None else index.measured_notes(place)
+    code, reason = rejection or (None, "")
+    measured = () if index is None else index.measured_notes(key)
     unrecorded = (_NO_SOURCE,) if _is_of_unknown_source(variant) else ()
     return Judgement(
         code=code,
         reason=reason,
-        notes=measured if found else (*measured, *memory, *unchecked, *unmeasured, *unrecorded),
+        notes=measured if rejection else (*measured, *memory, *unchecked, *unmeasured, *unrecorded),
         unchecked=(*unknown, *unmeasured),
         measurement=measurement,
     )
@@ -133,10 +139,12 @@ def _is_of_unknown_source(variant: VariantInfo) -> bool:
 def _usable_nbytes(
     device: HardwareDevice | None, asked_memory: Collection[HardwareDevice]
 ) -> int | None:
-    """Free memory with headroom; if that is unknown, all of the device's, or of the machine's.
+    """Return the free memory with headroom.
 
-    What is free on the devices of ``asked_memory`` counts only for variants because of which one
-    would have asked.
+    If unknown, all of the device's or the machine's memory.
+
+    The free memory of the devices in ``asked_memory`` counts only for variants that would have
+    caused the query.
     """
     if device is None:
         return None
@@ -158,9 +166,9 @@ def _memory_text(device: HardwareDevice) -> str:
 
 
 def memory_need_of(variant: VariantInfo, sizes: Mapping[str, int]) -> MemoryNeed | None:
-    """What the package tells of it.
+    """Return the memory that a variant needs according to its package; None if unknown.
 
-    ``sizes``: variant → bytes of its files, where the package does not record them.
+    ``sizes``: variant → bytes of its files, for those that the package does not record.
     """
     peak = peak_memory_of(variant.metadata)
     if peak is not None:
@@ -181,9 +189,9 @@ def _size_of(variant: VariantInfo, sizes: Mapping[str, int]) -> int | None:
 def _memory_notes(
     need: MemoryNeed | None, device: HardwareDevice | None, request: SelectionRequest
 ) -> tuple[str, ...]:
-    """What is not known of the memory, where somebody limits it.
+    """Return notes on unknown memory, if there is a limit of it.
 
-    An estimate is worth a word where the caller does.
+    An estimate is noted if the caller sets the limit.
     """
     is_limited = request.limits.max_memory_nbytes is not None
     if need is not None:
@@ -198,7 +206,10 @@ def _need_there(
     device: HardwareDevice | None,
     sizes: Mapping[str, int],
 ) -> MemoryNeed | None:
-    """The memory needed there: measured, else declared; a discrete GPU's own is only declared."""
+    """Return the memory needed on a device: measured, else declared.
+
+    Discrete GPUs: declared only.
+    """
     measured = None if measurement is None else measurement.peak_memory_nbytes
     if measured is None or (device is not None and device.is_discrete):
         return memory_need_of(variant, sizes)
@@ -212,8 +223,8 @@ def _memory_rejection(
         return None
     limit = request.limits.max_memory_nbytes
     if limit is not None and need.nbytes > limit:
-        asked = f"at most {nbytes_text(limit)} was asked for"
-        return ReasonCode.MEMORY_TOO_LARGE, f"{need.text}; {asked}"
+        request_text = f"at most {nbytes_text(limit)} was asked for"
+        return ReasonCode.MEMORY_TOO_LARGE, f"{need.text}; {request_text}"
     usable = _usable_nbytes(device, request.asked_memory)
     if device is not None and usable is not None and need.nbytes > usable:
         return ReasonCode.MEMORY_TOO_SMALL, f"{need.text}; {_memory_text(device)}"
@@ -226,7 +237,10 @@ def _memory_rejection(
 def _check_facts(
     variant: VariantInfo, request: SelectionRequest
 ) -> tuple[list[Rejection], list[str]]:
-    """What limits make of the variant's facts: rejections in order, and what stays unchecked."""
+    """Check the variant's facts against the limits.
+
+    Return rejections in order, and unchecked ones.
+    """
     limits = request.limits
     unchecked: list[str] = []
     rejections: list[Rejection] = [*_where_rejections(variant, request)]
@@ -235,9 +249,9 @@ def _check_facts(
         if size is None:
             unchecked.append("size not checked: it is not recorded")
         elif size > limits.max_size_nbytes:
-            asked = f"at most {nbytes_text(limits.max_size_nbytes)} was asked for"
+            request_text = f"at most {nbytes_text(limits.max_size_nbytes)} was asked for"
             rejections.append(
-                (ReasonCode.SIZE_TOO_LARGE, f"its files have {nbytes_text(size)}; {asked}")
+                (ReasonCode.SIZE_TOO_LARGE, f"its files have {nbytes_text(size)}; {request_text}")
             )
     if limits.min_precision is not None:
         precision = precision_of(variant.metadata)
@@ -246,9 +260,9 @@ def _check_facts(
                 "precision not checked: neither quantization nor data types are recorded"
             )
         elif precision < limits.min_precision:
-            asked = f"{limits.min_precision.label} or more was asked for"
+            request_text = f"{limits.min_precision.label} or more was asked for"
             rejections.append(
-                (ReasonCode.PRECISION_TOO_LOW, f"it computes in {precision.label}; {asked}")
+                (ReasonCode.PRECISION_TOO_LOW, f"it computes in {precision.label}; {request_text}")
             )
     return rejections, unchecked
 
@@ -256,11 +270,14 @@ def _check_facts(
 def _where_rejections(variant: VariantInfo, request: SelectionRequest) -> Iterator[Rejection]:
     for key, value in request.limits.where:
         is_recorded, recorded = recorded_fact(variant, key, package_version=request.package_version)
-        asked = f"{unquoted(key)}={unquoted(value)} was asked for"
+        request_text = f"{unquoted(key)}={unquoted(value)} was asked for"
         if not is_recorded:
-            yield ReasonCode.METADATA_MISMATCH, f"{asked}, and it records no {quoted(key)}"
+            yield ReasonCode.METADATA_MISMATCH, f"{request_text}, and it records no {quoted(key)}"
         elif not meets_condition(key, recorded, value):
-            yield ReasonCode.METADATA_MISMATCH, f"{asked}; it records {quoted(_shown(recorded))}"
+            yield (
+                ReasonCode.METADATA_MISMATCH,
+                f"{request_text}; it records {quoted(_shown(recorded))}",
+            )
 
 
 def _shown(value: object) -> str:

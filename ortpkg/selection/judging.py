@@ -1,9 +1,8 @@
 """Judge the variants of a component on every EP device, and find the best.
 
-The rules of matching are asked of every variant, once for those that require the same; they give
-each variant that matches an EP device its rank. The rules of fit may read a variant's model: they
-are asked in the order of ranks until a variant fits, and of the rest when somebody reads the
-verdicts.
+The rules of matching judge every variant, once for those with equal requirements, and give each
+variant that matches an EP device its rank. The rules of fit may read a variant's model: they run in
+the order of ranks until a variant fits, and for the rest when the verdicts are read.
 """
 
 from __future__ import annotations
@@ -44,13 +43,12 @@ _PASSED_OVER = frozenset(
 
 
 class Judges:
-    """All that judges the variants of one selection.
+    """Judges of the variants of one selection.
 
     Attributes:
-        requirements: of each variant, by its position.
-        lacking: variants that would have come before the winner, had anything here their
-            operators, were their files here, their source the model that they were made of, or they
-            trusted.
+        requirements: position of a variant → its requirements.
+        lacking: variants that would rank before the winner if their operators, their files or trust
+            were here, or if their source were the model that they were made of.
     """
 
     def __init__(self, component: ComponentInfo, request: SelectionRequest) -> None:
@@ -59,34 +57,36 @@ class Judges:
         self._index = _index_of(component.name, request)
         self._uses_measurements = request.policy.uses_measurements
         self._device_preferences = [
-            request.policy.preference(device_kind(each, request.hardware))
-            for each in request.ep_devices
+            request.policy.preference(device_kind(ep_device, request.hardware))
+            for ep_device in request.ep_devices
         ]
         self._judged: dict[tuple[Requirements, int], Judgement] = {}
-        self._places: dict[Requirements, list[int]] = {}
+        self._positions: dict[Requirements, list[int]] = {}
         for like in alike(self._variants):
             option = device_option_of(like) if like.provider_options else None
             requirements = Requirements.of(like.constraints, option)
-            self._places.setdefault(requirements, []).extend(like.places)
+            self._positions.setdefault(requirements, []).extend(like.places)
         self.requirements = {
-            place: requirements for requirements, places in self._places.items() for place in places
+            position: requirements
+            for requirements, positions in self._positions.items()
+            for position in positions
         }
         self.lacking: dict[str, Candidate] = {}
 
     def winner(self) -> Candidate | None:
-        """The best of all that fits."""
+        """Return the best candidate that fits; None if none does."""
         best = self._first_that_fits()
         if best is None or best.rank is None or not self._has_choice(best.variant):
             return best
         return best_first(self._of_variant(best.rank.declared_at))[0]
 
     def candidates(self) -> Iterator[Candidate]:
-        """Every variant on every EP device, in declaration order."""
+        """Yield every variant on every EP device, in declaration order."""
         for declared_at in range(len(self._variants)):
             yield from self._of_variant(declared_at)
 
     def recorded(self) -> Iterator[Candidate]:
-        """The same for the variants of which there are records."""
+        """Yield the same for the variants that have records."""
         if self._index is None:
             return
         for declared_at, variant in enumerate(self._variants):
@@ -94,7 +94,7 @@ class Judges:
                 yield from self._judged_everywhere(declared_at)
 
     def tied_with(self, winner: Candidate) -> tuple[str, ...]:
-        """The other variants that only declaration order puts behind the winner, in order."""
+        """Return the variants that only declaration order puts behind the winner, in order."""
         assert winner.rank is not None
         tied = {
             rank.declared_at
@@ -102,7 +102,7 @@ class Judges:
             if are_tied(rank, winner.rank) and self._ranked_candidate(rank).rank is not None
         }
         names = (self._variants[declared_at] for declared_at in sorted(tied))
-        return tuple(each.name for each in names if each is not winner.variant)
+        return tuple(variant.name for variant in names if variant is not winner.variant)
 
     def _first_that_fits(self) -> Candidate | None:
         for rank in sorted(self._ranks()):
@@ -114,7 +114,7 @@ class Judges:
         return None
 
     def _ranks(self) -> Iterator[Rank]:
-        """Of every variant on every EP device that it matches, whether or not it fits."""
+        """Yield the rank of every variant on every EP device that it matches, fitting or not."""
         return (self._with_speed(rank) for rank in self._usual_ranks())
 
     def _with_speed(self, rank: Rank) -> Rank:
@@ -125,7 +125,7 @@ class Judges:
 
     @cached_property
     def _speeds(self) -> Speeds:
-        """Compiled variants beside plain ones; nothing where there are not both."""
+        """Speeds of compiled variants beside plain ones; empty unless there are both."""
         compiled = frozenset(
             declared_at
             for declared_at, requirements in self.requirements.items()
@@ -142,20 +142,20 @@ class Judges:
         )
 
     def _usual_ranks(self) -> Iterator[Rank]:
-        """The same without what compiled code is worth."""
-        for requirements, places in self._places.items():
+        """Yield the same ranks without the speed of compiled code."""
+        for requirements, positions in self._positions.items():
             for ep_device_at, ep_device in enumerate(self._request.ep_devices):
                 if requirements.ep is None or requirements.ep == ep_device.ep_name:
                     judgement = self._judge(requirements, ep_device_at)
                     if judgement.code is None:
                         first = self._first_rank(judgement, requirements, ep_device_at)
-                        for declared_at in places:
+                        for declared_at in positions:
                             yield self._rank(first, declared_at)
 
     def _first_rank(
         self, judgement: Judgement, requirements: Requirements, ep_device_at: int
     ) -> Rank:
-        """Of the first variant of the package, if it were judged so."""
+        """Return the rank of a variant with this judgement that is declared first."""
         return Rank(
             measured=0,
             latency=0,
@@ -173,11 +173,11 @@ class Judges:
         rank = first._replace(declared_at=declared_at)
         if not self._uses_measurements:
             return rank
-        records, place = self._index, (self._variants[declared_at].name, rank.ep_device_at)
-        return measured_rank(rank, None if records is None else records.measurements.get(place))
+        records, key = self._index, (self._variants[declared_at].name, rank.ep_device_at)
+        return measured_rank(rank, None if records is None else records.measurements.get(key))
 
     def _judge(self, requirements: Requirements, ep_device_at: int) -> Judgement:
-        """By the rules of matching, once: an EP that is asked twice may not answer twice alike."""
+        """Judge by the rules of matching, once: an EP may not give the same answer twice."""
         key = (requirements, ep_device_at)
         judgement = self._judged.get(key)
         if judgement is None:
@@ -187,7 +187,7 @@ class Judges:
         return judgement
 
     def _candidate(self, declared_at: int, ep_device_at: int) -> Candidate:
-        """Judged by all rules."""
+        """Return the candidate, judged by all rules."""
         variant, requirements = self._variants[declared_at], self.requirements[declared_at]
         rank, judgement = None, self._judge(requirements, ep_device_at)
         speed = self._speeds.get((declared_at, ep_device_at), USUAL)
@@ -211,7 +211,7 @@ class Judges:
         return self._candidate(rank.declared_at, rank.ep_device_at)
 
     def _judged_everywhere(self, declared_at: int) -> Iterator[Candidate]:
-        """A variant on every EP device; on none, where there is none of its EP."""
+        """Yield a variant on every EP device; on None if there is no device of its EP."""
         unavailable = unavailable_ep(self.requirements[declared_at], self._request)
         if unavailable is not None:
             variant = self._variants[declared_at]
@@ -221,20 +221,20 @@ class Judges:
             yield self._candidate(declared_at, ep_device_at)
 
     def _of_variant(self, declared_at: int) -> Iterable[Candidate]:
-        """What is found of a variant, with the ranks after its backend was chosen by records."""
-        found = self._judged_everywhere(declared_at)
+        """Return the candidates of a variant, ranked after records have chosen its backend."""
+        candidates = self._judged_everywhere(declared_at)
         if not self._has_choice(self._variants[declared_at]):
-            return found
+            return candidates
         from ortpkg.selection.backend_choice import (
-            choose_backends,  # only where something was measured
+            choose_backends,  # only if something was measured
         )
 
-        return choose_backends(found, self._request.hardware)
+        return choose_backends(candidates, self._request.hardware)
 
     def _has_choice(self, variant: VariantInfo) -> bool:
-        """Whether measurements may choose the variant's backend.
+        """Return True if measurements may choose the variant's backend.
 
-        Where they are the policy, they choose everything.
+        Under a policy of measurements they decide everything, not just the backend.
         """
         index = None if self._uses_measurements else self._index
         return index is not None and variant.name in index.compared

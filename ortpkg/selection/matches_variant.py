@@ -1,9 +1,9 @@
-"""Whether a variant can run on an EP device: rules in a fixed order, each pure, each with a reason.
+"""Match a variant with an EP device: pure rules in a fixed order, each with a reason.
 
 Source: MatchesVariant of onnxruntime's pull request 27786: EP, device, provider options that name a
-device, compatibility info; architecture only when asked. The two filters of the caller (``--ep``
-with ``--backend``, ``--device``) follow the constraint of the same kind, so that a reason tells
-what is wrong with a variant before it tells that it was not asked for.
+device, compatibility info; architecture only on request. The caller's two filters (``--ep`` with
+``--backend``, ``--device``) follow the constraint of the same kind, so that a reason says what is
+wrong with a variant before it says that the variant was not asked for.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ortpkg.selection.provider_option_devices import (
 from ortpkg.selection.request import SelectionRequest
 from ortpkg.selection.verdict import ReasonCode
 
-#: A distance that is farther than every known one.
+#: A distance greater than every known one.
 NO_ARCHITECTURE = 1000
 
 
 class Requirements(NamedTuple):
-    """What of a variant the rules look at; variants with equal requirements are judged once."""
+    """Properties of a variant that the rules use; variants with equal ones are judged once."""
 
     ep: str | None
     device: str | None
@@ -42,7 +42,7 @@ class Requirements(NamedTuple):
 
     @classmethod
     def of(cls, constraints: Constraints, device_option: tuple[str, str] | None) -> Requirements:
-        """What variants of these constraints require."""
+        """Return the requirements of variants with these constraints."""
         return cls(
             ep=None if constraints.ep is None else resolve_ep_name(constraints.ep),
             device=None if not constraints.device else constraints.device.lower(),
@@ -52,28 +52,28 @@ class Requirements(NamedTuple):
         )
 
 
-#: What a rule says beyond "passes": a rejection if it has a code, else a note or a rating.
+#: Rule; returns None to pass, a rejection (with a code), or a note or rating.
 MatchRule = Callable[[Requirements, EpDevice, SelectionRequest], Judgement | None]
 
 
 def matches_variant(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement:
-    """Apply MATCH_RULES in order; the first rejection ends it."""
+    """Apply MATCH_RULES in order, up to the first rejection."""
     judgement = Judgement()
     for rule in MATCH_RULES:
-        said = rule(requirements, ep_device, request)
-        if said is not None:
-            judgement = judgement.and_then(said)
-            if said.code is not None:
+        result = rule(requirements, ep_device, request)
+        if result is not None:
+            judgement = judgement.and_then(result)
+            if result.code is not None:
                 break
     return judgement
 
 
 def unavailable_ep(requirements: Requirements, request: SelectionRequest) -> Judgement | None:
-    """The judgement of a variant for which no EP device can even be tried.
+    """Return the judgement of a variant for which no EP device can be tried.
 
-    None where there is one.
+    None if there is one.
     """
     if requirements.ep is None:
         if request.ep_devices:
@@ -104,7 +104,7 @@ def unavailable_ep(requirements: Requirements, request: SelectionRequest) -> Jud
 def match_ep(
     requirements: Requirements, ep_device: EpDevice, _request: SelectionRequest
 ) -> Judgement | None:
-    """A named EP must be this one; an unset one is any."""
+    """Match the constraint's EP, or any if it names none."""
     if requirements.ep is None or requirements.ep == ep_device.ep_name:
         return None
     return Judgement(code=ReasonCode.EP_MISMATCH, reason=f"it is for {quoted(requirements.ep)}")
@@ -113,10 +113,10 @@ def match_ep(
 def match_requested_ep(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The caller's ``ep`` filter, under which a variant for any EP takes no EP named for another.
+    """Match the caller's ``ep`` filter; a variant for any EP does not match an EP for another one.
 
-    What is offered only where somebody names it (a plug-in) is there on behalf of him who does:
-    else a variant that is rejected could decide what an unnamed one runs on.
+    An EP that is offered only by name (a plug-in) is available only to the variant that names it:
+    otherwise a rejected variant could decide what an unnamed one runs on.
     """
     if request.ep == ep_device.ep_name:
         return None
@@ -138,7 +138,7 @@ def match_requested_ep(
 def match_requested_backend(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The caller's ``backend`` filter: only that backend's EP devices pass, even for its own EP."""
+    """Match the caller's ``backend`` filter, even for a variant that names its EP."""
     wanted = request.backend
     if wanted is None or wanted == ep_device.backend:
         return None
@@ -155,11 +155,11 @@ def match_requested_backend(
 def match_device(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The device must be of the constraint's type; skipped where the named EP reports no devices.
+    """Match the constraint's device type; skipped if the named EP reports no devices.
 
-    Skipping is for a variant that names the EP, and so vouches for it. A variant for any EP goes by
-    what the EP's name implies: else every EP without devices (Azure is in each stock onnxruntime)
-    would take every accelerator's variant.
+    It is skipped for a variant that names the EP, and so vouches for it. A variant for any EP is
+    judged by the type that the EP's name implies: otherwise every EP without devices (each stock
+    onnxruntime has Azure) would match every accelerator's variant.
     """
     wanted = requirements.device
     if wanted is None:
@@ -183,7 +183,7 @@ def match_device(
 def match_requested_device(
     _requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The caller's ``device`` filter. An EP without devices counts as what its name implies."""
+    """Match the caller's ``device`` filter; an EP without devices has the type its name implies."""
     if request.device is None:
         return None
     actual = _device_type_of(ep_device)
@@ -200,21 +200,21 @@ def match_requested_device(
 def match_provider_options(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """A provider option that names device types must allow the constraint's, and this EP device's.
+    """Match a provider option that names device types with the constraint and this EP device.
 
     The caller's option replaces the variant's of the same key, as it does in a session.
     """
-    wished = (
+    requested = (
         wished_device_option(request.provider_options, ep_device)
         if request.provider_options
         else None
     )
-    option = wished or requirements.device_option
+    option = requested or requirements.device_option
     if option is None:
         return None
     key, value = option
     whose = f"its provider option {key}={quoted(value)}"
-    if wished is not None:
+    if requested is not None:
         whose = f"the provider option {key}={quoted(value)} that was asked for"
         here = None if ep_device.device is None else ep_device.device.type.value
         if names_other_ordinal(key, value, ep_device) or not _allows(key, value, here):
@@ -232,7 +232,7 @@ def match_provider_options(
 
 def _allows(key: str, value: str, device: str | None) -> bool:
     named = named_device_types(key, value)
-    return device is None or named is None or device in {each.value for each in named}
+    return device is None or named is None or device in {device_type.value for device_type in named}
 
 
 def _option_conflict(reason: str) -> Judgement:
@@ -242,9 +242,9 @@ def _option_conflict(reason: str) -> Judgement:
 def match_compatibility_info(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The EP's own judgement of ``ep_compatibility_info``.
+    """Rate ``ep_compatibility_info`` by the EP.
 
-    An EP that fails to judge is noted, not believed.
+    If the EP fails, add a note and keep the variant.
     """
     info = requirements.compatibility_info
     if info is None:
@@ -273,7 +273,7 @@ def match_compatibility_info(
 def match_architecture(
     requirements: Requirements, ep_device: EpDevice, request: SelectionRequest
 ) -> Judgement | None:
-    """The architecture constraint: checked only on request, but always shown.
+    """Match the architecture constraint: checked on request only, but always noted.
 
     onnxruntime never evaluates it.
     """
@@ -306,7 +306,7 @@ def match_architecture(
     )
 
 
-#: In the order of evaluation; what comes first gives the reason.
+#: Rules in the order of evaluation; the first rejection gives the reason.
 MATCH_RULES: tuple[MatchRule, ...] = (
     match_ep,
     match_requested_ep,
@@ -320,10 +320,7 @@ MATCH_RULES: tuple[MatchRule, ...] = (
 
 
 def _device_type_of(ep_device: EpDevice) -> DeviceType | None:
-    """The device's type, or what the EP's name implies where it reports no devices.
-
-    None where neither is known.
-    """
+    """Return the device's type, or the one that the EP's name implies; None if neither is known."""
     if ep_device.device is not None:
         return ep_device.device.type
     return IMPLIED_DEVICE_TYPES.get(ep_device.ep_name)

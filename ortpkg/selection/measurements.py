@@ -1,7 +1,7 @@
-"""What was measured and what failed on this machine, as values that a selection takes.
+"""Measurements and failures on this machine, as values for a selection.
 
-``ortpkg.measuring`` makes and keeps these records; they come into a selection as an argument.
-Times are in seconds.
+``ortpkg.measuring`` makes and stores these records; a selection takes them as an argument. Times
+are in seconds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class VariantPlace:
     """A variant on an EP device, as records name it.
 
     Attributes:
-        component_name, variant_name: which variant.
-        ep_name, backend, device: where: ONNX Runtime's name of the EP, what runs it, and
+        component_name, variant_name: the variant.
+        ep_name, backend, device: the EP device: ONNX Runtime's name of the EP, the backend, and
             :func:`device_key`.
     """
 
@@ -34,40 +34,39 @@ class VariantPlace:
 
     @property
     def key(self) -> PlaceKey:
-        """What tells places apart, whatever else is known of them."""
+        """Identity of a place; two places with equal keys are the same place."""
         return self.component_name, self.variant_name, self.ep_name, self.backend, self.device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionedPlace(VariantPlace):
-    """The same with one version of the EP and one of the device's driver; "" where unknown."""
+    """A place with one version of the EP and one of the device's driver; "" if unknown."""
 
     ep_version: str
     driver_version: str
 
     def is_of_version(self, ep_device: EpDevice) -> bool:
-        """Whether EP and driver of ``ep_device`` have these versions."""
+        """Return True if EP and driver of ``ep_device`` have these versions."""
         here = ep_device.ep_version, driver_version_of(ep_device)
         return are_same_versions((self.ep_version, self.driver_version), here)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement(VariantPlace):
-    """One variant, measured on one EP device by one backend.
+    """A variant, measured on one EP device by one backend.
 
     Attributes:
         p50_s, p95_s: median and 95th percentile of the time of one run.
-        lowest_s, highest_s: the least and the greatest median of a round, the interval in which
-            ``p50_s`` is certain; None in records of older versions.
-        batch_times: (rows, seconds of one run of so many), the fewest rows first, where that was
+        lowest_s, highest_s: least and greatest median of a round, the interval of uncertainty of
+            ``p50_s``; None in records of older versions.
+        batch_times: (rows, seconds of one run with so many rows), the fewest rows first, if
             measured.
         throughput_per_s: runs per second.
-        cold_start_s: from nothing loaded to a session.
-        first_run_s: the first run of that session.
-        peak_memory_nbytes: the most memory that was in use; None where it could not be measured.
-        max_abs_error, cosine: distance from the package's expected outputs; None where it has none.
-        is_accurate: whether the outputs are within the package's tolerance; None where it states
-            none.
+        cold_start_s: time from nothing loaded to a session.
+        first_run_s: time of the first run of that session.
+        peak_memory_nbytes: most memory in use, in bytes; None if it could not be measured.
+        max_abs_error, cosine: distance from the package's expected outputs; None if it has none.
+        is_accurate: True if the outputs are within the package's tolerance; None if it states none.
     """
 
     p50_s: float
@@ -85,7 +84,7 @@ class Measurement(VariantPlace):
 
 
 class QuarantineCause(StrEnum):
-    """Why a variant must not run on an EP."""
+    """Reason why a variant must not run on an EP."""
 
     CRASH = "CRASH"
     HANG = "HANG"
@@ -95,12 +94,12 @@ class QuarantineCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry(VersionedPlace):
-    """A variant that failed there. It says nothing of other versions.
+    """A variant that failed on an EP device; it does not concern other versions.
 
     Attributes:
-        cause: how it failed.
+        cause: kind of failure.
         detail: one sentence for people.
-        recorded_at: when, in ISO 8601 with a time zone.
+        recorded_at: time in ISO 8601 with a time zone.
     """
 
     cause: QuarantineCause
@@ -110,9 +109,10 @@ class QuarantineEntry(VersionedPlace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryPass(VersionedPlace):
-    """A variant that ran there in a child process, and gave what it should.
+    """A variant that ran on an EP device in a child process with correct outputs.
 
-    ``recorded_at``: when, in ISO 8601 with a time zone.
+    Attributes:
+        recorded_at: time in ISO 8601 with a time zone.
     """
 
     recorded_at: str
@@ -120,9 +120,12 @@ class CanaryPass(VersionedPlace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryFailure(VersionedPlace):
-    """A variant whose first try in a child process failed just now, in this very process.
+    """A variant whose first try in a child process just failed, in this very process.
 
-    It comes from no record. ``reason`` is one sentence for people.
+    It is not read from records.
+
+    Attributes:
+        reason: one sentence for people.
     """
 
     reason: str
@@ -130,19 +133,19 @@ class CanaryFailure(VersionedPlace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRecords:
-    """All that is recorded of one package on one machine.
+    """Records of one package on one machine.
 
     Attributes:
         measurements: at most one per variant and EP device.
-        quarantined: what must not run.
-        package_digest: of the package that was measured.
-        fingerprint: of the machine that it was measured on, as it is now.
-        stale_reason: why the measurements no longer count, e.g. "the driver of the GPU changed"; ""
-            where they do. Entries of ``quarantined`` name their versions themselves, and count even
-            then.
-        canary_failures: what was tried just now and failed.
-        problem: what is wrong with the records themselves, which every selection warns of; "" for
-            nothing.
+        quarantined: variants that must not run.
+        package_digest: digest of the package that was measured.
+        fingerprint: fingerprint of the machine as it is now.
+        stale_reason: reason why the measurements no longer count, e.g. "the driver of the GPU
+            changed"; "" if they do. Entries of ``quarantined`` name their versions themselves, and
+            count even then.
+        canary_failures: first tries that just failed.
+        problem: a problem of the records themselves, about which every selection warns; "" for
+            none.
     """
 
     measurements: tuple[Measurement, ...] = ()
@@ -157,7 +160,7 @@ class SelectionRecords:
 def place_of(
     component: str, variant: str, ep_device: EpDevice, ep_devices: Sequence[EpDevice]
 ) -> VersionedPlace:
-    """How records name ``variant`` on ``ep_device``, one of ``ep_devices``."""
+    """Return the name in records of ``variant`` on ``ep_device``, one of ``ep_devices``."""
     return VersionedPlace(
         component_name=component,
         variant_name=variant,
@@ -170,31 +173,29 @@ def place_of(
 
 
 def device_key(ep_device: EpDevice, ep_devices: Sequence[EpDevice] = ()) -> str:
-    """The text by which records name the device of ``ep_device``.
+    """Return the text that names the device of ``ep_device`` in records.
 
-    The same for every order of discovery.
-
-    E.g. "gpu:8086:7d55", "cpu:8086:0000:Intel(R) Xeon(R) Processor" (named where it has no number),
-    "none" for an EP that reports no devices.
+    It is the same for every order of discovery, e.g. "gpu:8086:7d55", "cpu:8086:0000:Intel(R)
+    Xeon(R) Processor" (with a name if it has no number), "none" for an EP that reports no devices.
 
     Args:
         ep_device: one offer of an EP.
-        ep_devices: all offers, so that equal devices of one EP and backend can be told apart: the
-            second by address (else by option of the EP) ends in "#1", the third in "#2".
+        ep_devices: all offers, to distinguish equal devices of one EP and backend: the second by
+            address (else by option of the EP) ends in "#1", the third in "#2".
     """
     plain = _plain_key(ep_device)
     equals = [
-        each
-        for each in ep_devices
-        if (each.ep_name, each.backend) == (ep_device.ep_name, ep_device.backend)
-        and _plain_key(each) == plain
+        other
+        for other in ep_devices
+        if (other.ep_name, other.backend) == (ep_device.ep_name, ep_device.backend)
+        and _plain_key(other) == plain
     ]
-    number = sum(_order(each) < _order(ep_device) for each in equals)
+    number = sum(_order(equal) < _order(ep_device) for equal in equals)
     return f"{plain}#{number}" if number else plain
 
 
 def driver_version_of(ep_device: EpDevice) -> str:
-    """The version of the device's driver, as the system tells it; "" where unknown."""
+    """Return the version of the device's driver, as the system reports it; "" if unknown."""
     return "" if ep_device.device is None else ep_device.device.metadata.get("driver_version", "")
 
 
@@ -207,7 +208,7 @@ def _plain_key(ep_device: EpDevice) -> str:
 
 
 def _order(ep_device: EpDevice) -> tuple[object, ...]:
-    """What orders equal devices."""
+    """Return a key that orders equal devices."""
     return (
         _address(ep_device.device),
         sorted(ep_device.ep_options.items()),
@@ -216,7 +217,10 @@ def _order(ep_device: EpDevice) -> tuple[object, ...]:
 
 
 def _address(device: HardwareDevice | None) -> str:
-    """Where the device sits, by the system or by onnxruntime."""
+    """Return the address of the device on its bus, from the system or onnxruntime.
+
+    "" if unknown.
+    """
     if device is None:
         return ""
     return device.metadata.get("pci_address") or device.metadata.get("pci_bus_id") or ""

@@ -1,9 +1,7 @@
-"""Whether an EP device has the operators that a variant's model needs.
+"""Judge whether an EP device has the operators that a variant's model needs.
 
-Pure: both sides come in as functions.
-
-Source: what a session would find. A node that no provider takes, the CPU's included, is an error
-there; here it is a reason to take another variant, with a hint what would have the operator.
+Pure: both sides come in as functions. A node that no provider takes, not even the CPU's, is an
+error in a session; here it rejects the variant, with a hint on what would have the operator.
 """
 
 from __future__ import annotations
@@ -27,17 +25,16 @@ from ortpkg.providers.operator_support import OperatorSupport, who_has
 from ortpkg.selection.candidate import Judgement
 from ortpkg.selection.verdict import ReasonCode
 
-#: A variant's needs beyond the operators of the opsets that it imports; None where they are not
-#: known.
+#: Returns a variant's needs beyond the operators of the opsets that it imports; None if unknown.
 NeedsOf = Callable[[VariantInfo], ModelOperators | None]
-#: What of such needs an EP device does not meet.
+#: Returns the needs that an EP device does not meet.
 SupportOf = Callable[[EpDevice, ModelOperators], OperatorSupport]
 
 _MOST_NAMED = 3
 
 
 class OperatorEvidence(NamedTuple):
-    """What variants need, and what EP devices have."""
+    """Needs of variants, and support by EP devices."""
 
     needs: NeedsOf
     support: SupportOf
@@ -46,34 +43,36 @@ class OperatorEvidence(NamedTuple):
 def judge_operators(
     needed: ModelOperators, ep_device: EpDevice, evidence: OperatorEvidence
 ) -> Judgement:
-    """Whether the EP, or the CPU provider behind it, has the operators that the model needs.
+    """Judge whether the EP, or the CPU provider behind it, has the operators of the model.
 
-    Of a variant that is kept, ``unchecked`` has also what can be run there, and nowhere else.
+    For a variant that is kept, ``unchecked`` also has operators that run here, and nowhere else.
     """
     unreadable = _why_unreadable(needed)
     if unreadable:
         return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=unreadable)
-    place = f"{ep_device.ep_name} ({ep_device.backend})"
+    backend_text = f"{ep_device.ep_name} ({ep_device.backend})"
     try:
         support = evidence.support(ep_device, needed)
     except Exception as error:  # noqa: BLE001 - foreign code; whatever it raises, the variant is kept
-        failed = f"{place} failed to tell whether it has {_listed(needed)}: {quoted(error)}"
+        failed = f"{backend_text} failed to tell whether it has {_listed(needed)}: {quoted(error)}"
         return Judgement(notes=(failed,), unchecked=(failed,))
-    reason = _why_missing(support.missing, place)
+    reason = _why_missing(support.missing, backend_text)
     if reason:
         return Judgement(code=ReasonCode.OPERATOR_NOT_AVAILABLE, reason=reason)
-    told = tuple(_what_to_know(needed, support, place))
-    return Judgement(notes=told, unchecked=told)
+    remarks = tuple(_remarks(needed, support, backend_text))
+    return Judgement(notes=remarks, unchecked=remarks)
 
 
 def _why_unreadable(needed: ModelOperators) -> str:
-    """Why no session reads the model, whatever its execution provider; "" where one does."""
+    """Return the reason why no session can read the model; "" if one can."""
     if needed.opset is not None and not 1 <= needed.opset <= newest_opset_here():
         return (
             f"its model imports opset {needed.opset} of ai.onnx; opsets 1 to {newest_opset_here()}"
             " are known here"
         )
-    homeless = [each for each in needed.undefined if each.domain and each.opset is None]
+    homeless = [
+        operator for operator in needed.undefined if operator.domain and operator.opset is None
+    ]
     if homeless:
         return (
             f"its model needs {_onnx_names(homeless)}, and does not import the domain: no opset"
@@ -82,17 +81,17 @@ def _why_unreadable(needed: ModelOperators) -> str:
     return ""
 
 
-def _why_missing(missing: ModelOperators, place: str) -> str:
+def _why_missing(missing: ModelOperators, backend_text: str) -> str:
     if missing.operators:
         first = missing.operators[0]
         return (
-            f"its model needs {_names(missing.operators)}, which {place} does not have;"
+            f"its model needs {_names(missing.operators)}, which {backend_text} does not have;"
             f" {who_has(first)}"
         )
     if missing.undefined:
         return (
-            f"its model needs {_onnx_names(missing.undefined)}, which {place} does not have; "
-            f"{_which_opset_has(missing.undefined[0])}"
+            f"its model needs {_onnx_names(missing.undefined)}, which {backend_text} does not"
+            f" have; {_which_opset_has(missing.undefined[0])}"
         )
     if missing.context_sources:
         source = missing.context_sources[0]
@@ -102,21 +101,27 @@ def _why_missing(missing: ModelOperators, place: str) -> str:
             else "by an execution provider that it does not name"
         )
         return (
-            f"its model holds a context (EPContext) compiled {maker}, which {place} does not load"
+            f"its model holds a context (EPContext) compiled {maker}, which {backend_text} does"
+            " not load"
         )
     return ""
 
 
-def _what_to_know(needed: ModelOperators, support: OperatorSupport, place: str) -> Iterator[str]:
-    """Of a variant that is kept: what could not be told, and what other runtimes would refuse."""
+def _remarks(needed: ModelOperators, support: OperatorSupport, backend_text: str) -> Iterator[str]:
+    """Yield remarks on a variant that is kept: unknown support, and what other runtimes refuse."""
     if support.unknown:
-        yield f"it cannot be told here whether {place} has {_listed(support.unknown)}"
+        yield f"it cannot be told here whether {backend_text} has {_listed(support.unknown)}"
     irregular = [
-        each for each in needed.undefined if operator_state(*each) is OperatorState.UNDEFINED
+        operator
+        for operator in needed.undefined
+        if operator_state(*operator) is OperatorState.UNDEFINED
     ]
     if irregular and not support.unknown.undefined:
-        where = _which_opset_has(irregular[0])
-        yield f"its model needs {_onnx_names(irregular)}, which {place} has all the same; {where}"
+        hint = _which_opset_has(irregular[0])
+        yield (
+            f"its model needs {_onnx_names(irregular)}, which {backend_text} has all the same;"
+            f" {hint}"
+        )
     if needed.deprecated:
         yield (
             f"its model needs {_onnx_names(needed.deprecated)}, out of use since opset"
@@ -132,13 +137,15 @@ def _listed(needed: ModelOperators) -> str:
 
 
 def _names(operators: Sequence[Operator]) -> str:
-    return _enumerated([quoted(operator_text(each)) for each in operators])
+    return _enumerated([quoted(operator_text(operator)) for operator in operators])
 
 
 def _onnx_names(operators: Sequence[OnnxOperator]) -> str:
-    """E.g. "operator 'ai.onnx:Gelu' of opset 17"."""
-    names = (quoted(operator_text((each.domain, each.name))) for each in operators)
-    opsets = ("" if each.opset is None else f" of opset {each.opset}" for each in operators)
+    """Return e.g. "operator 'ai.onnx:Gelu' of opset 17"."""
+    names = (quoted(operator_text((operator.domain, operator.name))) for operator in operators)
+    opsets = (
+        "" if operator.opset is None else f" of opset {operator.opset}" for operator in operators
+    )
     return _enumerated([name + opset for name, opset in zip(names, opsets, strict=True)])
 
 

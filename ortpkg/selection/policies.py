@@ -1,7 +1,7 @@
-"""Policies: in which order kinds of devices are preferred, or whether measured times come first.
+"""Policies: orders of preference of device kinds, or by measured times.
 
 The names are ONNX Runtime's (``OrtExecutionProviderDevicePolicy``), spelt as on a command line;
-unlike there, each policy is an order of its own. The table is documented in ``docs/selection.md``.
+unlike there, each policy is a full order. ``docs/selection.md`` has the table.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ortpkg.onnxruntime_releases import ONNXRUNTIME_1_27, ONNXRUNTIME_1_31, ONNX
 
 
 class DeviceKind(StrEnum):
-    """What a policy tells apart.
+    """Kinds of devices that policies distinguish.
 
-    UNKNOWN: the EP reports no devices and its name does not say; it comes last.
+    UNKNOWN: the EP reports no devices and its name implies none; it comes last.
     """
 
     DISCRETE_GPU = "discrete GPU"
@@ -31,9 +31,13 @@ class DeviceKind(StrEnum):
 
 
 class Policy(NamedTuple):
-    """A named order of device kinds, best first; kinds that are not named come after, as one.
+    """A named order of device kinds, best first; kinds that are not listed come after, as equals.
 
-    ``uses_measurements``: what was measured on this machine comes before the order.
+    Attributes:
+        name: name of the policy.
+        device_order: the device kinds, best first.
+        description: a few words for people.
+        uses_measurements: True if measurements of this machine come before the order.
     """
 
     name: str
@@ -42,7 +46,7 @@ class Policy(NamedTuple):
     uses_measurements: bool = False
 
     def preference(self, kind: DeviceKind) -> int:
-        """0 for the most preferred kind."""
+        """Return the position of a kind in the order; 0 for the most preferred."""
         return (
             self.device_order.index(kind) if kind in self.device_order else len(self.device_order)
         )
@@ -98,8 +102,7 @@ _POLICIES = (
 )
 POLICIES: dict[str, Policy] = {policy.name: policy for policy in _POLICIES}
 
-#: Policies that are no order of ours but the rules of a release of onnxruntime
-#: (``release_selector``).
+#: Policies that follow the rules of a release of onnxruntime (``release_selector``).
 RELEASE_POLICIES: tuple[str, ...] = (
     ONNXRUNTIME_1_27,
     ONNXRUNTIME_1_31,
@@ -108,24 +111,26 @@ RELEASE_POLICIES: tuple[str, ...] = (
 
 
 def policy_named(name: str) -> str:
-    """The policy's name as it is written in the tables.
+    """Return the policy's name as it is written in the tables.
 
     "-" and "_" are the same, and case does not matter.
 
-    Raises UsageError with the list for an unknown one.
+    Raises:
+        UsageError: an unknown name; the message lists the policies.
     """
     normal = name.lower().replace("_", "-")
-    known = (*POLICIES, *RELEASE_POLICIES)
-    if normal in known:
+    names = (*POLICIES, *RELEASE_POLICIES)
+    if normal in names:
         return normal
-    hint = did_you_mean(normal, known)
-    raise UsageError(f"there is no policy {quoted(name)}{hint} (policies: {', '.join(known)})")
+    hint = did_you_mean(normal, names)
+    raise UsageError(f"there is no policy {quoted(name)}{hint} (policies: {', '.join(names)})")
 
 
 def find_policy(name: str) -> Policy:
-    """The order of devices of that name, as :func:`policy_named` reads it.
+    """Return the policy with this name, read as :func:`policy_named` reads it.
 
-    UsageError for a release's rules too.
+    Raises:
+        UsageError: an unknown name, or that of a release's rules.
     """
     normal = policy_named(name)
     if normal in RELEASE_POLICIES:
@@ -136,12 +141,10 @@ def find_policy(name: str) -> Policy:
 
 
 def device_kind(ep_device: EpDevice, hardware: Sequence[HardwareDevice] = ()) -> DeviceKind:
-    """What ``ep_device`` counts as.
+    """Return the kind of device that ``ep_device`` counts as.
 
-    A GPU that does not say whether it is discrete counts as integrated.
-
-    Where the EP reports no devices, its name decides: a GPU EP stands for the best GPU of
-        ``hardware``.
+    A GPU that does not report whether it is discrete counts as integrated. If the EP reports no
+    devices, its name decides: a GPU EP stands for the best GPU of ``hardware``.
     """
     if ep_device.device is not None:
         return _kind_of(ep_device.device.type, is_discrete=bool(ep_device.device.is_discrete))

@@ -1,9 +1,9 @@
-"""Which device types a variant's provider options ask for.
+"""Device types that a variant's provider options ask for.
 
-The options' texts tell; no device is asked. Sources: OpenVINO's ``device_type`` ("NPU", "GPU.1",
-"AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU", "BATCH:GPU", "AUTO:-CPU" for all but one, and with a
-precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu", "gpu", "htp", where
-htp is the NPU).
+They are read from the options' texts; no device is asked. Sources: OpenVINO's ``device_type``
+("NPU", "GPU.1", "AUTO", "HETERO:GPU,CPU", "MULTI:NPU,GPU", "BATCH:GPU", "AUTO:-CPU" for all but
+one, and with a precision as old releases wrote it, "CPU_FP32"); QNN's ``backend_type`` ("cpu",
+"gpu", "htp", which is the NPU).
 """
 
 from __future__ import annotations
@@ -25,41 +25,39 @@ _QNN_BACKENDS = {"cpu": DeviceType.CPU, "gpu": DeviceType.GPU, "htp": DeviceType
 
 
 def device_option_of(variant: VariantInfo | Alike) -> tuple[str, str] | None:
-    """The provider option that names device types, as (key, value).
+    """Return the provider option that names device types, as (key, value); None if there is none.
 
-    None where the variant has none.
-
-    Without an ``ep`` constraint both keys count, because the option itself tells the EP.
+    Without an ``ep`` constraint both keys count, because the option itself implies the EP.
     """
     ep = stated_ep(variant.constraints.ep)
     return _device_option_in(variant.provider_options, ep)
 
 
 def wished_device_option(
-    wished: Mapping[str, Mapping[str, str]], ep_device: EpDevice
+    options_by_ep: Mapping[str, Mapping[str, str]], ep_device: EpDevice
 ) -> tuple[str, str] | None:
-    """The same of the options that the caller gives to the EP of ``ep_device`` (EP → options)."""
-    options = wished.get(ep_device.ep_name)
+    """Return the same among the caller's options (EP → options) for the EP of ``ep_device``."""
+    options = options_by_ep.get(ep_device.ep_name)
     return None if options is None else _device_option_in(options, ep_device.ep_name)
 
 
 def names_other_ordinal(key: str, value: str, ep_device: EpDevice) -> bool:
-    """Whether the option names another device by number ("GPU.1") or excludes this ("AUTO:-GPU.1").
+    """Return True if the option names another device by number, or excludes this one.
 
-    A device without a number is the first of its type.
+    Examples are "GPU.1" and "AUTO:-GPU.1". A device without a number is the first of its type.
     """
-    own = ep_device.ep_options.get(key, "").upper()
-    if not own:
+    device = ep_device.ep_options.get(key, "").upper()
+    if not device:
         return False
-    numbered = own if "." in own else f"{own}.0"
+    numbered = device if "." in device else f"{device}.0"
     if _ORDINAL.fullmatch(value):
         return value.upper() != numbered
     return f"-{numbered}" in _listed(value)
 
 
 def ep_of_option(key: str) -> str | None:
-    """The EP whose option names device types under that key; None where it is no such key."""
-    return next((ep_name for ep_name, own in _DEVICE_OPTIONS.items() if own == key), None)
+    """Return the EP whose option names device types under this key; None for another key."""
+    return next((ep_name for ep_name, option in _DEVICE_OPTIONS.items() if option == key), None)
 
 
 def _device_option_in(options: Mapping[str, Any], ep: str | None) -> tuple[str, str] | None:
@@ -70,12 +68,10 @@ def _device_option_in(options: Mapping[str, Any], ep: str | None) -> tuple[str, 
 
 
 def named_device_types(key: str, value: str) -> frozenset[DeviceType] | None:
-    """The device types that the option allows.
+    """Return the device types that the option allows; None if it allows any, or is not understood.
 
-    None where it leaves the choice open, or says nothing that is known.
-
-    A list allows what it names, or else all types, but for those that it excludes ("AUTO:-CPU"). A
-    device that is excluded by its number leaves others of its type.
+    A list allows the types that it names, or else all types except those that it excludes
+    ("AUTO:-CPU"). A device that is excluded by its number leaves others of its type.
 
     >>> sorted(named_device_types("device_type", "HETERO:GPU.1,CPU") or ())
     [<DeviceType.CPU: 'cpu'>, <DeviceType.GPU: 'gpu'>]
@@ -102,16 +98,16 @@ def named_device_types(key: str, value: str) -> frozenset[DeviceType] | None:
 
 
 def unknown_devices(value: str) -> list[str]:
-    """What OpenVINO's ``device_type`` names that is no device of it, nor a way to use several."""
-    modes = [each.strip() for each in value.upper().split(":")[:-1]]
-    found = [each for each in modes if each not in _OPENVINO_MODES]
+    """Return names in OpenVINO's ``device_type`` that are neither its devices nor its modes."""
+    modes = [mode.strip() for mode in value.upper().split(":")[:-1]]
+    unknown = [mode for mode in modes if mode not in _OPENVINO_MODES]
     for text in _listed(value):
         name = text.removeprefix("-") if modes else text
         if name and name not in _OPENVINO_MODES and not _OPENVINO_DEVICE.fullmatch(name):
-            found.append(name)
-    return found
+            unknown.append(name)
+    return unknown
 
 
 def _listed(value: str) -> list[str]:
-    """The devices of a list, as OpenVINO writes them; those that it excludes begin with "-"."""
+    """Return the devices of an OpenVINO list; excluded ones begin with "-"."""
     return [text.strip() for text in value.upper().rpartition(":")[2].split(",")]

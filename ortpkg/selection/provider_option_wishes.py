@@ -1,4 +1,4 @@
-"""The provider options that a caller gives, in his words, as options by execution provider."""
+"""Provider options as a caller writes them, converted to options by execution provider."""
 
 from __future__ import annotations
 
@@ -15,75 +15,76 @@ ProviderOptionWishes = Mapping[str, Any]
 
 
 def provider_options_by_ep(
-    wished: ProviderOptionWishes | None, *, ep: str | None, named: Collection[str]
+    options: ProviderOptionWishes | None, *, ep: str | None, named: Collection[str]
 ) -> Mapping[str, Mapping[str, str]]:
-    """EP (its full name) → options, numbers as texts.
+    """Return EP (its full name) → options, with numbers as texts.
 
     Args:
         wished: ``{option: value}`` or ``{EP: {option: value}}``. Options without an EP are those of
-            ``ep``, or, where that is None, of the EP that their keys tell: ``device_type`` is
+            ``ep`` or, if that is None, of the EP that their keys imply: ``device_type`` is
             OpenVINO's, ``backend_type`` QNN's.
-        ep: the only EP that the caller wants, by its full name.
+        ep: full name of the only EP that the caller wants.
         named: see :func:`~ortpkg.ep_names.ep_named`.
 
-    Raises UsageError where it cannot be told whose options they are, a value is none, or OpenVINO's
-    ``device_type`` names a device that OpenVINO does not know. Other options and their values are
-    for the EP to judge.
+    Raises:
+        UsageError: the EP of the options is unclear, a value is not valid, or OpenVINO's
+            ``device_type`` names a device that OpenVINO does not know. Other options and their
+            values are for the EP to judge.
     """
-    if not wished:
+    if not options:
         return EMPTY
-    if not isinstance(wished, Mapping):
+    if not isinstance(options, Mapping):
         raise UsageError(
             "provider options are {option: value}, or {EP: {option: value}}, not"
-            f" {quoted(wished)}"
+            f" {quoted(options)}"
         )
-    nested = {key: value for key, value in wished.items() if isinstance(value, Mapping)}
-    if nested and len(nested) < len(wished):
+    nested = {key: value for key, value in options.items() if isinstance(value, Mapping)}
+    if nested and len(nested) < len(options):
         raise UsageError(
             "provider options are {option: value}, or {EP: {option: value}}, not both at once"
         )
     if nested:
         return _by_full_name(nested, named)
-    for key, value in wished.items():
+    for key, value in options.items():
         if is_known_ep(resolve_ep_name(str(key))):
             raise UsageError(f"options of {quoted(key)} are {{option: value}}, not {quoted(value)}")
-    told = {found for found in map(ep_of_option, wished) if found is not None}
-    if ep is None and len(told) != 1:
-        keys = ", ".join(map(quoted, wished))
+    implied_eps = {ep_name for ep_name in map(ep_of_option, options) if ep_name is not None}
+    if ep is None and len(implied_eps) != 1:
+        keys = ", ".join(map(quoted, options))
         raise UsageError(f"whose options are {keys}? name the execution provider too, by ep (--ep)")
-    own = ep or told.pop()
-    return FrozenMapping({own: _options_of(own, wished)})
+    target = ep or implied_eps.pop()
+    return FrozenMapping({target: _options_of(target, options)})
 
 
 def _by_full_name(
     nested: Mapping[Any, Mapping[Any, Any]], named: Collection[str]
 ) -> FrozenMapping[FrozenMapping[str]]:
-    found: dict[str, FrozenMapping[str]] = {}
+    options_by_ep: dict[str, FrozenMapping[str]] = {}
     for name, options in nested.items():
         if not isinstance(name, str):
             raise UsageError(
                 f"provider options name an execution provider {quoted(name)}; write its name"
             )
         ep_name = ep_named(name, named)
-        if ep_name in found:
+        if ep_name in options_by_ep:
             raise UsageError(
                 f"provider options name {ep_name} twice; write all its options at one name"
             )
-        found[ep_name] = _options_of(ep_name, options)
-    return FrozenMapping(found)
+        options_by_ep[ep_name] = _options_of(ep_name, options)
+    return FrozenMapping(options_by_ep)
 
 
 def _options_of(ep_name: str, options: Mapping[Any, Any]) -> FrozenMapping[str]:
-    found = _texts(options)
-    unknown = unknown_devices(found.get("device_type", "")) if ep_name == OPENVINO_EP else []
+    texts = _texts(options)
+    unknown = unknown_devices(texts.get("device_type", "")) if ep_name == OPENVINO_EP else []
     if unknown:
         names = ", ".join(map(quoted, unknown))
         raise UsageError(
-            f"the provider option device_type={quoted(found['device_type'])} names {names}, which"
+            f"the provider option device_type={quoted(texts['device_type'])} names {names}, which"
             " OpenVINO does not know; write CPU, GPU, NPU, GPU.1, AUTO, or a list such as"
             " AUTO:GPU,CPU, HETERO:NPU,CPU or AUTO:-CPU"
         )
-    return found
+    return texts
 
 
 def _texts(options: Mapping[Any, Any]) -> FrozenMapping[str]:

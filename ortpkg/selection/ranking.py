@@ -1,8 +1,8 @@
-"""The total order among eligible candidates, as docs/selection.md has it.
+"""The total order among eligible candidates, as docs/selection.md defines it.
 
-A rank is a tuple of integers, compared from the left; smaller is better. No part of it
-depends on the order in which execution providers and devices were discovered: EP devices are first
-put into a canonical order.
+A rank is a tuple of integers, compared from the left; smaller is better. It does not depend on the
+order in which execution providers and devices were discovered: EP devices are first put into a
+canonical order.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class Rank(NamedTuple):
-    """The place of a candidate: of two ranks the lesser is better, and what comes first decides.
+    """Position of a candidate in the order: the lesser rank is better, and earlier fields decide.
 
     Attributes:
-        measured: 0 for what was measured here, 1 for what was not and comes after; 0 for every
-            candidate where the policy does not use measurements.
-        latency: the median time in nanoseconds; 0 where it was not measured, or does not count.
-        device: the policy's number for the device's kind.
-        speed: of a compiled variant, beside its plain one; see ``compiled_speed``.
+        measured: 0 if measured here, 1 if not, which comes after; 0 for every candidate if the
+            policy does not use measurements.
+        latency: median time in nanoseconds; 0 if it was not measured, or does not count.
+        device: the policy's number of the device's kind.
+        speed: speed of a compiled variant, beside its plain one; see ``compiled_speed``.
         compatibility: the EP's rating, the best first.
-        architecture: 0 for the device's own architecture, more for an ancestor, or for what the EP
-            says that it was compiled for; 0 where it is not checked and the EP says nothing.
+        architecture: 0 for the device's own architecture, more for an ancestor, or for the one that
+            the EP says was compiled for; 0 if it is not checked and the EP says nothing.
         named_ep: 0 for a variant that names its EP, 1 for one that runs on any.
-        backend: what would run it, the fastest known first.
+        backend: number of the backend, the fastest known first.
         declared_at: the variant's position in the package.
-        ep_device_at: the EP device's in :func:`order_devices`.
+        ep_device_at: the EP device's position in :func:`order_devices`.
     """
 
     measured: int
@@ -49,7 +49,7 @@ class Rank(NamedTuple):
     ep_device_at: int
 
 
-#: What the numbers of a rank mean, in words and in order, but for those of measurements.
+#: Names of a rank's numbers, in order, without those of measurements.
 CRITERIA: tuple[str, ...] = (
     "device",
     "speed",
@@ -60,7 +60,7 @@ CRITERIA: tuple[str, ...] = (
     "declaration order",
     "EP device order",
 )
-#: What each of them means.
+#: Names of all numbers of a rank, in order.
 MEASURED_CRITERIA: tuple[str, ...] = ("measured", "latency", *CRITERIA)
 
 _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
@@ -69,8 +69,8 @@ _COMPATIBILITY_ORDER: dict[CompiledModelCompatibility, int] = {
     CompiledModelCompatibility.UNKNOWN: 1,
     CompiledModelCompatibility.PREFER_RECOMPILATION: 2,
 }
-#: Fastest known first; a plug-in (any other name) stands before what ortpkg brings: machine code,
-#: then the embedded engine, which is always there.
+#: Fastest known first; a plug-in (any other name) comes before ortpkg's own: machine code, then the
+#: embedded engine, which is always available.
 _BACKEND_ORDER: dict[str, int] = {
     "openvino": 0,
     "onnxruntime": 1,
@@ -84,16 +84,15 @@ _PLUGIN_BACKEND = 2
 def order_devices(
     ep_devices: Iterable[EpDevice], policy: Policy, hardware: Sequence[HardwareDevice]
 ) -> list[EpDevice]:
-    """EP devices in the policy's order.
+    """Return the EP devices in the policy's order.
 
-    Among equals the EP's priority, more memory, then names and addresses.
-
-    The result is the same for every order of discovery (ordering is a step of its own).
+    Among equals the EP's priority decides, then more memory, then names and addresses. The result
+    is the same for every order of discovery.
     """
     rows = [(_first_key(ep_device, policy, hardware), ep_device) for ep_device in ep_devices]
     if len({key for key, _ in rows}) < len(
         rows
-    ):  # few machines have several devices that are equal so far
+    ):  # rare: few machines have several devices that are still equal
         return [row[1] for row in sorted(rows, key=lambda row: (row[0], _second_key(row[1])))]
     return [row[1] for row in sorted(rows, key=lambda row: row[0])]
 
@@ -139,31 +138,31 @@ def _second_key(ep_device: EpDevice) -> tuple[object, ...]:
 
 
 def backend_preference(backend: str) -> int:
-    """0 for the backend that is known to be fastest."""
+    """Return the position of a backend; 0 for the one known to be fastest."""
     return _BACKEND_ORDER.get(backend, _PLUGIN_BACKEND)
 
 
 def compatibility_preference(compatibility: CompiledModelCompatibility) -> int:
-    """0 for the best rating; UNSUPPORTED has none, being a rejection."""
+    """Return the position of a rating; 0 for the best. UNSUPPORTED has none, being a rejection."""
     return _COMPATIBILITY_ORDER[compatibility]
 
 
 def measured_rank(rank: Rank, measurement: Measurement | None) -> Rank:
-    """The rank where measurements count: what was measured comes first, by its median time."""
+    """Return the rank with a measurement: measured candidates come first, by their median time."""
     if measurement is None:
         return rank._replace(measured=1)
     return rank._replace(latency=round(measurement.p50_s * 1e9))
 
 
 def numbers_for(rank: Rank, criteria: Sequence[str]) -> tuple[int, ...]:
-    """The numbers of the rank that ``criteria``, some of ``MEASURED_CRITERIA``, are names of."""
+    """Return the numbers of the rank for ``criteria``, which are some of ``MEASURED_CRITERIA``."""
     return tuple(
         number for name, number in zip(MEASURED_CRITERIA, rank, strict=True) if name in criteria
     )
 
 
 def are_tied(rank: Rank, other: Rank) -> bool:
-    """Whether only the publisher's order, or that of EP devices, separates the two."""
+    """Return True if only the publisher's order, or that of EP devices, separates the two."""
     return rank._replace(declared_at=0, ep_device_at=0) == other._replace(
         declared_at=0, ep_device_at=0
     )
@@ -172,7 +171,10 @@ def are_tied(rank: Rank, other: Rank) -> bool:
 def deciding_criterion(
     loser: Sequence[int], winner: Sequence[int], criteria: Sequence[str] = MEASURED_CRITERIA
 ) -> str:
-    """The first criterion by which ``loser`` ranks worse than ``winner``; the two ranks differ."""
+    """Return the first criterion by which ``loser`` ranks worse than ``winner``.
+
+    They must differ.
+    """
     return next(
         name for name, lost, won in zip(criteria, loser, winner, strict=True) if lost != won
     )

@@ -1,4 +1,4 @@
-"""A selection in words: why a variant lost, which verdict tells most, what if nothing fits."""
+"""Texts about a selection: why a variant lost, its main verdict, and if nothing fits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
 
 def ep_device_label(ep_device: EpDevice | None) -> str:
-    """E.g. "OpenVINOExecutionProvider (openvino) on GPU (Intel Arc)"."""
+    """Return e.g. "OpenVINOExecutionProvider (openvino) on GPU (Intel Arc)"."""
     if ep_device is None:
         return "no execution provider"
     where = "no reported device" if ep_device.device is None else hardware_label(ep_device.device)
@@ -22,24 +22,24 @@ def ep_device_label(ep_device: EpDevice | None) -> str:
 
 
 def asked_for(selection: Selection) -> str:
-    """The caller's wishes in a few words, e.g. "policy default, device npu"."""
-    asked = [f"policy {selection.policy}"]
-    asked += [f"device {selection.device}"] if selection.device else []
-    asked += [f"ep {unquoted(selection.ep)}"] if selection.ep else []
-    asked += [f"backend {unquoted(selection.backend)}"] if selection.backend else []
-    asked += [
+    """Return the caller's request in a few words, e.g. "policy default, device npu"."""
+    parts = [f"policy {selection.policy}"]
+    parts += [f"device {selection.device}"] if selection.device else []
+    parts += [f"ep {unquoted(selection.ep)}"] if selection.ep else []
+    parts += [f"backend {unquoted(selection.backend)}"] if selection.backend else []
+    parts += [
         f"{unquoted(key)}={unquoted(value)} of {unquoted(ep)}"
         for ep, options in selection.provider_options.items()
         for key, value in options.items()
     ]
-    asked += ["architecture checked"] if selection.check_architecture else []
-    return ", ".join([*asked, *selection.limits])
+    parts += ["architecture checked"] if selection.check_architecture else []
+    return ", ".join([*parts, *selection.limits])
 
 
 def no_suitable_variant_message(selection: Selection) -> str:
-    """What to say where nothing was selected: the wish, the machine, why each variant fell.
+    """Return the message if nothing was selected: the request, the machine, each variant's reason.
 
-    And what was left out on the way: a backend that failed may be the one that was needed.
+    It includes the warnings: a backend that failed may be the one that was needed.
     """
     machine = f"machine {quoted(selection.machine)}" if selection.machine else "this machine"
     eps = ", ".join(dict.fromkeys(ep_device.ep_name for ep_device in selection.ep_devices))
@@ -60,7 +60,9 @@ def no_suitable_variant_message(selection: Selection) -> str:
 def selected(selection: Selection) -> Verdict:
     """Return the winner.
 
-    Raises TrustRequiredError where nothing but trust is missing, else NoSuitableVariantError.
+    Raises:
+        TrustRequiredError: only trust is missing.
+        NoSuitableVariantError: nothing fits.
     """
     if selection.best is not None:
         return selection.best
@@ -70,7 +72,7 @@ def selected(selection: Selection) -> Verdict:
 
 
 def verify_trusted(selection: Selection, variant: VariantInfo) -> None:
-    """TrustRequiredError where the variant would run here, were it trusted."""
+    """Raise TrustRequiredError if the variant would run here once it is trusted."""
     for verdict in selection.verdicts:
         if verdict.variant == variant and verdict.code is ReasonCode.NEEDS_TRUST:
             raise TrustRequiredError(
@@ -81,14 +83,14 @@ def verify_trusted(selection: Selection, variant: VariantInfo) -> None:
 
 
 def main_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on one variant that says most: the best rank, else the latest rejection."""
+    """Return the most informative verdict on a variant: the best rank, or the latest rejection."""
     eligible = [verdict for verdict in verdicts if verdict.rank is not None]
     if eligible:
         return min(eligible, key=lambda verdict: verdict.rank or ())
     return max(verdicts, key=lambda verdict: _PROGRESS[verdict.code])
 
 
-#: How far a rejected variant came; the rejection that came farthest tells a person most.
+#: Progress of a rejected variant; the rejection that came farthest is the most informative.
 _PROGRESS: dict[ReasonCode, int] = {
     code: position
     for position, code in enumerate(
@@ -145,8 +147,8 @@ def lower_rank_reason(
     decided_by: str,
     which: str,
 ) -> str:
-    """One sentence on why the winner was preferred; ``which`` names it in the sentence."""
-    (_, own), (place, won) = loser, winner
+    """Return a sentence on why the winner was preferred; ``which`` names it in the sentence."""
+    (_, loser_judgement), (winner_device, winner_judgement) = loser, winner
     explanations = {
         "measured": "{which} was measured on this machine, this one was not",
         "latency": "{which} is faster here: median {time}, this one {own_time}",
@@ -162,13 +164,13 @@ def lower_rank_reason(
     }
     return "it can run, but " + explanations[decided_by].format(
         which=which,
-        kind=device_kind(place).value,
-        rating=won.compatibility.value,
-        own_rating=own.compatibility.value,
-        backend=place.backend,
-        ep=place.ep_name,
-        time=_median(won),
-        own_time=_median(own),
+        kind=device_kind(winner_device).value,
+        rating=winner_judgement.compatibility.value,
+        own_rating=loser_judgement.compatibility.value,
+        backend=winner_device.backend,
+        ep=winner_device.ep_name,
+        time=_median(winner_judgement),
+        own_time=_median(loser_judgement),
     )
 
 

@@ -1,4 +1,4 @@
-"""What records say of one variant on one EP device: an index of them, and rules on it."""
+"""Index of the records of one component by variant and EP device, with rules on them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ortpkg.selection.measurements import (
 from ortpkg.selection.verdict import ReasonCode
 from ortpkg.selection.wished_limits import Limits
 
-#: Most characters shown of a failure: all that ``bench`` records, up to the command that helps.
+#: Most characters shown of a failure: enough for all that ``bench`` records.
 _MOST_DETAIL_CHARACTERS = 500
 _CAUSES: dict[QuarantineCause, str] = {
     QuarantineCause.CRASH: "crashed",
@@ -38,12 +38,11 @@ class RecordIndex:
     """Records of one component, by variant and position of the EP device.
 
     Attributes:
-        measurements: fresh ones only.
-        quarantined: those whose EP and driver have the versions of this machine.
-        canary_failures: what failed its first try just now.
-        variants: names of the variants that any record concerns.
-        compared: names of those that were measured on more than one EP device, with accurate
-            outputs.
+        measurements: fresh measurements.
+        quarantined: entries whose EP and driver have the versions of this machine.
+        canary_failures: first tries that just failed.
+        variants: names of the variants with any record.
+        compared: names of the variants measured on more than one EP device with accurate outputs.
     """
 
     measurements: dict[tuple[str, int], Measurement]
@@ -52,58 +51,57 @@ class RecordIndex:
     variants: frozenset[str]
     compared: frozenset[str] = frozenset()
 
-    def limit_rejection(self, place: tuple[str, int], limits: Limits) -> Rejection | None:
-        """Of what was measured of a variant on an EP device, by the caller's limits."""
-        measurement = self.measurements.get(place)
+    def limit_rejection(self, key: tuple[str, int], limits: Limits) -> Rejection | None:
+        """Return the rejection if a measurement exceeds the caller's limits."""
+        measurement = self.measurements.get(key)
         return _latency_rejection(measurement, limits) or _error_rejection(measurement, limits)
 
-    def failure_rejection(self, place: tuple[str, int]) -> Rejection | None:
-        """Of what failed there, or gave other outputs than the package expects."""
-        failed, measurement = self.canary_failures.get(place), self.measurements.get(place)
+    def failure_rejection(self, key: tuple[str, int]) -> Rejection | None:
+        """Return the rejection if the variant failed there, or gave unexpected outputs."""
+        failed, measurement = self.canary_failures.get(key), self.measurements.get(key)
         return _canary_rejection(failed, measurement) or _quarantine_rejection(
-            self.quarantined.get(place)
+            self.quarantined.get(key)
         )
 
-    def measured_notes(self, place: tuple[str, int]) -> tuple[str, ...]:
-        """What was measured there, in one line, or none."""
-        measurement = self.measurements.get(place)
+    def measured_notes(self, key: tuple[str, int]) -> tuple[str, ...]:
+        """Return one line on the measurement there, or none."""
+        measurement = self.measurements.get(key)
         return () if measurement is None else (_measured_note(measurement),)
 
 
 def index_records(
     records: SelectionRecords, component_name: str, ep_devices: Sequence[EpDevice]
 ) -> RecordIndex | None:
-    """The records of a component on these EP devices; None where there are none.
+    """Return the records of a component on these EP devices; None if there are none.
 
-    Stale measurements do not count, nor do times that are none. An entry of the quarantine holds
-    for its versions of EP and driver alone, whatever else changed; later entries replace earlier
-    ones.
+    Stale measurements and invalid times do not count. A quarantine entry is valid for its versions
+    of EP and driver only, whatever else changed; later entries replace earlier ones.
     """
-    places = {
-        (each.ep_name, each.backend, device_key(each, ep_devices)): position
-        for position, each in enumerate(ep_devices)
+    positions = {
+        (ep_device.ep_name, ep_device.backend, device_key(ep_device, ep_devices)): position
+        for position, ep_device in enumerate(ep_devices)
     }
     measured: dict[tuple[str, int], Measurement] = {}
     for measurement in () if records.stale_reason else records.measurements:
-        place = places.get((measurement.ep_name, measurement.backend, measurement.device))
-        if place is None or measurement.component_name != component_name:
+        position = positions.get((measurement.ep_name, measurement.backend, measurement.device))
+        if position is None or measurement.component_name != component_name:
             continue
         if isfinite(measurement.p50_s) and isfinite(measurement.p95_s):
-            measured[measurement.variant_name, place] = measurement
+            measured[measurement.variant_name, position] = measurement
     quarantined: dict[tuple[str, int], QuarantineEntry] = {}
     for entry in records.quarantined:
-        place = places.get((entry.ep_name, entry.backend, entry.device))
+        position = positions.get((entry.ep_name, entry.backend, entry.device))
         if (
-            place is not None
+            position is not None
             and entry.component_name == component_name
-            and entry.is_of_version(ep_devices[place])
+            and entry.is_of_version(ep_devices[position])
         ):
-            quarantined[entry.variant_name, place] = entry
+            quarantined[entry.variant_name, position] = entry
     failed: dict[tuple[str, int], CanaryFailure] = {}
     for failure in records.canary_failures:
-        place = places.get((failure.ep_name, failure.backend, failure.device))
-        if place is not None and failure.component_name == component_name:
-            failed[failure.variant_name, place] = failure
+        position = positions.get((failure.ep_name, failure.backend, failure.device))
+        if position is not None and failure.component_name == component_name:
+            failed[failure.variant_name, position] = failure
     if not measured and not quarantined and not failed:
         return None
     variants = frozenset(name for name, _ in (*measured, *quarantined, *failed))
@@ -120,7 +118,7 @@ def index_records(
 
 
 def _latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
-    """Of a measured time above ``max_latency_s``."""
+    """Return the rejection of a measured time above ``max_latency_s``."""
     limit = limits.max_latency_s
     if limit is None or measurement is None or measurement.p95_s <= limit:
         return None
@@ -134,9 +132,9 @@ def _latency_rejection(measurement: Measurement | None, limits: Limits) -> Rejec
 
 
 def _error_rejection(measurement: Measurement | None, limits: Limits) -> Rejection | None:
-    """Of a measured distance from the expected outputs above ``max_error``."""
+    """Return the rejection of a measured distance from the expected outputs above ``max_error``."""
     limit, error = limits.max_error, None if measurement is None else measurement.max_abs_error
-    # A distance that is no number (NaN) is not within any limit.
+    # NaN is not within any limit.
     if limit is None or error is None or error <= limit:
         return None
     return (
@@ -151,7 +149,7 @@ def _error_rejection(measurement: Measurement | None, limits: Limits) -> Rejecti
 def _canary_rejection(
     failure: CanaryFailure | None, measurement: Measurement | None
 ) -> Rejection | None:
-    """The rejection of a variant whose first try just failed, or gave outputs out of tolerance."""
+    """Return the rejection of a variant whose first try failed, or gave wrong outputs."""
     if failure is not None:
         return (
             ReasonCode.CANARY_FAILED,
@@ -169,7 +167,7 @@ def _canary_rejection(
 
 
 def _quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
-    """Of what failed here with these versions of EP and driver."""
+    """Return the rejection of a variant that failed here with these versions of EP and driver."""
     if entry is None:
         return None
     versions = f"{unquoted(entry.ep_version or 'an unknown version')}"
@@ -186,7 +184,7 @@ def _quarantine_rejection(entry: QuarantineEntry | None) -> Rejection | None:
 
 
 def _measured_note(measurement: Measurement) -> str:
-    """What was measured, in one line."""
+    """Return one line on the measurement."""
     parts = [
         f"median {duration_text(measurement.p50_s)}",
         f"95% within {duration_text(measurement.p95_s)}",

@@ -1,4 +1,4 @@
-"""What a selection is made by: the caller's words, checked, and what the machine has."""
+"""Requests of selections: the caller's criteria, checked, with the machine's devices."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ class SelectionRequest(NamedTuple):
 
     Attributes:
         policy: the order of preference.
-        ep_devices: what execution providers offer, in the policy's order.
-        hardware: what the machine has, for reasons and for EPs that report no devices.
-        compatibility: an EP's rating of a compatibility string; where it raises, the string counts
-            as not applicable.
+        ep_devices: EP devices that are offered, in the policy's order.
+        hardware: devices of the machine, for reasons and for EPs that report no devices.
+        compatibility: returns an EP's rating of a compatibility string; if it raises, the string
+            counts as not applicable.
         device, ep: filters; the EP by its full name.
-        backend: a filter: whose EP devices count; None for all.
-        check_architecture: evaluate architecture constraints too.
+        backend: filter by backend of EP devices; None for all.
+        check_architecture: True to evaluate architecture constraints too.
         provider_options: EP → options that the caller gives it.
-        limits: what a variant must keep.
-        sizes: variant → bytes of its files, where the package does not record them.
-        records: what was measured and what failed on this machine.
-        machine: the name of the machine profile; "" for this machine.
-        notes: what discovery could not find out; carried into the warnings.
+        limits: limits that a variant must keep.
+        sizes: variant → bytes of its files, for those that the package does not record.
+        records: measurements and failures on this machine.
+        machine: name of the machine profile; "" for this machine.
+        notes: what discovery could not find out; becomes warnings.
         asked_memory: see :class:`~ortpkg.providers.machine_offer.MachineOffer`.
-        operators: what models need that not everybody has, and what EP devices have; None: not
-            looked at.
-        package_version: the version of variants that state none of their own.
-        compiled_distance: how far behind an EP device the one is that a compatibility string is
-            for, as its EP sees it.
-        compiled_refusal: why an EP device does not run what a compatibility string is for, or would
-            rather have it compiled anew; "" where its EP does not say.
-        includes_absent: variants of a sparse package count whose files are not here.
-        why_refused: why a session would refuse a compiled variant's native code; "" where it would
-            not.
-        is_narrowed: only some of the component's variants are judged, as the caller asked.
-        why_stale: how a variant's source differs from the model that it was made of; "" where it
-            does not.
+        operators: unusual operators that models need, and those that EP devices have; None to
+            ignore them.
+        package_version: version of variants that state none of their own.
+        compiled_distance: returns how far an EP device is ahead of the one that a compatibility
+            string is for, as its EP sees it.
+        compiled_refusal: returns the reason why an EP device does not run a compiled variant, or
+            would rather have it compiled anew; "" if its EP gives none.
+        includes_absent: True to include variants of a sparse package whose files are absent.
+        why_refused: returns the reason why a session would refuse a compiled variant's native code;
+            "" if it would not.
+        is_narrowed: True if only some of the component's variants are judged, on request.
+        why_stale: returns how a variant's source differs from the model that it was made of; "" if
+            it does not.
     """
 
     policy: Policy
@@ -88,16 +88,16 @@ class SelectionRequest(NamedTuple):
     is_narrowed: bool = False
 
     def has_ep(self, name: str) -> bool:
-        """Whether the EP of that full name offers a device here."""
+        """Return True if the EP of this full name offers a device here."""
         return any(ep_device.ep_name == name for ep_device in self.ep_devices)
 
     def has_hardware(self, device: str) -> bool:
-        """Whether the machine has such a device, whoever knows it."""
-        known = [
+        """Return True if the system or an EP knows such a device."""
+        devices = [
             *self.hardware,
             *(ep_device.device for ep_device in self.ep_devices if ep_device.device is not None),
         ]
-        return any(hardware.type.value == device for hardware in known)
+        return any(hardware.type.value == device for hardware in devices)
 
 
 def make_request(
@@ -121,21 +121,22 @@ def make_request(
     why_refused: WhyNot = lambda _variant: "",
     is_narrowed: bool = False,
 ) -> SelectionRequest:
-    """The request that a caller's wishes become on a machine.
+    """Return the request for a caller's wishes on a machine.
 
     The order of ``ep_devices`` does not matter. They, and the component, may name EPs that ONNX
-    Runtime does not know. The rest: see :class:`SelectionRequest`.
+    Runtime does not know. For the other arguments see :class:`SelectionRequest`.
 
-    Raises UsageError for an unknown policy, device, EP or backend, for options of which it cannot
-    be told whose, for a limit that is none, and for metadata that no variant has.
+    Raises:
+        UsageError: an unknown policy, device, EP or backend, options whose EP is unclear, an
+            invalid limit, or metadata that no variant has.
     """
     policy, limits, eps = find_policy(wishes.policy), limits_of(wishes), wished_eps(wishes.ep)
     if len(eps) > 1:
         raise UsageError(f"policy {policy.name} takes one execution provider, not {len(eps)}")
     ordered = tuple(order_devices(ep_devices, policy, hardware))
-    stated = (like.constraints.ep for like in alike(component.variants))
+    constrained = (like.constraints.ep for like in alike(component.variants))
     offered = (ep_device.ep_name for ep_device in ordered)
-    named = {name for name in (*stated, *offered, *known_eps) if name}
+    named = {name for name in (*constrained, *offered, *known_eps) if name}
     ep = ep_named(eps[0], named) if eps else None
     if limits.where:
         check_where_keys(limits.where, component.variants, package_version=package_version)
@@ -167,20 +168,23 @@ def make_request(
 
 
 def wished_eps(ep: str | Sequence[str] | None) -> list[str]:
-    """The EPs that a caller names: one, several, or none. Raises UsageError for what is no text."""
+    """Return the EPs that a caller names: one, several, or none.
+
+    UsageError if they are not strings.
+    """
     names = [ep] if isinstance(ep, str) else ep or ()
     if not isinstance(names, Sequence):
         raise UsageError(f"ep is a text, or several in a list, not {quoted(ep)}")
-    for each in names:
-        _check_text("ep", each)
+    for name in names:
+        _check_text("ep", name)
     return list(names)
 
 
 def verify_wishes(wishes: SelectionWishes) -> None:
-    """Raise UsageError for what is wrong whatever the machine.
+    """Raise UsageError for wishes that are wrong on any machine.
 
-    That is a backend, policy, device or EP that is no text, a policy that does not exist, a limit
-    that is none.
+    These are a backend, policy, device or EP that is not a string, an unknown policy, and an
+    invalid limit.
     """
     _check_text("backend", wishes.backend)
     _check_text("policy", wishes.policy)
@@ -197,31 +201,34 @@ def _check_text(name: str, wish: object) -> None:
 
 
 def device_type_named(text: str) -> DeviceType:
-    """The device type of that name. UsageError with the list otherwise."""
+    """Return the device type with this name; UsageError with a list if it is unknown."""
     try:
         return DeviceType(text.lower())
     except ValueError:
-        known = [device.value for device in DeviceType]
-        hint = did_you_mean(text, known)
+        names = [device.value for device in DeviceType]
+        hint = did_you_mean(text, names)
         raise UsageError(
-            f"there is no device type {quoted(text)}{hint}; known are: {', '.join(known)}"
+            f"there is no device type {quoted(text)}{hint}; known are: {', '.join(names)}"
         ) from None
 
 
 def backend_named(text: str, ep_devices: Iterable[EpDevice]) -> str:
-    """The backend of that name: one of ours, here or not, or any that has an EP device here.
+    """Return ``text`` if it is one of our backends, available or not, or that of an EP device here.
 
-    Raises UnknownBackendError with the list for a name that nobody knows.
+    Raises:
+        UnknownBackendError: an unknown name; the message lists the backends.
     """
-    from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # only where somebody names a backend
+    from ortpkg.providers.plugins import BUILT_IN_BACKENDS  # only if a backend is named
 
-    known = list(
-        dict.fromkeys(("auto", *BUILT_IN_BACKENDS, *(each.backend for each in ep_devices)))
+    names = list(
+        dict.fromkeys(
+            ("auto", *BUILT_IN_BACKENDS, *(ep_device.backend for ep_device in ep_devices))
+        )
     )
-    if text not in known:
+    if text not in names:
         raise UnknownBackendError(
-            f"there is no backend {quoted(text)}{did_you_mean(text, known)}; known are:"
-            f" {', '.join(known)}",
+            f"there is no backend {quoted(text)}{did_you_mean(text, names)}; known are:"
+            f" {', '.join(names)}",
             backend=text,
         )
     return text

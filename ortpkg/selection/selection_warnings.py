@@ -1,4 +1,4 @@
-"""What a selection warns of: unused records, what it passed over, doubts about the winner."""
+"""Warnings of a selection: unused records, variants passed over, doubts about the winner."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ _MOST_LACKING = 3
 def selection_warnings(
     component_name: str, judges: Judges, winner: Candidate | None, request: SelectionRequest
 ) -> Iterable[str]:
-    """One sentence each, the most surprising first."""
+    """Yield the warnings, one sentence each, the most surprising first."""
     recorded = list(judges.recorded())
     yield from _record_warnings(recorded, winner, request)
     yield from _passed_over(recorded)
     if winner is not None:
-        better = [each for each in judges.lacking.values() if each.variant is not winner.variant]
+        better = [
+            candidate
+            for candidate in judges.lacking.values()
+            if candidate.variant is not winner.variant
+        ]
         yield from map(_passed_over_text, better[:_MOST_LACKING])
         yield from _winner_warnings(winner)
     if not (request.is_narrowed or any(map(_covers_cpu, judges.requirements.values()))):
-        # A package without a variant for a bare CPU leaves machines without accelerators with
-        # nothing.
+        # Without a variant for a bare CPU, machines without accelerators can run nothing.
         name = quoted(component_name)
         yield (
             f"no variant of component {name} covers a CPU: nothing fits a machine without"
@@ -42,9 +45,9 @@ def selection_warnings(
 def _record_warnings(
     recorded: Sequence[Candidate], winner: Candidate | None, request: SelectionRequest
 ) -> Iterable[str]:
-    """What is wrong with the records.
+    """Yield problems of the records.
 
-    Where measurements were asked for, that there are none that count.
+    If measurements were asked for, that includes missing ones.
     """
     limits, records = request.limits, request.records
     if records is not None and records.problem:
@@ -78,7 +81,7 @@ def _record_warnings(
 
 
 def _passed_over(recorded: Sequence[Candidate]) -> Iterable[str]:
-    """What could run, but for what happened here before."""
+    """Yield variants that could run here, but failed before."""
     for candidate in recorded:
         judgement = candidate.judgement
         if judgement.code in {ReasonCode.QUARANTINED, ReasonCode.CANARY_FAILED}:
@@ -86,16 +89,16 @@ def _passed_over(recorded: Sequence[Candidate]) -> Iterable[str]:
 
 
 def _passed_over_text(candidate: Candidate) -> str:
-    name, place = quoted(candidate.variant.name), ep_device_label(candidate.ep_device)
+    name, label = quoted(candidate.variant.name), ep_device_label(candidate.ep_device)
     return (
-        f"variant {name} is passed over on {place}: {candidate.judgement.code}:"
+        f"variant {name} is passed over on {label}: {candidate.judgement.code}:"
         f" {candidate.judgement.reason}"
     )
 
 
 def _winner_warnings(winner: Candidate) -> Iterable[str]:
     judgement, name = winner.judgement, quoted(winner.variant.name)
-    yield from (f"variant {name}: {each}" for each in judgement.unchecked)
+    yield from (f"variant {name}: {note}" for note in judgement.unchecked)
     if device := compiled_unseen(winner.variant):
         yield (
             f"variant {name} was compiled for {unquoted(device)} on a machine without it: its first"

@@ -1,8 +1,7 @@
-"""Select a variant: judge every variant on every EP device, rank what is eligible, say why.
+"""Select a variant: judge every variant on every EP device, rank the eligible ones, explain.
 
-The same arguments give the same selection; no file is opened.
-
-Selection is a policy of its own, apart from the package: what it needs comes in as arguments.
+The same arguments give the same selection; no file is opened. Selection knows nothing of the
+package's files: all that it needs comes in as arguments.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from ortpkg.selection.verdict import ReasonCode, Selection, Verdict
 
 
 def select_ep_devices(component: ComponentInfo, request: SelectionRequest) -> Selection:
-    """The variant of ``component`` and the EP device that go best together, and all verdicts.
+    """Return the best pair of a variant of ``component`` and an EP device, with all verdicts.
 
-    That nothing fits is no error: ``best`` is then None.
+    If nothing fits, ``best`` is None; that is no error.
     """
     judges = Judges(component, request)
     winner = judges.winner()
@@ -59,14 +58,17 @@ def select_ep_devices(component: ComponentInfo, request: SelectionRequest) -> Se
 def _all_verdicts(
     judges: Judges, winner: Candidate | None, best: Verdict | None, criteria: Sequence[str]
 ) -> tuple[Verdict, ...]:
-    """Best first; rejections after, in declaration order."""
+    """Return the verdicts, the best first; rejections last, in declaration order."""
     candidates = list(judges.candidates())
     rejections = (_rejection(candidate) for candidate in candidates if candidate.rank is None)
     if winner is None or best is None:
         return tuple(rejections)
     return (
         best,
-        *(_eligible_verdict(each, winner, criteria) for each in best_first(candidates)[1:]),
+        *(
+            _eligible_verdict(candidate, winner, criteria)
+            for candidate in best_first(candidates)[1:]
+        ),
         *rejections,
     )
 
@@ -89,7 +91,7 @@ def _eligible_verdict(candidate: Candidate, winner: Candidate, criteria: Sequenc
     decided_by = None
     code, reason = ReasonCode.SELECTED, "it is the best of all that can run here"
     if candidate is winner and winner.compared is not None:
-        from ortpkg.selection.backend_choice import choice_note  # only where something was measured
+        from ortpkg.selection.backend_choice import choice_note  # only if something was measured
 
         reason += choice_note(winner)
     elif candidate is not winner:

@@ -1,9 +1,7 @@
-"""What a variant's recorded facts tell of its size, memory and precision.
+"""Size, memory and precision of a variant, from its recorded facts.
 
-Nothing is measured or read here.
-
-The facts are the publisher's (``metadata`` of a variant, docs/formats.md). One that is missing, or
-is not what it should be, is unknown.
+Nothing is measured or read here. The facts are the publisher's (``metadata`` of a variant,
+docs/formats.md). A fact that is missing or malformed is unknown.
 """
 
 from __future__ import annotations
@@ -33,11 +31,11 @@ class Precision(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name for people; both 16-bit floats are one step of the order."""
+        """Name for people; both 16-bit floats are one step of the order."""
         return "fp16/bf16" if self is Precision.FP16 else self.name.lower()
 
 
-#: As people ask for it.
+#: Names that people use → precision.
 PRECISIONS: Mapping[str, Precision] = {
     "int4": Precision.INT4,
     "int8": Precision.INT8,
@@ -73,34 +71,39 @@ _WORD = re.compile(r"[a-z0-9.]+")
 
 
 def size_of(metadata: Mapping[str, Any]) -> int | None:
-    """Bytes of the variant's files, as recorded."""
+    """Return the recorded bytes of the variant's files; None if unknown."""
     return _whole_number(metadata.get(SIZE_FACT))
 
 
 def peak_memory_of(metadata: Mapping[str, Any]) -> int | None:
-    """The most memory in use during a run in bytes, as the publisher declares it."""
+    """Return the most memory in use during a run in bytes, as the publisher declares it."""
     return _whole_number(metadata.get(PEAK_MEMORY_FACT))
 
 
 def precision_of(metadata: Mapping[str, Any]) -> Precision | None:
-    """The lowest precision that the variant computes in.
+    """Return the lowest precision that the variant computes in; None if unknown.
 
-    ``quantization`` tells ("qdq-int8": int8; "fp16"); where it is recorded as none, the lowest
-    floating-point type of ``data_types`` does; where it is not recorded, the lowest of all of them.
+    ``quantization`` decides ("qdq-int8": int8; "fp16"). If it is recorded as none, the lowest
+    floating-point type of ``data_types`` decides; if it is not recorded, the lowest of all of them.
     """
-    stated = metadata.get(QUANTIZATION_FACT)
-    if isinstance(stated, str) and (found := _lowest(words_of(stated))) is not None:
-        return found
+    quantization = metadata.get(QUANTIZATION_FACT)
+    if isinstance(quantization, str) and (precision := _lowest(words_of(quantization))) is not None:
+        return precision
     types = metadata.get(DATA_TYPES_FACT)
     if not isinstance(types, list | tuple):
         return None
-    names = [each.lower() for each in types if isinstance(each, str)]
-    is_unquantized = QUANTIZATION_FACT in metadata and (stated is None or stated == "none")
+    names = [data_type.lower() for data_type in types if isinstance(data_type, str)]
+    is_unquantized = QUANTIZATION_FACT in metadata and (
+        quantization is None or quantization == "none"
+    )
     return _lowest(name for name in names if not is_unquantized or "int" not in name)
 
 
 def words_of(text: str) -> list[str]:
-    """A text's words in lower case: rows of letters, digits, dots ("qdq-int8": "qdq", "int8")."""
+    """Return a text's words in lower case: runs of letters, digits and dots.
+
+    "qdq-int8" has the words "qdq" and "int8".
+    """
     return _WORD.findall(text.lower())
 
 
@@ -111,14 +114,14 @@ def _lowest(words: Iterable[str]) -> Precision | None:
 
 
 def _whole_number(value: object) -> int | None:
-    """``value`` if it can be a number of bytes."""
+    """Return ``value`` if it can be a number of bytes, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 63:
         return None
     return int(value)
 
 
 def calls_of(metadata: Mapping[str, Any]) -> float:
-    """Return what calls between pieces of code and other nodes cost, per operation of the model."""
+    """Return the cost of calls between pieces of code, per operation of the model."""
     share = metadata.get(SHARE_FACT)
     calls = share.get("calls") if isinstance(share, Mapping) else None
     if isinstance(calls, int | float) and not isinstance(calls, bool) and 0 <= calls < inf:

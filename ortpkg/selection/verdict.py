@@ -1,4 +1,4 @@
-"""What a selection says: a verdict per variant × EP device with a reason code, and the winner."""
+"""Results of a selection: a verdict per variant × EP device with a reason code, and the winner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReasonCode(StrEnum):
-    """Why a variant was selected, outranked or rejected on one EP device.
+    """Reason why a variant was selected, outranked or rejected on one EP device.
 
     Stable: scripts may match on them.
     """
@@ -49,7 +49,7 @@ class ReasonCode(StrEnum):
     NOT_MEASURED = "NOT_MEASURED"
     CANARY_FAILED = "CANARY_FAILED"
     QUARANTINED = "QUARANTINED"
-    # Only where the rules of a release of onnxruntime are followed:
+    # Only under the rules of a release of onnxruntime:
     PACKAGE_REFUSED = "PACKAGE_REFUSED"
     NO_EP_GIVEN = "NO_EP_GIVEN"
     EP_UNSET = "EP_UNSET"
@@ -62,15 +62,14 @@ class Verdict:
 
     Attributes:
         variant: the variant judged.
-        ep_device: where it would run; None where no EP device could be tried (its EP is not
-            available here).
+        ep_device: the EP device; None if none could be tried (its EP is not available here).
         code: the reason code; SELECTED, LOWER_RANK and PREFERS_RECOMPILATION are eligible, every
             other one is a rejection.
         reason: one sentence for people, complete by itself.
-        compatibility: what the EP said about ``ep_compatibility_info``.
-        rank: the sort key that placed it (smaller is better), None for a rejection.
-        decided_by: for what is eligible, the criterion on which it lost to the winner.
-        notes: what was skipped or could not be checked ("device rule skipped: the EP reports no
+        compatibility: the EP's rating of ``ep_compatibility_info``.
+        rank: the sort key (smaller is better); None for a rejection.
+        decided_by: for an eligible variant, the criterion on which it lost to the winner.
+        notes: checks that were skipped or not possible ("device rule skipped: the EP reports no
             devices").
     """
 
@@ -85,31 +84,31 @@ class Verdict:
 
     @property
     def is_eligible(self) -> bool:
-        """Whether the variant may be selected on this EP device."""
+        """True if the variant may be selected on this EP device."""
         return self.rank is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The answer for one component: the winner, if there is one, and every verdict with its reason.
+    """The result for one component: the winner, if there is one, and every verdict.
 
     Attributes:
-        component_name: what was selected for.
-        policy: the policy's name.
-        verdicts: all of them, best first, rejections after, in declaration order.
-        criteria: what each number of a verdict's rank means, in the order in which they decide.
+        component_name: name of the component.
+        policy: name of the policy.
+        verdicts: all verdicts, the best first, rejections last, in declaration order.
+        criteria: meaning of each number of a verdict's rank, in the order in which they decide.
         best: the winning verdict (code SELECTED), or None.
-        device, ep, backend: the filters that were asked for, None where not.
-        check_architecture: whether architecture constraints were evaluated.
-        provider_options: EP → options that were asked for; a session on the winner has them, before
-            the package's.
-        limits: in words, as they were asked for.
-        machine: the name of the machine profile; "" for this machine.
+        device, ep, backend: the requested filters; None for no filter.
+        check_architecture: True if architecture constraints were evaluated.
+        provider_options: EP → requested options; a session on the winner uses them before the
+            package's.
+        limits: the requested limits, in words.
+        machine: name of the machine profile; "" for this machine.
         ties: variants that only declaration order separates from the winner.
-        unpredictable: where the rules do not say which of several variants wins, their names, the
-            winner's among them.
+        unpredictable: names of variants, including the winner, among which the rules do not decide.
         hardware: the devices that were considered.
-        warnings: e.g. that no variant covers a CPU.
+        ep_devices: the EP devices that were considered, in the policy's order.
+        warnings: sentences, e.g. that no variant covers a CPU.
     """
 
     component_name: str

@@ -16,16 +16,16 @@ from ortpkg.versions import is_same_version
 
 
 class Limits(NamedTuple):
-    """Limits, checked; None or empty where there is none.
+    """Checked limits; None or empty for no limit.
 
     Attributes:
-        max_memory_nbytes: of the memory that a variant needs (docs/selection.md, "Fit").
-        max_size_nbytes: of a variant's files together.
-        min_precision: the lowest precision that will do.
-        where: (key, value) of a variant's metadata; all must hold.
-        max_latency_s: of the 95th percentile of its measured time.
-        max_error: of its measured distance from the expected outputs (largest absolute difference).
-        strict_facts: whether a variant of which a limit cannot be checked is rejected.
+        max_memory_nbytes: most memory that a variant may need (docs/selection.md, "Fit").
+        max_size_nbytes: most bytes of a variant's files together.
+        min_precision: lowest acceptable precision.
+        where: (key, value) pairs that a variant's metadata must have.
+        max_latency_s: most seconds for the 95th percentile of its measured time.
+        max_error: largest absolute difference from the expected outputs, as measured.
+        strict_facts: True to reject a variant for which a limit cannot be checked.
     """
 
     max_memory_nbytes: int | None = None
@@ -37,27 +37,27 @@ class Limits(NamedTuple):
     strict_facts: bool = False
 
     def described(self) -> tuple[str, ...]:
-        """Each limit in a few words."""
-        found = []
+        """Return each limit in a few words."""
+        texts = []
         if self.max_memory_nbytes is not None:
-            found.append(f"memory up to {nbytes_text(self.max_memory_nbytes)}")
+            texts.append(f"memory up to {nbytes_text(self.max_memory_nbytes)}")
         if self.max_size_nbytes is not None:
-            found.append(f"size up to {nbytes_text(self.max_size_nbytes)}")
+            texts.append(f"size up to {nbytes_text(self.max_size_nbytes)}")
         if self.min_precision is not None:
-            found.append(f"precision {self.min_precision.label} or more")
-        found += [f"{unquoted(key)}={unquoted(value)}" for key, value in self.where]
+            texts.append(f"precision {self.min_precision.label} or more")
+        texts += [f"{unquoted(key)}={unquoted(value)}" for key, value in self.where]
         if self.max_latency_s is not None:
-            found.append(f"latency up to {duration_text(self.max_latency_s)}")
+            texts.append(f"latency up to {duration_text(self.max_latency_s)}")
         if self.max_error is not None:
-            found.append(f"error up to {self.max_error:g}")
-        return (*found, *(["strict facts"] if self.strict_facts else []))
+            texts.append(f"error up to {self.max_error:g}")
+        return (*texts, *(["strict facts"] if self.strict_facts else []))
 
 
 NO_LIMITS = Limits()
 
 
 def limits_of(wishes: SelectionWishes) -> Limits:
-    """The limits among a caller's wishes. Raises UsageError, which names it, for what is none."""
+    """Return the limits among a caller's wishes; UsageError names one that is invalid."""
     memory, size, precision = wishes.max_memory, wishes.max_size, wishes.min_precision
     latency, error = wishes.max_latency, wishes.max_error
     if error is not None and not (math.isfinite(error) and error >= 0):
@@ -81,16 +81,16 @@ def check_where_keys(
 ) -> None:
     """Raise UsageError for a key that no variant's metadata has, which is a typo.
 
-    The key ``version`` is known, too, where the package states its version.
+    The key ``version`` is accepted, too, if the package states its version.
     """
-    known = dict.fromkeys(key for variant in variants for key in variant.metadata)
+    keys = dict.fromkeys(key for variant in variants for key in variant.metadata)
     if package_version is not None:
-        known[VERSION_FACT] = None
+        keys[VERSION_FACT] = None
     for key, _ in where:
-        if key not in known:
-            listed = ", ".join(quoted(each) for each in known) or "nothing"
+        if key not in keys:
+            listed = ", ".join(quoted(recorded) for recorded in keys) or "nothing"
             raise UsageError(
-                f"no variant records {quoted(key)} in its metadata{did_you_mean(key, known)};"
+                f"no variant records {quoted(key)} in its metadata{did_you_mean(key, keys)};"
                 f" recorded are: {listed}"
             )
 
@@ -98,7 +98,7 @@ def check_where_keys(
 def recorded_fact(
     variant: VariantInfo, key: str, *, package_version: str | None = None
 ) -> tuple[bool, object]:
-    """Whether something is recorded of a variant under ``key``, and what.
+    """Return whether a variant has a fact under ``key``, and the fact.
 
     Its version may be the package's.
     """
@@ -109,21 +109,18 @@ def recorded_fact(
 
 
 def meets_condition(key: str, recorded: object, wanted: str) -> bool:
-    """Whether what is recorded under ``key`` is what was asked for.
-
-    Versions are compared as versions.
-    """
+    """Return True if the fact under ``key`` has the wanted value; versions compare as versions."""
     if key == VERSION_FACT and isinstance(recorded, str):
         return is_same_version(recorded, wanted.strip())
     return has_value(recorded, wanted)
 
 
 def has_value(recorded: object, wanted: str) -> bool:
-    """Whether a recorded fact is what was asked for.
+    """Return True if a recorded fact has the wanted value.
 
-    A text is, if it or one of its words equals ``wanted`` ("int8" for "qdq-int8"); a list, if one
-    of its entries is; a number, if it is the same number; null, if "none" was asked for. Case does
-    not matter.
+    A text has it if the text or one of its words equals ``wanted`` ("int8" for "qdq-int8"); a list,
+    if one of its entries does; a number, if it is the same number; null, if "none" is wanted. Case
+    does not matter.
     """
     text = wanted.strip().lower()
     if recorded is None:
@@ -137,27 +134,30 @@ def has_value(recorded: object, wanted: str) -> bool:
             return False
     if isinstance(recorded, str):
         return text == recorded.lower() or text in words_of(recorded)
-    return isinstance(recorded, list | tuple) and any(has_value(each, wanted) for each in recorded)
+    return isinstance(recorded, list | tuple) and any(
+        has_value(entry, wanted) for entry in recorded
+    )
 
 
 def _precision_named(text: str) -> Precision:
-    found = PRECISIONS.get(text.lower())
-    if found is None:
+    precision = PRECISIONS.get(text.lower())
+    if precision is None:
         raise UsageError(
             f"there is no precision {quoted(text)}{did_you_mean(text, PRECISIONS)}; known are:"
             f" {', '.join(PRECISIONS)}"
         )
-    return found
+    return precision
 
 
 def _pairs(where: Mapping[str, Any] | Sequence[str] | None) -> Iterable[tuple[str, str]]:
     if isinstance(where, Mapping):
         yield from ((key, "none" if value is None else str(value)) for key, value in where.items())
         return
-    for each in [where] if isinstance(where, str) else where or ():
-        key, sign, value = each.partition("=")
+    for condition in [where] if isinstance(where, str) else where or ():
+        key, sign, value = condition.partition("=")
         if not (sign and key.strip() and value.strip()):
             raise UsageError(
-                f"where is no condition: {quoted(each)}; write KEY=VALUE, e.g. quantization=int8"
+                f"where is no condition: {quoted(condition)}; write KEY=VALUE, e.g."
+                " quantization=int8"
             )
         yield key.strip(), value.strip()

@@ -1,7 +1,7 @@
-"""What a caller wishes of a selection: one frozen value of the arguments of ``select``.
+"""Wishes of a caller for a selection: the arguments of ``select`` as one frozen value.
 
-It goes from the command, or the keyword arguments of :meth:`~ortpkg.ModelPackage.select`, to
-:mod:`ortpkg.selection.request`, which checks it.
+They go from the command, or the keyword arguments of :meth:`~ortpkg.ModelPackage.select`, to
+:mod:`ortpkg.selection.request`, which checks them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionWishes:
-    """What a variant is chosen by; :meth:`~ortpkg.ModelPackage.select` explains each."""
+    """Criteria for choosing a variant; :meth:`~ortpkg.ModelPackage.select` explains each."""
 
     device: str | None = None
     ep: str | Sequence[str] | None = None
@@ -66,9 +66,10 @@ class SelectionWishes:
     include_absent: bool = False
 
     def but(self, method: str, keywords: WishedKeywords) -> SelectionWishes:
-        """These, with what was given to ``method`` in their place.
+        """Return these wishes, with the keyword arguments of ``method`` in their place.
 
-        Raises TypeError, as Python would for ``method``, for a keyword argument that is none.
+        Raises:
+            TypeError: an unknown keyword argument, with Python's message for ``method``.
         """
         for name in keywords:
             if name not in self.__slots__:
